@@ -1,8 +1,7 @@
-//! `cargo xtask ebpf`: compiles the probes of `ebpf/probes` into `ebpf/objects`, which the agent carries.
+//! `cargo xtask ebpf`: compiles the probes of `ebpf/probes` into `ebpf/objects`, which the agent embeds.
 //!
-//! The objects are committed, so that building the agent needs no compiler for the kernel's virtual machine. `--check`
-//! finds out without one whether sources and objects are those that were committed together, and with one, whether the
-//! objects come out of the sources byte for byte.
+//! The objects are committed, so that the agent builds without a BPF toolchain. `--check` compares checksums of sources and
+//! objects, and with the toolchain also builds again and compares the objects byte for byte.
 
 use crate::steps::{checksums, files, must, root, target};
 use anyhow::{Context, Result, ensure};
@@ -10,33 +9,30 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Objects are the same bytes only from the same compiler; only nightly ones know the target.
+/// Pinned for reproducible objects; the BPF target needs nightly.
 const COMPILER: &str = "nightly-2026-05-20";
 const LINKER: &str = "bpf-linker";
-/// Later ones want a system LLVM.
+/// Newer versions need a system LLVM.
 const LINKER_VERSION: &str = "0.10.4";
 
 /// Options of `ebpf`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Changes nothing: tells whether the objects are those of the sources
+    /// Writes nothing; fails if the objects are not current
     #[arg(long)]
     pub check: bool,
 }
 
-/// Builds, or checks.
+/// Builds or checks the objects.
 ///
 /// # Errors
-/// When the toolchain cannot be installed, a probe does not compile, or an object is not that of its source.
+/// When the toolchain cannot be installed, a probe does not compile, or an object is not current.
 pub fn run(args: &Args) -> Result<()> {
     let dir = root().join("ebpf");
     let list = dir.join("objects/SOURCES");
     if args.check {
         let had = fs::read_to_string(&list).unwrap_or_default();
-        ensure!(
-            had == list_of(&dir)?,
-            "ebpf/objects are not of these sources: run cargo xtask ebpf and commit ebpf/objects"
-        );
+        ensure!(had == list_of(&dir)?, "ebpf/objects are not current; run cargo xtask ebpf and commit ebpf/objects");
         if !has_compiler() || !has_linker() {
             println!(
                 "SKIPPED: the objects are not built again to compare, for want of {COMPILER} and {LINKER}. Run: cargo xtask ebpf"
@@ -45,7 +41,11 @@ pub fn run(args: &Args) -> Result<()> {
         }
         for (name, built) in build(&dir)? {
             let object = dir.join("objects").join(format!("{name}.o"));
-            ensure!(fs::read(&object)? == fs::read(&built)?, "{} is not what its source gives", object.display());
+            ensure!(
+                fs::read(&object)? == fs::read(&built)?,
+                "{} is not current; run cargo xtask ebpf",
+                object.display()
+            );
         }
         return Ok(());
     }
@@ -68,20 +68,20 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn has_compiler() -> bool {
-    let told = Command::new("rustup").args(["component", "list", "--installed", "--toolchain", COMPILER]).output();
-    told.is_ok_and(|o| o.status.success() && String::from_utf8_lossy(&o.stdout).lines().any(|l| l == "rust-src"))
+    let installed = Command::new("rustup").args(["component", "list", "--installed", "--toolchain", COMPILER]).output();
+    installed.is_ok_and(|o| o.status.success() && String::from_utf8_lossy(&o.stdout).lines().any(|l| l == "rust-src"))
 }
 
 fn has_linker() -> bool {
-    let told = Command::new(LINKER).arg("--version").stderr(Stdio::null()).output();
-    told.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains(LINKER_VERSION))
+    let installed = Command::new(LINKER).arg("--version").stderr(Stdio::null()).output();
+    installed.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains(LINKER_VERSION))
 }
 
-/// Compiles all probes; gives each with its object.
+/// Compiles all probes; gives the name and object of each.
 fn build(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
     let target = target()?.join("ebpf");
     let mut build = Command::new("cargo");
-    // The toolchain that runs this command must not be the one that compiles the probes.
+    // RUSTUP_TOOLCHAIN would override the toolchain of the probes.
     build
         .args([&format!("+{COMPILER}"), "build", "--release", "--locked"])
         .current_dir(dir.join("probes"))
@@ -92,13 +92,13 @@ fn build(dir: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(names(dir)?.into_iter().map(built).collect())
 }
 
-/// Probes by name: the files of `src/bin`.
+/// Names of the probes: the files of `src/bin`.
 fn names(dir: &Path) -> Result<Vec<String>> {
     let files = files(&dir.join("probes/src/bin"))?;
     Ok(files.iter().filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned())).collect())
 }
 
-/// A line for each source and object: checksum and path.
+/// Checksum and path of each source and object, a line each.
 fn list_of(dir: &Path) -> Result<String> {
     let mut all: Vec<PathBuf> =
         ["abi/Cargo.toml", "probes/Cargo.toml", "probes/Cargo.lock"].map(|f| dir.join(f)).to_vec();

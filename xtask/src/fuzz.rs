@@ -1,8 +1,7 @@
 //! `cargo xtask fuzz`: libFuzzer over the table of targets in `fuzz/src/targets.rs`, one program for all of them.
 //!
-//! It needs no nightly compiler: coverage comes from LLVM's own pass, which the stable one carries. Address sanitizers,
-//! which it has not, would find nothing more: what is fuzzed has no unsafe code. Inputs that brought coverage are kept
-//! below the target directory, so each run goes on where the last one ended.
+//! Works on the stable compiler, which has LLVM's coverage pass. Address sanitizers need nightly, but the fuzzed code has no
+//! `unsafe`. Inputs that add coverage are kept in the target directory, so each run continues the last one.
 
 use crate::setup::{self, ensure};
 use crate::steps::{cargo, must, output, target};
@@ -12,38 +11,38 @@ use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What `cargo fuzz` gives the compiler, but for what only nightly takes.
+/// Compiler flags of `cargo fuzz` that work on stable.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
-/// Seconds after which one input hangs, and MiB beyond which memory has no bound.
+/// Timeout of one input in seconds, and memory limit in MiB.
 const BOUNDS: [&str; 2] = ["-timeout=10", "-rss_limit_mb=1024"];
 
 /// Options of `fuzz`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// How long each target runs
+    /// Seconds per target
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub seconds: u64,
-    /// Which of them run [default: all]
+    /// Targets to run [default: all]
     #[arg(value_name = "TARGET")]
     pub targets: Vec<String>,
 }
 
-/// One target's run.
+/// Result of one target.
 #[derive(Default)]
 struct Outcome {
     inputs: u64,
     coverage: u64,
-    processor: f64,
-    /// The input that failed, and what was said of it.
+    cpu: f64,
+    /// Failing input, with its message.
     finding: Option<(PathBuf, String)>,
 }
 
-/// Builds, and runs each target.
+/// Builds and runs the targets.
 ///
 /// # Errors
-/// When it does not build, a target is not known, or an input failed: then all of them are named.
+/// When the build fails, a target is unknown, or an input fails; lists all failing inputs.
 pub fn run(args: &Args) -> Result<()> {
     if !ensure(&setup::COMPILER)? {
         return Ok(());
@@ -53,31 +52,31 @@ pub fn run(args: &Args) -> Result<()> {
     let known = |name: &&str| args.targets.is_empty() || args.targets.iter().any(|t| t == name);
     let chosen: Vec<&str> = all.lines().filter(known).collect();
     if let Some(unknown) = args.targets.iter().find(|t| !all.lines().any(|name| name == *t)) {
-        bail!("no target is called {unknown}; there are {}", all.replace('\n', ", "));
+        bail!("there is no target `{unknown}`; the targets are {}", all.replace('\n', ", "));
     }
     println!("{:<14} {:>8} {:>11} {:>9}  finding", "target", "cpu s", "inputs", "coverage");
     let mut found = Vec::new();
     for name in chosen {
         let done = fuzz(&program, &dir, name, args.seconds).with_context(|| format!("fuzzing {name}"))?;
-        let finding = done.finding.as_ref().map_or("none", |(_, said)| said);
-        println!("\r{name:<14} {:>8.1} {:>11} {:>9}  {finding}", done.processor, done.inputs, done.coverage);
+        let finding = done.finding.as_ref().map_or("none", |(_, message)| message);
+        println!("\r{name:<14} {:>8.1} {:>11} {:>9}  {finding}", done.cpu, done.inputs, done.coverage);
         found.extend(done.finding.map(|(path, _)| format!("{name}: {}", path.display())));
     }
     if !found.is_empty() {
-        bail!("inputs that fail; mend, and keep each as fuzz/findings/TARGET/WHAT:\n{}", found.join("\n"));
+        bail!("failing inputs; fix the cause and keep each input as fuzz/findings/TARGET/NAME:\n{}", found.join("\n"));
     }
     Ok(())
 }
 
-/// The program, and where corpora and findings go.
+/// Builds the fuzzer; gives the program and the directory of corpora and findings.
 fn build() -> Result<(PathBuf, PathBuf)> {
     let rustc = output({
         let mut rustc = Command::new("rustc");
         rustc.arg("-vV");
         rustc
     })?;
-    let host = rustc.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc -vV tells no host")?;
-    // With `--target`, flags are not for build scripts and macros, which have no fuzzer to link with.
+    let host = rustc.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc -vV prints no host")?;
+    // With `--target`, the flags do not apply to build scripts and macros, which cannot link the fuzzer.
     let mut build =
         cargo(&["build", "--locked", "--profile", "fuzz", "--package", "fabriclens-fuzz", "--target", host]);
     build.env("RUSTFLAGS", FLAGS);
@@ -104,7 +103,7 @@ fn fuzz(program: &Path, dir: &Path, name: &str, seconds: u64) -> Result<Outcome>
         .stderr(Stdio::piped())
         .spawn()?;
     let mut done = Outcome::default();
-    let (mut said, mut artifact) = (String::new(), None);
+    let (mut message, mut artifact) = (String::new(), None);
     for line in BufReader::new(child.stderr.take().context("no stderr")?).split(b'\n') {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
@@ -117,25 +116,25 @@ fn fuzz(program: &Path, dir: &Path, name: &str, seconds: u64) -> Result<Outcome>
             }
         } else if let Some(path) = line.split_once("Test unit written to ") {
             artifact = Some(PathBuf::from(path.1));
-        } else if said.is_empty() && (line.contains("panicked at") || line.contains("ERROR: libFuzzer")) {
-            said = line.trim().to_owned();
+        } else if message.is_empty() && (line.contains("panicked at") || line.contains("ERROR: libFuzzer")) {
+            message = line.trim().to_owned();
         }
         done.inputs = after("stat::number_of_executed_units:").unwrap_or(done.inputs);
     }
     let ended = child.wait()?;
-    done.processor = children_seconds()? - before;
+    done.cpu = children_seconds()? - before;
     if !ended.success() {
-        let path = artifact.with_context(|| format!("it ended with {ended} and no input: {said}"))?;
-        done.finding = Some((path, said));
+        let path = artifact.with_context(|| format!("it ended with {ended} and no input: {message}"))?;
+        done.finding = Some((path, message));
     }
     Ok(done)
 }
 
-/// Seconds of processor of the commands that ended.
+/// CPU seconds of ended child processes.
 fn children_seconds() -> Result<f64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let after = stat.rsplit_once(')').context("/proc/self/stat has no name")?.1;
-    // User and system time of children, in the hundredths that every Linux tells.
+    // User and system time of children in hundredths of a second.
     let ticks = after.split_whitespace().skip(13).take(2).map(|t| t.parse::<f64>().unwrap_or(0.0));
     Ok(ticks.sum::<f64>() / 100.0)
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask`: the README's two commands and the tools behind them. Each does its own set-up.
+//! `cargo xtask`: demo, tests, benchmarks, packages and generators. Each command installs what it needs.
 
 mod alerts;
 mod bench;
@@ -27,7 +27,7 @@ mod vm;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Fabriclens: demo, tests, benchmarks and real-kernel guests")]
+#[command(name = "cargo xtask", about = "Fabriclens: demo, tests, benchmarks, packages and generated files")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -35,33 +35,33 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Starts a collector, an agent on this host and 16 simulated hosts, and tells the story of three faults
+    /// Runs a collector, an agent on this host and 16 simulated hosts, and injects three faults
     Demo(demo::Args),
     /// Runs the fast checks: format, layers, spelling, lints and unit tests
     Check,
     /// Runs everything that CI runs
     Test(test::Args),
-    /// Writes Grafana's dashboards and the alert rules from their source
+    /// Writes Grafana dashboards and alert rules
     Dashboards(dashboards::Args),
-    /// Does what the pages for people say: runs their commands, checks their configuration and links
+    /// Checks the documentation: runs its commands, checks configuration and links
     Docs(docs::Args),
     /// Builds the Debian packages
     Deb(deb::Args),
-    /// Builds all files of a release
+    /// Builds the files of a release
     Release(release::Args),
     /// Renders the Helm chart into plain manifests
     Manifests(manifests::Args),
-    /// Breaks things under a running fleet, and checks what must hold whatever breaks
+    /// Injects faults into a running fleet and checks invariants
     Chaos(chaos::Args),
-    /// Measures, side by side with a rival in the same run
+    /// Runs benchmarks, compared with other programs in the same run
     Bench(bench::Args),
     /// Refuses circles between the files of a crate
     Layers(layers::Args),
-    /// Compiles the probes that the agent loads into the kernel
+    /// Compiles the agent's BPF probes
     Ebpf(ebpf::Args),
-    /// Feeds every reader of foreign bytes with mutated ones, under coverage
+    /// Fuzzes every parser of untrusted input, guided by coverage
     Fuzz(fuzz::Args),
-    /// Tests in guests with real kernels: soft-RoCE and a fake mlx5 HCA
+    /// Runs tests in guests with real kernels: soft-RoCE and a fake mlx5 HCA
     Vm(vm::Args),
 }
 

@@ -1,7 +1,7 @@
-//! `cargo xtask manifests`: the chart of `deploy/helm`, rendered into `deploy/kubernetes` for those who use no Helm.
+//! `cargo xtask manifests`: renders the chart of `deploy/helm` into `deploy/kubernetes`, for installations without Helm.
 //!
-//! What is rendered is committed, with a list of the sources that it is of. `--check` finds out without Helm whether the
-//! two were committed together, and with it, whether the chart still gives what is committed.
+//! The manifests are committed with checksums of their sources. `--check` compares the checksums, and with Helm also renders
+//! the chart again and compares the manifests.
 
 use crate::steps::{checksums, files, root};
 use anyhow::{Context, Result, bail, ensure};
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const CHART: &str = "deploy/helm/fabriclens";
-/// The same from any Helm: `helm template` takes the version of the cluster from what it was built with.
+/// Cluster version. Fixed, because the default of `helm template` depends on the Helm release.
 const KUBERNETES: &str = "1.33.0";
-/// Files, and how Helm makes them.
+/// Rendered files with Helm's arguments.
 const RENDERED: &[(&str, &[&str])] = &[
     ("fabriclens.yaml", &["--set", "namespace.create=true"]),
     (
@@ -24,15 +24,15 @@ const RENDERED: &[(&str, &[&str])] = &[
 /// Options of `manifests`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Writes nothing: tells whether the manifests are those of the chart
+    /// Writes nothing; fails if the manifests are not current
     #[arg(long)]
     pub check: bool,
 }
 
-/// Renders, or checks.
+/// Renders or checks the manifests.
 ///
 /// # Errors
-/// When Helm is missing or refuses the chart, or a manifest is not that of the chart.
+/// When Helm is missing or refuses the chart, or a manifest is not current.
 pub fn run(args: &Args) -> Result<()> {
     let dir = root().join("deploy/kubernetes");
     let helm = std::env::var_os("HELM").unwrap_or_else(|| "helm".into());
@@ -41,7 +41,7 @@ pub fn run(args: &Args) -> Result<()> {
         let had = std::fs::read_to_string(dir.join("SOURCES")).unwrap_or_default();
         ensure!(
             had == list_of(&dir)?,
-            "deploy/kubernetes is not of this chart: run cargo xtask manifests (it needs Helm) and commit it"
+            "deploy/kubernetes is not current; run cargo xtask manifests (it needs Helm) and commit it"
         );
         if !there {
             println!(
@@ -50,12 +50,16 @@ pub fn run(args: &Args) -> Result<()> {
             return Ok(());
         }
     }
-    ensure!(there, "there is no {}: install Helm, or set HELM to its path", helm.display());
+    ensure!(there, "{} not found; install Helm, or set HELM to its path", helm.display());
     for (name, options) in RENDERED {
         let at = dir.join(name);
         let text = render(&helm, options)?;
         if args.check {
-            ensure!(std::fs::read_to_string(&at)? == text, "{} is not what the chart gives", at.display());
+            ensure!(
+                std::fs::read_to_string(&at)? == text,
+                "{} is not current; run cargo xtask manifests",
+                at.display()
+            );
         } else {
             std::fs::write(&at, text).with_context(|| format!("writing {}", at.display()))?;
         }
@@ -76,7 +80,7 @@ fn render(helm: &OsString, options: &[&str]) -> Result<String> {
     if !done.status.success() {
         bail!("{command:?}: {}", String::from_utf8_lossy(&done.stderr));
     }
-    // Nobody manages these but whoever applies them.
+    // Helm does not manage these objects.
     let text = String::from_utf8(done.stdout)?;
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("app.kubernetes.io/managed-by: "));
     let head = format!("# Rendered from {CHART} by `cargo xtask manifests`; change the chart, not this file.\n");
@@ -86,7 +90,7 @@ fn render(helm: &OsString, options: &[&str]) -> Result<String> {
 fn list_of(dir: &Path) -> Result<String> {
     let rendered = RENDERED.iter().map(|(name, _)| dir.join(name));
     let chart = files(&root().join(CHART))?.into_iter();
-    // Dashboards and rules, which `cargo xtask dashboards` writes: no manifest here is made of them.
+    // Without the generated dashboards and rules, which no manifest here uses.
     let own = chart.filter(|file| !file.starts_with(root().join(CHART).join("files")));
     checksums(&root(), &own.chain(rendered).collect::<Vec<PathBuf>>())
 }

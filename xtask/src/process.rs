@@ -1,30 +1,30 @@
-//! What a process has cost so far, as the kernel tells it.
+//! Child processes with their CPU time and memory, from /proc.
 
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// A child that is ended when it goes out of scope.
+/// A child process, killed on drop.
 pub struct Process {
     child: Child,
 }
 
-/// Memory and threads of a process now.
+/// Memory and threads of a process.
 #[derive(Clone, Copy)]
 pub struct Size {
-    /// Resident bytes, pages of the program's own file included.
+    /// Resident bytes, with pages of the executable.
     pub rss: u64,
-    /// The most that `rss` has been.
+    /// Peak of `rss`.
     pub peak: u64,
-    /// Resident bytes that no file backs: heap and stacks.
+    /// Anonymous resident bytes: heap and stacks.
     pub anonymous: u64,
     /// Threads.
     pub threads: u64,
 }
 
 impl Process {
-    /// Starts `program`; what it prints goes to the file `log`.
+    /// Starts `program` with its output in the file `log`.
     pub fn start(program: &Path, args: &[String], log: &Path) -> Result<Self> {
         let log = File::create(log).with_context(|| format!("create {}", log.display()))?;
         let child = Command::new(program)
@@ -37,7 +37,7 @@ impl Process {
         Ok(Self { child })
     }
 
-    /// The same of one that the kernel ends with us, whatever happens to us: `setpriv` (util-linux) sees to that.
+    /// As [`Process::start`], but the kernel kills the child when this process ends (`setpriv` of util-linux).
     pub fn start_tied(program: &Path, args: &[String], log: &Path) -> Result<Self> {
         let program = program.display().to_string();
         let tied = ["--pdeathsig", "KILL", "--", &program].map(String::from);
@@ -49,12 +49,12 @@ impl Process {
         self.child.id()
     }
 
-    /// Whether it has not ended on its own.
+    /// Whether the process runs.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// CPU time of all its threads, nanoseconds (scheduler's own count, not ticks).
+    /// CPU time of the running threads in nanoseconds, from the scheduler.
     pub fn cpu_ns(&self) -> Result<u64> {
         let tasks = format!("/proc/{}/task", self.id());
         let mut sum = 0;
@@ -65,16 +65,16 @@ impl Process {
         Ok(sum)
     }
 
-    /// CPU time of all threads that it has or had, nanoseconds, in steps of 10 ms.
+    /// CPU time of all threads, also ended ones, in nanoseconds with a resolution of 10 ms.
     pub fn cpu_total_ns(&self) -> Result<u64> {
         Self::cpu_total_of(self.id())
     }
 
-    /// The same of another process.
+    /// As [`Process::cpu_total_ns`], of any process.
     pub fn cpu_total_of(id: u32) -> Result<u64> {
         let path = format!("/proc/{id}/stat");
         let text = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-        // The name may hold spaces and brackets; what follows its last bracket does not.
+        // The process name may have spaces and parentheses; the fields after the last one do not.
         let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let ticks =
             |i: usize| fields.get(i).and_then(|f| f.parse::<u64>().ok()).with_context(|| format!("parse {path}"));
@@ -86,7 +86,7 @@ impl Process {
         Self::size_of(self.id())
     }
 
-    /// The same of another process.
+    /// As [`Process::size`], of any process.
     pub fn size_of(id: u32) -> Result<Size> {
         let status = fs::read_to_string(format!("/proc/{id}/status"))?;
         let field = |name: &str| {
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_that_have_ended_count() {
+    fn ended_threads_count() {
         let before = Process::cpu_total_of(std::process::id()).unwrap();
         let work = || {
             let begin = std::time::Instant::now();

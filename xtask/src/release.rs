@@ -1,5 +1,5 @@
-//! `cargo xtask release`: all files of a release, from a clean checkout: packages, debug symbols, a bill of materials
-//! for each program, and checksums. docs/releasing.md says what goes before and after.
+//! `cargo xtask release`: builds the files of a release from a clean checkout: packages, debug symbols, an SBOM per program and
+//! checksums. docs/releasing.md describes the steps before and after.
 
 use crate::deb::{self, PACKAGES};
 use crate::sbom::sbom;
@@ -13,10 +13,10 @@ use std::process::Command;
 /// Options of `release`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Cargo profile of the binaries; another than release is for trying out
+    /// Cargo profile of the programs; use another than release only to try the command
     #[arg(long, default_value = "release")]
     profile: String,
-    /// Takes a working tree with changes that are not committed
+    /// Allows uncommitted changes
     #[arg(long)]
     dirty: bool,
 }
@@ -24,12 +24,12 @@ pub struct Args {
 /// Builds into `target/dist`.
 ///
 /// # Errors
-/// When a crate may not be shipped, or something does not build.
+/// When a dependency is not allowed, or a file does not build.
 pub fn run(args: &Args) -> Result<()> {
     let mut changed = Command::new("git");
     changed.args(["status", "--porcelain"]).current_dir(root());
     let changed = output(changed)?;
-    ensure!(args.dirty || changed.is_empty(), "commit or stash first, or say --dirty:\n{changed}");
+    ensure!(args.dirty || changed.is_empty(), "commit or stash first, or use --dirty:\n{changed}");
     let mut steps = Steps::default();
     steps.run("dependencies", tools::dependencies)?;
     steps.run("advisories", tools::advisories)?;

@@ -1,4 +1,4 @@
-//! The bill of materials of a program, as CycloneDX 1.5: every crate with version, licence, checksum and whom it needs.
+//! SBOM of a program as CycloneDX 1.5: every crate with version, license, checksum and dependencies.
 
 use crate::steps::{output, root};
 use crate::third_party::{Crate, contents};
@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 
-/// The JSON of one program, the same for the same sources. `epoch`: its time stamp, seconds since 1970.
+/// SBOM of one program, reproducible for the same sources. `epoch` is its timestamp in Unix seconds.
 ///
 /// # Errors
-/// When cargo cannot tell what is in it.
+/// When cargo cannot resolve the dependencies.
 pub fn sbom(package: &str, epoch: &str) -> Result<Value> {
     let contents = contents(package)?;
     let hashes = checksums()?;
@@ -42,7 +42,7 @@ pub fn sbom(package: &str, epoch: &str) -> Result<Value> {
     }))
 }
 
-/// What names a crate wherever such names are known.
+/// Package URL of a crate.
 fn reference(c: &Crate) -> String {
     format!("pkg:cargo/{}@{}", c.name, c.version)
 }
@@ -53,7 +53,7 @@ fn component(c: &Crate, kind: &str, hashes: &BTreeMap<(String, String), String>)
         "bom-ref": reference(c),
         "name": c.name,
         "version": c.version,
-        "licenses": [{ "expression": c.licence() }],
+        "licenses": [{ "expression": c.license() }],
         "purl": reference(c),
     });
     if let Some(hash) = hashes.get(&(c.name.clone(), c.version.clone())) {
@@ -65,7 +65,7 @@ fn component(c: &Crate, kind: &str, hashes: &BTreeMap<(String, String), String>)
     component
 }
 
-/// Checksums of crates by name and version, from the lock files.
+/// SHA-256 of crates by name and version, from the lock files.
 fn checksums() -> Result<BTreeMap<(String, String), String>> {
     let mut all = BTreeMap::new();
     for file in ["Cargo.lock", "ebpf/probes/Cargo.lock"] {
@@ -87,7 +87,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_crate_has_licence_and_checksum_and_every_reference_leads_somewhere() {
+    fn sbom_is_complete_and_references_resolve() {
         for package in PACKAGES {
             let bom = sbom(package, "0").unwrap();
             assert_eq!(bom["metadata"]["component"]["name"], *package);
@@ -103,7 +103,7 @@ mod tests {
             }
             let names: BTreeSet<_> = components.iter().map(|c| c["name"].as_str().unwrap()).collect();
             assert_eq!(names.contains("aya-ebpf"), *package == "fabriclens-agent");
-            assert!(!names.contains("proptest"), "tests are in nothing that is shipped");
+            assert!(!names.contains("proptest"), "test dependencies are not shipped");
             for line in bom["dependencies"].as_array().unwrap() {
                 let on = line["dependsOn"].as_array().unwrap().iter().chain([&line["ref"]]);
                 assert!(on.into_iter().all(|r| known.contains(r.as_str().unwrap())), "{line}");

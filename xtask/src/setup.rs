@@ -1,82 +1,84 @@
-//! Debian packages that a command needs: installed for root, named with the exact command for everyone else.
+//! Debian packages that commands need: root installs them, other users are told the exact command.
 
 use anyhow::{Result, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Something outside cargo that a step needs.
+/// Debian packages that a step needs.
 pub struct Need {
-    /// What it is for, in a sentence that starts with "without it".
+    /// Consequence without them.
     pub without: &'static str,
-    /// Debian packages.
+    /// Package names.
     pub packages: &'static [&'static str],
-    /// Files that show that it is there.
+    /// Files that exist if they are installed.
     pub proof: &'static [&'static str],
 }
 
-/// Builds the collector's allocator.
+/// Needed to build the collector's allocator.
 pub const MAKE: Need =
     Need { without: "the collector cannot be built", packages: &["make"], proof: &["/usr/bin/make"] };
-/// Compares PromQL answers with Prometheus' own, checks rule files and exposition.
+/// Reference for PromQL, rule files and the exposition format.
 pub const PROMETHEUS: Need = Need {
     without: "the comparison with Prometheus is skipped",
     packages: &["prometheus"],
     proof: &["/usr/bin/prometheus", "/usr/bin/promtool"],
 };
-/// Takes what the collector forwards, is its remote engine in tests, evaluates alert rules, and is a rival of `bench store`.
+/// Receiver of forwarded samples, remote query engine and rule evaluator in tests, and compared with in `bench store`.
 pub const VICTORIA_METRICS: Need = Need {
-    without: "nothing is forwarded to or measured against VictoriaMetrics",
+    without: "VictoriaMetrics is not tested or compared with",
     packages: &["victoria-metrics"],
     proof: &["/usr/bin/victoria-metrics", "/usr/bin/vmalert"],
 };
-/// Is told of incidents in tests.
+/// Receiver of incidents in tests.
 pub const ALERTMANAGER: Need = Need {
-    without: "no Alertmanager is told of incidents",
+    without: "notifications to Alertmanager are not tested",
     packages: &["prometheus-alertmanager"],
     proof: &["/usr/bin/prometheus-alertmanager"],
 };
-/// Network namespaces, and packets lost or marked on purpose: for `bench ebpf` and the tests of probes.
+/// Network namespaces and packet loss or marks, for `bench ebpf` and the tests of probes.
 pub const NETWORK: Need = Need {
     without: "probes are not tested with traffic",
     packages: &["iproute2", "ethtool", "nftables"],
     proof: &["/bin/ip", "/usr/sbin/ethtool", "/usr/sbin/nft"],
 };
-/// A file system whose reads can be stopped, in place of a device that hangs.
-pub const BINDFS: Need = Need { without: "no device hangs", packages: &["bindfs"], proof: &["/usr/bin/bindfs"] };
-/// A clock that one process alone sees.
-pub const FAKETIME: Need = Need { without: "no clock steps", packages: &["faketime"], proof: &["/usr/bin/faketime"] };
-/// Asks, in the pages for people.
+/// A file system whose reads can be stopped, like a device that hangs.
+pub const BINDFS: Need =
+    Need { without: "the fault device-blocks is skipped", packages: &["bindfs"], proof: &["/usr/bin/bindfs"] };
+/// A clock for one process.
+pub const FAKETIME: Need =
+    Need { without: "clock faults are skipped", packages: &["faketime"], proof: &["/usr/bin/faketime"] };
+/// Used by the commands of the pages.
 pub const CURL: Need = Need {
-    without: "no command of the pages and no hook of Slurm is run",
+    without: "commands of the pages and Slurm hooks are not run",
     packages: &["curl", "openssl"],
     proof: &["/usr/bin/curl", "/usr/bin/openssl"],
 };
-/// Reads Alertmanager's answers.
+/// Parses JSON in the compose test.
 pub const JQ: Need =
     Need { without: "the wiring of deploy/compose is not tried", packages: &["jq"], proof: &["/usr/bin/jq"] };
-/// Those who read man pages and completions.
+/// Readers of man pages and completions.
 pub const MANUAL: Need = Need {
-    without: "man pages and completions are checked by fewer of those who read them",
+    without: "man pages and completions are not tested with every program",
     packages: &["man-db", "zsh", "fish"],
     proof: &["/usr/bin/man", "/usr/bin/zsh", "/usr/bin/fish"],
 };
-/// Builds libFuzzer, which is C++.
-pub const COMPILER: Need = Need { without: "nothing is fuzzed", packages: &["g++"], proof: &["/usr/bin/c++"] };
-/// The rival of `bench agent`.
+/// Needed to build libFuzzer (C++).
+pub const COMPILER: Need = Need { without: "fuzzing is not possible", packages: &["g++"], proof: &["/usr/bin/c++"] };
+/// Compared with in `bench agent`.
 pub const NODE_EXPORTER: Need = Need {
-    without: "there is no rival to measure against",
+    without: "there is no program to compare with",
     packages: &["prometheus-node-exporter"],
     proof: &["/usr/bin/prometheus-node-exporter"],
 };
 
-/// Traffic of `bench ebpf`.
+/// Traffic generator of `bench ebpf`.
 pub const IPERF3: Need =
     Need { without: "there is no traffic to measure with", packages: &["iperf3"], proof: &["/usr/bin/iperf3"] };
-/// The rival of `bench ebpf`.
+/// Compared with in `bench ebpf`.
 pub const BPFTRACE: Need =
-    Need { without: "there is no rival to measure against", packages: &["bpftrace"], proof: &["/usr/bin/bpftrace"] };
+    Need { without: "there is no program to compare with", packages: &["bpftrace"], proof: &["/usr/bin/bpftrace"] };
 
-/// Counts system calls in `bench agent`.
+/// System call counts in `bench agent`.
 pub const STRACE: Need =
     Need { without: "system calls are not counted", packages: &["strace"], proof: &["/usr/bin/strace"] };
 
@@ -89,7 +91,10 @@ pub fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout.trim_ascii() == b"0")
 }
 
-/// Makes `need` available; false = skip what needs it (said loudly).
+/// Installs `need` if it is missing; false if it cannot be installed, which is reported.
+///
+/// # Errors
+/// When apt-get fails.
 pub fn ensure(need: &Need) -> Result<bool> {
     if present(need) {
         return Ok(true);
@@ -114,8 +119,8 @@ pub fn ensure(need: &Need) -> Result<bool> {
     };
     let mut install = vec!["install", "--no-install-recommends"];
     install.extend(need.packages);
-    // Package lists may be missing or old on a fresh machine: refresh them once and try again. A service that cannot
-    // start here (no init) makes apt-get fail although everything is in place, so the files decide.
+    // Package lists may be missing or old on a fresh machine: refresh them once and retry. A service that cannot start (no
+    // init) makes apt-get fail although the files are installed, so the files decide.
     let mut installed = apt(&install)?.success();
     if !installed && !present(need) {
         installed = apt(&["update"])?.success() && apt(&install)?.success();
@@ -126,8 +131,7 @@ pub fn ensure(need: &Need) -> Result<bool> {
     Ok(present(need))
 }
 
-/// Mounts tracefs, which tests of the probes need and which systemd mounts on a host but a bare root has not; where that
-/// cannot be done, those tests say that they are skipped.
+/// Mounts tracefs, which the probes' tests need and which is missing without systemd. If it fails, those tests are skipped.
 pub fn tracefs() -> Result<()> {
     const AT: &str = "/sys/kernel/tracing";
     if is_root() && Path::new(AT).is_dir() && !Path::new(AT).join("events").exists() {

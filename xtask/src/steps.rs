@@ -1,4 +1,4 @@
-//! One line a step while it runs, and a table of times at the end.
+//! Helpers to run commands, and a table of steps with their times and notes.
 
 use anyhow::{Context, Result, bail};
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The repository's root.
+/// Root of the repository.
 pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().map(PathBuf::from).unwrap_or_default()
 }
@@ -18,8 +18,8 @@ pub fn root() -> PathBuf {
 pub fn cargo(args: &[&str]) -> Command {
     let mut c = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     c.args(args).current_dir(root());
-    // What cargo tells this program of its own package would make build scripts that look at it (ring's) run again, and
-    // all that depends on them compile again, in turns with a cargo that was called directly.
+    // Cargo sets these variables for xtask's own package. Build scripts that read them (ring's) would run again, and all
+    // that depends on them would be compiled again, alternating with a cargo that is called directly.
     let own = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(own)) {
         c.env_remove(name);
@@ -27,11 +27,14 @@ pub fn cargo(args: &[&str]) -> Command {
     c
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target directory.
+///
+/// # Errors
+/// When `cargo metadata` fails.
 pub fn target() -> Result<PathBuf> {
-    let told = cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]).output()?;
-    let told: serde_json::Value = serde_json::from_slice(&told.stdout).context("reading cargo metadata")?;
-    told["target_directory"].as_str().map(PathBuf::from).context("cargo metadata names no target directory")
+    let metadata = cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]).output()?;
+    let metadata: serde_json::Value = serde_json::from_slice(&metadata.stdout).context("reading cargo metadata")?;
+    metadata["target_directory"].as_str().map(PathBuf::from).context("cargo metadata names no target directory")
 }
 
 /// A free port of 127.0.0.1.
@@ -39,10 +42,10 @@ pub fn local_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).context("find a free port")?.port())
 }
 
-/// The version of everything here.
+/// Version of the workspace.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Copies a file or directory, under its own name, into a directory.
+/// Copies a file or directory into a directory, under the same name.
 pub fn copy(from: &Path, into: &Path) -> Result<()> {
     fs::create_dir_all(into).with_context(|| format!("making {}", into.display()))?;
     let mut cp = Command::new("cp");
@@ -50,19 +53,19 @@ pub fn copy(from: &Path, into: &Path) -> Result<()> {
     must(cp)
 }
 
-/// A program with its arguments.
+/// A command with arguments.
 pub fn command(program: &str, args: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(args);
     command
 }
 
-/// Runs a command to its end and gives what it printed, trimmed; an error has what it said.
+/// Runs a command and gives its trimmed output; an error has its output.
 pub fn output(mut command: Command) -> Result<String> {
     let done = command.output().with_context(|| format!("start {command:?}"))?;
     if !done.status.success() {
-        let said = [done.stdout, done.stderr].concat();
-        bail!("{command:?} ended with {}: {}", done.status, String::from_utf8_lossy(&said).trim());
+        let printed = [done.stdout, done.stderr].concat();
+        bail!("{command:?} ended with {}: {}", done.status, String::from_utf8_lossy(&printed).trim());
     }
     Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
@@ -72,7 +75,7 @@ pub fn call(program: &str, args: &[&str]) -> Result<()> {
     output(command(program, args)).map(drop)
 }
 
-/// Runs a command to its end; an error names it.
+/// Runs a command; an error names it.
 pub fn must(mut command: Command) -> Result<()> {
     let status = command.status().with_context(|| format!("start {command:?}"))?;
     if !status.success() {
@@ -81,20 +84,20 @@ pub fn must(mut command: Command) -> Result<()> {
     Ok(())
 }
 
-/// What follows runs as process 1 of mounts, a network and processes of its own, which end with it.
+/// `unshare` with new mount, network and process namespaces; the appended program is process 1 in them.
 pub fn unshare() -> Command {
     let mut command = Command::new("unshare");
     command.args(["--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
     command
 }
 
-/// Whether this user may make such a place.
+/// Whether this user may create such namespaces.
 pub fn may_unshare() -> bool {
     let able = unshare().args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"]).stderr(Stdio::null()).status();
     able.is_ok_and(|s| s.success())
 }
 
-/// Files below a directory, sorted.
+/// All files below a directory, sorted.
 pub fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))? {
@@ -108,7 +111,7 @@ pub fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// A line for each file: checksum, and path below `dir`.
+/// CRC-32 and path below `dir` of each file, a line each.
 pub fn checksums(dir: &Path, files: &[PathBuf]) -> Result<String> {
     let mut text = String::new();
     for file in files {
@@ -119,15 +122,15 @@ pub fn checksums(dir: &Path, files: &[PathBuf]) -> Result<String> {
     Ok(text)
 }
 
-/// Lines for the final table, of the step that runs.
+/// Notes of the running step for the final table.
 static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Adds a line to the final table, below the step that runs.
+/// Adds a note of the running step to the final table.
 pub fn note(line: impl Into<String>) {
     NOTES.lock().unwrap_or_else(PoisonError::into_inner).push(line.into());
 }
 
-/// Prints that a part of this step is skipped, and why, now and in the final table.
+/// Reports a skipped part of this step and the reason, now and in the final table.
 pub fn skipped(why: impl AsRef<str>) {
     println!("SKIPPED: {}", why.as_ref());
     note(format!("skipped: {}", why.as_ref()));
@@ -138,7 +141,7 @@ pub fn skipped(why: impl AsRef<str>) {
 pub struct Steps(Vec<(String, Duration, Vec<String>)>);
 
 impl Steps {
-    /// Runs one step under a headline.
+    /// Runs one step.
     pub fn run(&mut self, name: &str, step: impl FnOnce() -> Result<()>) -> Result<()> {
         println!("\n=== {name}");
         let begin = Instant::now();

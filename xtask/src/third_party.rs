@@ -1,4 +1,4 @@
-//! What is in a program beside our own code: crates with their licences, from cargo's own resolution.
+//! Third-party crates of a program and their licenses, as cargo resolves them.
 
 use crate::steps::{cargo, output, root};
 use anyhow::{Context, Result, ensure};
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A crate as `cargo metadata` tells it.
+/// A crate of `cargo metadata`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Crate {
     pub id: String,
@@ -17,7 +17,7 @@ pub struct Crate {
     pub license: Option<String>,
     pub repository: Option<String>,
     pub authors: Vec<String>,
-    /// None: our own.
+    /// None for our own crates.
     pub source: Option<String>,
     manifest_path: PathBuf,
 }
@@ -47,11 +47,11 @@ struct Edge {
 
 #[derive(Deserialize)]
 struct Kind {
-    /// None: linked. Others are built to build or to test.
+    /// None for a linked dependency; `build` and `dev` are not linked.
     kind: Option<String>,
 }
 
-/// Crates of a program and whom each needs, both by id; the program is among them.
+/// Crates of a program and the dependencies of each, by id; with the program itself.
 #[derive(Default)]
 pub struct Contents {
     pub crates: BTreeMap<String, Crate>,
@@ -59,8 +59,8 @@ pub struct Contents {
 }
 
 impl Crate {
-    /// Its licence as SPDX writes it; old manifests say `A/B`.
-    pub fn licence(&self) -> String {
+    /// SPDX expression of the license; old manifests have `A/B`.
+    pub fn license(&self) -> String {
         let stated = self.license.as_deref().unwrap_or("none stated");
         stated.split('/').map(str::trim).collect::<Vec<_>>().join(" OR ")
     }
@@ -69,7 +69,7 @@ impl Crate {
         self.manifest_path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Licences, notices and copyrights that came with it.
+    /// License, notice and copyright files of the crate.
     fn texts(&self) -> Result<Vec<String>> {
         const NAMES: &[&str] = &["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
         let mut texts = Vec::new();
@@ -86,21 +86,21 @@ impl Crate {
     }
 }
 
-/// What a package of a manifest is linked from on this machine.
+/// Crates that are linked into a package on this platform.
 ///
 /// # Errors
-/// When cargo cannot tell.
+/// When cargo cannot resolve the dependencies.
 fn linked(manifest: &Path, package: &str) -> Result<Contents> {
     let host = host()?;
     let mut metadata = cargo(&["metadata", "--format-version", "1", "--locked", "--filter-platform", &host]);
     metadata.arg("--manifest-path").arg(manifest);
-    let told: Metadata = serde_json::from_str(&output(metadata)?).context("reading cargo metadata")?;
+    let metadata: Metadata = serde_json::from_str(&output(metadata)?).context("reading cargo metadata")?;
     let mut edges: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for node in told.resolve.nodes {
+    for node in metadata.resolve.nodes {
         let linked = node.deps.into_iter().filter(|d| d.dep_kinds.iter().any(|k| k.kind.is_none()));
         edges.insert(node.id, linked.map(|d| d.pkg).collect());
     }
-    // Metadata has the features of the whole workspace, tests among them; the tree has those of this package.
+    // `cargo metadata` has the features of the whole workspace with tests; `cargo tree` those of this package.
     let mut tree =
         cargo(&["tree", "--locked", "--prefix", "none", "--edges", "normal", "--format", "{p}", "-p", package]);
     tree.arg("--manifest-path").arg(manifest);
@@ -108,7 +108,7 @@ fn linked(manifest: &Path, package: &str) -> Result<Contents> {
     let named = |line: &str| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
     let linked: BTreeSet<String> = tree.lines().map(named).collect();
     let of_this = |c: &Crate| linked.contains(&format!("{} v{}", c.name, c.version));
-    let crates = told.packages.into_iter().filter(of_this);
+    let crates = metadata.packages.into_iter().filter(of_this);
     let mut crates: BTreeMap<String, Crate> = crates.map(|c| (c.id.clone(), c)).collect();
     let first = crates.values().find(|c| c.name == package && c.source.is_none()).context("no such package")?;
     let mut contents = Contents::default();
@@ -124,10 +124,10 @@ fn linked(manifest: &Path, package: &str) -> Result<Contents> {
     Ok(contents)
 }
 
-/// What a program is made of; the agent also of its probes, which are a workspace of their own.
+/// Crates of a program; the agent also has those of its probes, which are a separate workspace.
 ///
 /// # Errors
-/// When cargo cannot tell.
+/// When cargo cannot resolve the dependencies.
 pub fn contents(package: &str) -> Result<Contents> {
     let mut all = linked(&root().join("Cargo.toml"), package)?;
     if package == "fabriclens-agent" {
@@ -138,21 +138,22 @@ pub fn contents(package: &str) -> Result<Contents> {
     Ok(all)
 }
 
-/// The file that goes with a program: crates with their licences, then each text with those whose it is.
+/// Text of THIRD-PARTY-LICENCES: crates with their licenses, then each license text with its crates.
 ///
 /// # Errors
-/// When cargo cannot tell, or a crate states no licence.
+/// When cargo cannot resolve the dependencies, or a crate states no license.
 pub fn licences(package: &str) -> Result<String> {
     let contents = contents(package)?;
     let others: Vec<&Crate> = contents.crates.values().filter(|c| c.source.is_some()).collect();
     let names: BTreeSet<String> = others.iter().map(|c| line(c)).collect();
     let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for other in &others {
-        ensure!(other.license.is_some(), "{} {} states no licence", other.name, other.version);
-        let told = other.texts()?;
-        // Where a crate carries no text, what it states and its authors are all there is.
-        let told = if told.is_empty() { vec![stated(other)] } else { told };
-        for text in told {
+        ensure!(other.license.is_some(), "{} {} states no license", other.name, other.version);
+        let mut license_texts = other.texts()?;
+        if license_texts.is_empty() {
+            license_texts.push(stated(other));
+        }
+        for text in license_texts {
             texts.entry(text).or_default().insert(format!("{} {}", other.name, other.version));
         }
     }
@@ -163,25 +164,25 @@ pub fn licences(package: &str) -> Result<String> {
     for name in names {
         writeln!(out, "  {name}")?;
     }
-    for (text, whose) in texts {
-        let whose: Vec<String> = whose.into_iter().collect();
-        write!(out, "\n{}\n{}\n\n{text}\n", "=".repeat(78), whose.join(", "))?;
+    for (text, crates) in texts {
+        let crates: Vec<String> = crates.into_iter().collect();
+        write!(out, "\n{}\n{}\n\n{text}\n", "=".repeat(78), crates.join(", "))?;
     }
     Ok(out)
 }
 
 fn line(c: &Crate) -> String {
-    format!("{} {} ({}) {}", c.name, c.version, c.licence(), c.repository.as_deref().unwrap_or(""))
+    format!("{} {} ({}) {}", c.name, c.version, c.license(), c.repository.as_deref().unwrap_or(""))
         .trim_end()
         .to_owned()
 }
 
 fn stated(c: &Crate) -> String {
     let by = if c.authors.is_empty() { String::new() } else { format!(" Authors: {}.", c.authors.join(", ")) };
-    format!("Licensed under {}; no text came with it.{by}", c.licence())
+    format!("Licensed under {}; no text came with it.{by}", c.license())
 }
 
-/// The platform that the compiler builds for.
+/// Host platform of the compiler.
 fn host() -> Result<String> {
     let mut rustc = std::process::Command::new("rustc");
     rustc.args(["--print", "host-tuple"]);

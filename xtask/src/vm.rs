@@ -6,25 +6,25 @@ use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
 
-/// Static programs run in any guest and container, whatever libraries it has.
+/// Static programs run in any guest, independent of its libraries.
 const STATIC: &str = "x86_64-unknown-linux-musl";
 
 const QEMU: Need = Need {
-    without: "nothing is tested on a real kernel",
+    without: "tests on real kernels are skipped",
     packages: &["qemu-system-x86"],
     proof: &["/usr/bin/qemu-system-x86_64"],
 };
 
-/// The fake HCA is built by the kernel's own makefiles.
+/// Needed to build the fake HCA with the kernel's makefiles.
 const MAKE: Need = Need {
-    without: "the fake HCA cannot be built and nothing is tested on a real kernel",
+    without: "the fake HCA cannot be built and tests on real kernels are skipped",
     packages: &["make", "gcc-12"],
     proof: &["/usr/bin/make", "/usr/bin/gcc-12"],
 };
 
-/// C parts of the agent's dependencies, for the static build.
+/// Needed for the C parts of the agent's dependencies in the static build.
 const MUSL: Need = Need {
-    without: "the static agent cannot be built and nothing is tested on a real kernel",
+    without: "the static agent cannot be built and tests on real kernels are skipped",
     packages: &["musl-tools"],
     proof: &["/usr/bin/musl-gcc"],
 };
@@ -32,17 +32,17 @@ const MUSL: Need = Need {
 /// Options of `vm`.
 #[derive(clap::Args, Default)]
 pub struct Args {
-    /// Scenarios to run; all if none is named
+    /// Scenarios to run [default: all]
     names: Vec<String>,
-    /// Prints the scenarios and what each shows
+    /// Lists the scenarios
     #[arg(long)]
     list: bool,
-    /// Fails where it would otherwise skip: no QEMU, not Debian
+    /// Fails instead of skipping if guests cannot run (no QEMU, not Debian)
     #[arg(long)]
     require: bool,
 }
 
-/// Runs the scenarios; skips loudly where this host cannot run guests.
+/// Runs the scenarios; skips them with a message if this host cannot run guests.
 ///
 /// # Errors
 /// When something does not build or a scenario fails.
@@ -81,24 +81,24 @@ pub fn run(args: Args) -> Result<()> {
     must(lab)
 }
 
-/// Whether guests can be built and run here; says what is missing otherwise.
+/// Whether guests can be built and run here; prints what is missing.
 fn able() -> Result<bool> {
     if !Path::new("/usr/bin/apt-get").exists() {
         println!(
-            "SKIPPED: no apt-get: the guests are built from Debian packages, so nothing is tested on a real kernel"
+            "SKIPPED: no apt-get: the guests are built from Debian packages, so tests on real kernels are skipped"
         );
         return Ok(false);
     }
     Ok(setup::ensure(&QEMU)? && setup::ensure(&MAKE)? && setup::ensure(&MUSL)? && target_installed()?)
 }
 
-/// The runner itself, built for this host.
+/// Builds the runner of the scenarios.
 fn lab() -> Result<Command> {
     must(cargo(&["build", "--quiet", "--locked", "-p", "fabriclens-tests", "--bin", "fabriclens-vm"]))?;
     Ok(Command::new(target()?.join("debug/fabriclens-vm")))
 }
 
-/// Adds the static target where it is missing; a toolchain that cannot be added to (offline) is a reason to skip.
+/// Installs the static target if it is missing; false if it cannot be installed (offline).
 fn target_installed() -> Result<bool> {
     let installed = Command::new("rustup").args(["target", "list", "--installed"]).output();
     let installed = installed.context("running rustup: the guests need its target x86_64-unknown-linux-musl")?;
@@ -107,7 +107,7 @@ fn target_installed() -> Result<bool> {
     }
     let added = Command::new("rustup").args(["target", "add", STATIC]).current_dir(root()).status()?.success();
     if !added {
-        println!("SKIPPED: nothing is tested on a real kernel. Run: rustup target add {STATIC}");
+        println!("SKIPPED: tests on real kernels are skipped. Run: rustup target add {STATIC}");
     }
     Ok(added)
 }

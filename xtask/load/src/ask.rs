@@ -1,16 +1,16 @@
-//! What dashboards ask: asks each server the same, compares the answers, and takes the time.
+//! `fabriclens-load ask`: runs dashboard queries on each server, compares the answers and measures the latency.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Seconds between the points of a range.
+/// Step of range queries in seconds.
 const STEP: i64 = 15;
-/// A relative difference up to here is rounding.
+/// Largest relative difference that counts as rounding.
 const SAME: f64 = 1e-9;
 
-/// One question: what it is for, its PromQL, and whether it is asked about the whole time or its end.
+/// A query: title, PromQL, and whether it is a range or an instant query.
 struct Question {
     name: &'static str,
     promql: &'static str,
@@ -60,7 +60,7 @@ const QUESTIONS: [Question; 13] = [
 /// Options of `ask`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// `name=url`, once a server; the others are compared with the first
+    /// `name=url` of a server, repeated; the others are compared with the first
     #[arg(long, required = true)]
     server: Vec<String>,
     /// Time of the last sample, Unix milliseconds
@@ -69,7 +69,7 @@ pub struct Args {
     /// Seconds of data
     #[arg(long)]
     ticks: i64,
-    /// Times that each question is asked; servers take turns
+    /// Repetitions of each query; servers take turns
     #[arg(long, default_value_t = 1)]
     rounds: usize,
 }
@@ -80,7 +80,10 @@ struct Server<'a> {
     agent: ureq::Agent,
 }
 
-/// Asks; the answer holds for each question and server the milliseconds, and how far answers differ from the first's.
+/// Runs the queries; gives for each query and server the milliseconds, and the largest difference to the first server.
+///
+/// # Errors
+/// When a server does not answer.
 pub fn run(args: &Args) -> Result<Value> {
     let server =
         |s: &'_ String| s.split_once('=').map(|(n, u)| (n.to_owned(), u.to_owned())).context("--server NAME=URL");
@@ -100,7 +103,7 @@ pub fn run(args: &Args) -> Result<Value> {
                     continue;
                 }
                 let answer = series(&text).with_context(|| format!("{}: {}", server.name, question.promql))?;
-                ensure!(!answer.is_empty(), "{} has nothing to say to {}", server.name, question.promql);
+                ensure!(!answer.is_empty(), "{} has no result for {}", server.name, question.promql);
                 match &first {
                     None => first = Some(answer),
                     Some(first) => differences[q][s] = Some(difference(first, &answer)),
@@ -120,10 +123,10 @@ pub fn run(args: &Args) -> Result<Value> {
 
 impl Server<'_> {
     fn ask(&self, question: &Question, args: &Args) -> Result<String> {
-        // Half a second off the samples: whether a window holds both of its ends is told apart by no answer.
+        // Half a second off the samples, so that it does not matter whether a window includes both ends.
         let end = args.end as f64 / 1e3 + 0.5;
         let path = if question.range { "query_range" } else { "query" };
-        // VictoriaMetrics moves the times of a range to multiples of the step unless its response cache is off.
+        // VictoriaMetrics aligns range queries to the step unless its response cache is off.
         let request =
             self.agent.get(format!("{}/api/v1/{path}", self.url)).query("query", question.promql).query("nocache", "1");
         let request = if question.range {
@@ -137,7 +140,7 @@ impl Server<'_> {
     }
 }
 
-/// Points by their labels; the name of the metric does not count, servers disagree which functions keep it.
+/// Points by labels, without the metric name: servers disagree which functions keep it.
 type Series = BTreeMap<String, Vec<(f64, f64)>>;
 
 fn series(text: &str) -> Result<Series> {
@@ -160,7 +163,7 @@ fn series(text: &str) -> Result<Series> {
     Ok(out)
 }
 
-/// The largest relative difference of two answers; infinite when series or times are not the same.
+/// Largest relative difference of two answers; infinity if series or times differ.
 fn difference(a: &Series, b: &Series) -> f64 {
     if !a.keys().eq(b.keys()) {
         return f64::INFINITY;
@@ -199,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_relative_difference_counts_and_other_series_are_infinitely_far() {
+    fn differing_series_are_infinitely_far() {
         assert_eq!(difference(&answer("4"), &answer("4")), 0.0);
         assert_eq!(difference(&answer("4"), &answer("5")), 0.2);
         let mut fewer = answer("4");

@@ -1,25 +1,25 @@
-//! What one port of a host tells each second: 60 series with the catalog's names, sorted by how often they move.
+//! Columns of a simulated port: 60 series with the catalog's names, sorted by how often they change.
 
 use anyhow::{Context as _, Result};
 use fabriclens_catalog::metrics;
 use fabriclens_wire::Column;
 use std::sync::Arc;
 
-/// How a column moves.
+/// How a column changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// Each second, by amounts that differ.
+    /// Each second, by varying amounts.
     Busy,
-    /// Now and then.
+    /// Occasionally.
     Sparse,
     /// Never.
     Constant,
 }
 
-/// How a column moves, its metric, and its labels.
+/// Change, metric and labels of a column.
 type Row = (Pace, &'static str, &'static [(&'static str, &'static str)]);
 
-/// What each port tells; `*` stands for each priority that carries no RDMA traffic.
+/// Columns of each port; `*` stands for each priority without RDMA traffic.
 const TABLE: &[Row] = &[
     (Pace::Busy, "fabric.port.io", &[("direction", "receive")]),
     (Pace::Busy, "fabric.port.io", &[("direction", "transmit")]),
@@ -62,14 +62,14 @@ const TABLE: &[Row] = &[
     (Pace::Constant, "fabric.rdma.rnr_naks", &[("direction", "receive")]),
     (Pace::Constant, "fabric.port.info", &[]),
 ];
-/// What a fleet's ports tell beside it, so that 2,000 hosts make a million samples a second.
+/// Additional columns of a fleet, so that 2,000 hosts make a million samples per second.
 const MORE: &[Row] = &[(Pace::Constant, "fabric.port.mtu", &[]), (Pace::Constant, "fabric.port.rate", &[])];
 const IDLE_PRIORITIES: [&str; 6] = ["0", "1", "2", "5", "6", "7"];
 
 /// The columns of port `rail` of any host: 60, or 62 for a fleet.
 ///
 /// # Errors
-/// When the catalog has no such metric: then the table is out of date.
+/// When the catalog does not have a metric of the table.
 pub fn of_rail(rail: usize, fleet: bool) -> Result<Vec<(Pace, Column)>> {
     let mut out = Vec::new();
     for (pace, name, labels) in TABLE.iter().chain(if fleet { MORE } else { &[] }) {

@@ -1,8 +1,7 @@
-//! A fleet: thousands of agents, each with its connection, a sample a second, each at its own moment of the second.
+//! `fabriclens-load fleet`: thousands of simulated agents, each with its own connection and sampling phase.
 //!
-//! Hosts differ in their names and values only, and names are of one length: one encoder makes every host's request, and
-//! the name is put in afterwards. As an agent does, a host that could not send keeps what it has for a while, sends it
-//! at once when it can, and counts what it had to drop.
+//! Host names have one length, so one encoder makes the requests of all hosts and the name is inserted afterwards. Like an
+//! agent, a host that cannot send keeps its samples for a while, sends them together later, and counts those that it drops.
 
 use crate::grpc::{Answer, Connection, Packer};
 use crate::otlp::Shape;
@@ -21,9 +20,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const RING: u64 = 60;
 /// Seconds of samples in one request.
 const BATCH: u64 = 4;
-/// First and longest pause after a refusal.
+/// First and longest delay after a refusal.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
-/// The host whose name stands in what the encoder makes.
+/// Host name in the encoder's output, which is replaced.
 const TEMPLATE: usize = 0;
 
 /// Options of `fleet`.
@@ -32,18 +31,18 @@ pub struct Args {
     /// Address of the collector's OTLP/gRPC
     #[arg(long)]
     to: SocketAddr,
-    /// Hosts with 8 ports each, at most 10,000
+    /// Number of hosts with 8 ports each, at most 10,000
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     hosts: u64,
-    /// How long
+    /// Duration in seconds
     #[arg(long, default_value_t = 600)]
     seconds: u64,
-    /// Seconds between two lines of JSON
+    /// Seconds between two reports (lines of JSON)
     #[arg(long, default_value_t = 10)]
     every: u64,
 }
 
-/// What the hosts count together.
+/// Counters of all hosts together.
 #[derive(Default)]
 struct Totals {
     connected: AtomicU64,
@@ -51,13 +50,13 @@ struct Totals {
     acked: AtomicU64,
     rejected: AtomicU64,
     dropped: AtomicU64,
-    /// Requests that were refused, or whose connection broke.
+    /// Refused requests and broken connections.
     refused: AtomicU64,
-    /// The longest time from a sample to its acknowledgement since the last line, ms.
+    /// Longest time from a sample to its acknowledgement since the last report, ms.
     lag_ms: AtomicU64,
 }
 
-/// What every host's task shares.
+/// State shared by the tasks of all hosts.
 struct Shared {
     to: SocketAddr,
     /// Begin and end of sampling, Unix ms.
@@ -68,25 +67,28 @@ struct Shared {
     totals: Totals,
 }
 
-/// A reason is told once: all hosts lose their connections at the same time, and for the same.
+/// Prints the reason only once: all hosts lose their connections at the same time.
 static SAID: Once = Once::new();
 
 thread_local! {
     static PACKER: RefCell<Option<(Packer, Places)>> = const { RefCell::new(None) };
 }
 
-/// Where the host's name stands in a request, by its number of sections.
+/// Offsets of the host name in a request, by its number of sections.
 type Places = HashMap<usize, Vec<usize>>;
 
 fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
 }
 
-/// Sends until the time is over, with a line of JSON now and then.
+/// Sends for the given time and prints reports.
+///
+/// # Errors
+/// When the catalog lacks a metric, or an address is wrong.
 pub fn run(args: &Args) -> Result<()> {
     let rails = Rails::new(true)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    // A connection a millisecond before the first sample.
+    // One connection per millisecond before the first sample.
     let begin = now_ms() + 1000 + args.hosts;
     let template = Hosts::new(&rails, TEMPLATE, 1, false);
     let shared = Arc::new(Shared {
@@ -137,15 +139,15 @@ async fn host(shared: Arc<Shared>, mut host: Hosts, number: u64) -> Result<()> {
     let totals = &shared.totals;
     let name = host_name(number as usize);
     let mut connection = None;
-    // Agents of a fleet are not started in one moment.
+    // Spreads the hosts over the second.
     tokio::time::sleep(Duration::from_millis(number)).await;
-    // The next sample that is not sent.
+    // First unsent sample.
     let mut next = shared.begin + number * 1000 / shared.hosts;
     let of_tick: u64 = host.ports.iter().map(|p| p.values.len() as u64).sum();
     while next < shared.end {
         let now = now_ms();
         if next > now {
-            // The connection is made before the first sample is due.
+            // Connects before the first sample is due.
             if connection.is_none() {
                 connection = open(&shared, number).await;
             }
@@ -203,7 +205,7 @@ async fn open(shared: &Shared, number: u64) -> Option<Connection> {
     Some(connection)
 }
 
-/// The message of these sections under the name of another host.
+/// The message of these sections with the name of another host.
 fn pack(sections: &[Section], name: &str) -> Result<bytes::Bytes> {
     PACKER.with_borrow_mut(|kept| {
         if kept.is_none() {
@@ -229,7 +231,7 @@ mod tests {
     use fabriclens_wire::decode::Decoder;
 
     #[test]
-    fn another_name_in_the_template_is_another_host_and_nothing_else() {
+    fn the_template_changes_only_the_host_name() {
         let rails = Rails::new(true).unwrap();
         let mut host = Hosts::new(&rails, 1234, 1, false);
         let shapes: Vec<Shape> = host.ports.iter().map(|p| Shape::new(p, &host_name(TEMPLATE), 10_000_000)).collect();

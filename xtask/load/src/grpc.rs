@@ -1,4 +1,4 @@
-//! OTLP over gRPC as agents send it: zstd, a connection a host. Only what a sender of ready bytes needs.
+//! Minimal OTLP/gRPC client for encoded requests: zstd, one connection per host.
 
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
@@ -14,28 +14,28 @@ use std::net::{Ipv4Addr, SocketAddr};
 use tokio::net::TcpSocket;
 
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
-/// As the agent compresses.
+/// Compression level of the agent.
 const LEVEL: i32 = 1;
 
-/// What became of a request.
+/// Outcome of a request.
 pub enum Answer {
-    /// Durable, but for so many points that were rejected.
+    /// Accepted, except for a number of rejected points.
     Taken {
-        /// Points.
+        /// Rejected points.
         rejected: u64,
     },
-    /// To be sent again.
+    /// Must be retried.
     Refused(String),
 }
 
-/// One host's way to the collector.
+/// Connection of one host to the collector.
 pub struct Connection {
     sender: http2::SendRequest<Full<Bytes>>,
     authority: String,
 }
 
 impl Connection {
-    /// Connects from an address of its own, `127.1.x.y`: the collector tells senders apart by their addresses.
+    /// Connects from its own address `127.1.x.y`: the collector distinguishes senders by address.
     ///
     /// # Errors
     /// When the collector cannot be reached.
@@ -51,7 +51,7 @@ impl Connection {
         Ok(Self { sender, authority: format!("http://{collector}{EXPORT}") })
     }
 
-    /// Sends one message that a [`Packer`] made.
+    /// Sends a message of a [`Packer`].
     ///
     /// # Errors
     /// When the connection breaks, or the collector refuses for good.
@@ -70,7 +70,7 @@ impl Connection {
         let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
         match text("grpc-status").as_str() {
             "0" => {}
-            // Resource exhausted and unavailable: come back later.
+            // Resource exhausted and unavailable: retry later.
             "8" | "14" => return Ok(Answer::Refused(text("grpc-message"))),
             code => bail!("the collector refuses with code {code}: {}", text("grpc-message")),
         }
@@ -81,33 +81,33 @@ impl Connection {
     }
 }
 
-/// Makes messages of sections.
+/// Encodes and compresses sections.
 pub struct Packer {
     encoder: Encoder,
     zstd: zstd::bulk::Compressor<'static>,
-    /// The request before compression.
+    /// Uncompressed request.
     pub body: Vec<u8>,
 }
 
 impl Packer {
-    /// With nothing remembered.
+    /// A packer without cached layouts.
     ///
     /// # Errors
-    /// For want of memory.
+    /// When zstd cannot be initialized.
     pub fn new() -> Result<Self> {
         Ok(Self { encoder: Encoder::default(), zstd: zstd::bulk::Compressor::new(LEVEL)?, body: Vec::new() })
     }
 
-    /// Puts the request of these sections into `body`; returns its samples.
+    /// Encodes the sections into `body`; gives the number of samples.
     pub fn encode(&mut self, sections: &[Section]) -> u64 {
         self.encoder.encode(sections, &mut self.body);
         sections.iter().map(|s| points(s) as u64).sum()
     }
 
-    /// `body` as it travels.
+    /// Compresses `body` and adds the gRPC frame.
     ///
     /// # Errors
-    /// For want of memory.
+    /// When zstd cannot be initialized.
     pub fn frame(&mut self) -> Result<Bytes> {
         let packed = self.zstd.compress(&self.body)?;
         let mut frame = Vec::with_capacity(5 + packed.len());

@@ -1,5 +1,5 @@
-//! Uplinks of real agents, thousands in one process, each with its ring, its spool and its connection: what they do
-//! together when a collector goes away, and when it is back.
+//! `fabriclens-load herd`: thousands of real agent uplinks in one process, each with ring, spool and connection, for outages
+//! of a collector.
 
 use crate::otlp::Shape;
 use crate::workload::{Hosts, Rails, host_name};
@@ -18,7 +18,7 @@ use tokio::time::interval;
 
 /// Seconds of samples that a host keeps in memory, as agents of 8 ports do.
 const RING: usize = 120;
-/// So many times faster passes time until samples are those of now.
+/// Simulated seconds per second until the samples have caught up with the present.
 const PACE: u32 = 60;
 
 /// Options of `herd`.
@@ -27,34 +27,37 @@ pub struct Args {
     /// Address of the collector's OTLP/gRPC
     #[arg(long)]
     to: SocketAddr,
-    /// Agents with 8 ports each, at most 5,000
+    /// Number of agents with 8 ports each, at most 5,000
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=5000))]
     hosts: u64,
-    /// Where their spools are, a directory each
+    /// Directory of the spools
     #[arg(long)]
     dir: PathBuf,
-    /// Begins with samples of so many seconds ago, and catches up at 60 seconds in one
+    /// Starts with samples from this many seconds ago, at 60 seconds per second
     #[arg(long, default_value_t = 0)]
     past: u64,
-    /// Seconds between two lines of JSON
+    /// Seconds between two reports (lines of JSON)
     #[arg(long, default_value_t = 10)]
     every: u64,
 }
 
-/// What is looked at of one agent.
+/// Counters of one agent.
 struct Agent {
     counters: Arc<Counters>,
     ring: Reader<Section>,
     points_of_second: u64,
 }
 
-/// Samples and sends until its end, with a line of JSON now and then.
+/// Samples and sends until the process is killed, and prints reports.
+///
+/// # Errors
+/// When an uplink cannot be started.
 pub fn run(args: &Args) -> Result<()> {
     let to = Overrides { collector: Some(format!("http://{}", args.to)), ..Overrides::default() };
     let mut config = config::load(None, [], &to, &[])?;
     let mut seconds = RING;
     if args.past > 0 {
-        // What waits in memory for some seconds is some minutes there.
+        // Seconds in memory are minutes of simulated time.
         config.spool.after = Duration::ZERO;
         seconds *= PACE as usize;
     }
@@ -62,7 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
     let rails = Rails::new(true)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
-        // Dropped never: nobody tells these agents to end.
+        // Never dropped, so that the agents do not stop.
         let (_running, stop) = watch::channel(false);
         let mut agents = Vec::new();
         for number in 0..args.hosts as usize {
@@ -84,7 +87,7 @@ pub fn run(args: &Args) -> Result<()> {
     })
 }
 
-/// A sample of all ports a second, at its own moment of it; first, and fast, those of the past.
+/// Samples all ports each second at the agent's phase; samples of the past first, and fast.
 async fn sample(mut ports: Hosts, ring: Arc<Ring<Section>>, moment: Duration, past: Duration) {
     const SECOND: Duration = Duration::from_secs(1);
     let wall = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The sender of `cargo xtask bench store` and `bench fleet`: a program of its own, so that it is built as the servers
-//! are and its own cost can be told apart. Prints one line of JSON at the end.
+//! Load generator of `cargo xtask bench` and `chaos`. It is a separate program so that it is built like the servers and its own
+//! cost can be measured. Prints JSON.
 
 mod ask;
 mod columns;
@@ -24,29 +24,29 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Prometheus remote write, as fast as the receiver takes it
+    /// Sends Prometheus remote write as fast as the receiver accepts it
     Write(remote::Args),
-    /// The same samples by OTLP as agents send them, as fast as the collector takes them
+    /// Sends the same samples by OTLP, like agents, as fast as the collector accepts them
     Otlp(otlp::Args),
-    /// Thousands of hosts, each with a sample a second
+    /// Simulates thousands of hosts with a sample per second
     Fleet(fleet::Args),
-    /// Thousands of agents' uplinks, with their spools
+    /// Runs thousands of agent uplinks with their spools
     Herd(herd::Args),
-    /// What dashboards ask, of each server in turn
+    /// Runs dashboard queries on each server in turn
     Ask(ask::Args),
 }
 
-/// What was sent; printed as JSON.
+/// Report, printed as JSON.
 #[derive(Default, serde::Serialize)]
 struct Outcome {
     ticks: u64,
     samples: u64,
     requests: u64,
-    /// Compressed bodies.
+    /// Bytes of the compressed bodies.
     bytes: u64,
-    /// Requests that were refused at first.
+    /// Requests that were refused and retried.
     retries: u64,
-    /// Of all bodies: equal when the same bytes were sent.
+    /// CRC-32 of all bodies.
     checksum: u32,
     seconds: f64,
 }

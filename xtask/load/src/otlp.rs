@@ -1,4 +1,5 @@
-//! The steady workload as 32 agents send it: a connection a host, a request a host and second of data.
+//! `fabriclens-load otlp`: the steady workload as 32 agents send it, with one connection per host and one request per host and
+//! second of data.
 
 use crate::Outcome;
 use crate::grpc::{Answer, Connection, Packer};
@@ -9,11 +10,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Hosts, as in the other form.
+/// Number of hosts, as for remote write.
 const HOSTS: usize = 32;
-/// Refusals of one request after which it is given up.
+/// Refusals of a request before it fails.
 const PATIENCE: u32 = 60;
-/// Reading a port takes so long.
+/// Simulated time to read a port.
 const WINDOW_NS: u64 = 1_000_000;
 
 /// Options of `otlp`.
@@ -30,7 +31,10 @@ pub struct Args {
     end: u64,
 }
 
-/// Sends everything; returns when the last request is acknowledged.
+/// Sends all requests; returns when the last one is acknowledged.
+///
+/// # Errors
+/// When the collector cannot be reached or refuses a request.
 pub fn run(args: &Args) -> Result<Outcome> {
     let rails = Rails::new(false)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -74,7 +78,7 @@ async fn send(mut hosts: Hosts, number: usize, to: SocketAddr, ticks: usize, end
         while let Answer::Refused(why) = connection.send(frame.clone()).await? {
             refused += 1;
             if refused > PATIENCE {
-                bail!("the collector refuses a request again and again: {why}");
+                bail!("the collector keeps refusing a request: {why}");
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
@@ -84,14 +88,14 @@ async fn send(mut hosts: Hosts, number: usize, to: SocketAddr, ticks: usize, end
     Ok(out)
 }
 
-/// What does not change between a port's sections.
+/// Constant part of a port's sections.
 pub struct Shape {
     resource: Arc<Resource>,
     starts: Arc<[u64]>,
 }
 
 impl Shape {
-    /// Of a port of a host so named, that counts since an hour before `end_ms`.
+    /// A port of a host, which counts since an hour before `end_ms`.
     pub fn new(port: &Port, host: &str, end_ms: u64) -> Self {
         let device = format!("mlx5_{}", port.rail % RAILS);
         let start = end_ms.saturating_sub(3_600_000) * 1_000_000;
@@ -101,7 +105,7 @@ impl Shape {
         }
     }
 
-    /// What the port has counted at a time, Unix ns.
+    /// Section of the port at a time in Unix ns.
     pub fn section(&self, port: &Port, time: u64) -> Section {
         Section {
             resource: self.resource.clone(),

@@ -1,4 +1,5 @@
-//! Remote write 1.0: two senders side by side, each with its own hosts, a request a second of data and 16 hosts.
+//! `fabriclens-load write`: remote write 1.0 by two concurrent senders with their own hosts, one request per second of data and
+//! 16 hosts.
 
 use crate::Outcome;
 use crate::replay::Recorded;
@@ -9,26 +10,26 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Senders, as a Prometheus' shards would be.
+/// Number of senders, like the shards of a Prometheus.
 const SENDERS: usize = 2;
-/// Refusals of one request after which it is given up.
+/// Refusals of a request before it fails.
 const PATIENCE: u32 = 60;
 
-/// What is sent.
+/// The samples that are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Workload {
-    /// 32 hosts with 8 ports and 60 counters, all of which last.
+    /// 32 hosts with 8 ports and 60 counters.
     Steady,
-    /// The same, and each minute a tenth of the series ends and begins under a new job.
+    /// The same; each minute a tenth of the series is replaced by those of a new job.
     Churn,
-    /// The recorded or simulated ports of a folder.
+    /// The recorded or simulated ports of a directory.
     Replay,
 }
 
 /// Options of `write`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Where to, with its path
+    /// URL of remote write
     #[arg(long)]
     url: String,
     #[arg(long, value_enum, default_value = "steady")]
@@ -39,18 +40,21 @@ pub struct Args {
     /// Time of the last sample, Unix milliseconds
     #[arg(long)]
     end: i64,
-    /// Folder of recordings for `replay`
+    /// Directory of recordings for `replay`
     #[arg(long)]
     recordings: Option<PathBuf>,
 }
 
-/// What goes on from tick to tick.
+/// A sender's source of samples.
 enum Source {
     Hosts(Hosts),
     Recorded(Recorded),
 }
 
-/// Sends everything; returns when the last request is acknowledged.
+/// Sends all requests; returns when the last one is acknowledged.
+///
+/// # Errors
+/// When a recording cannot be read, or the receiver refuses a request.
 pub fn run(args: &Args) -> Result<Outcome> {
     let mut sources = match args.workload {
         Workload::Replay => {
@@ -109,7 +113,7 @@ fn sender(source: &mut Source, args: &Args, start: i64, ticks: usize, done: &Ato
     Ok(out)
 }
 
-/// Sends until it is taken; returns how often it was refused.
+/// Sends a request until it is accepted; gives the number of refusals.
 fn post(agent: &ureq::Agent, url: &str, body: &[u8]) -> Result<u64> {
     for refused in 0..PATIENCE {
         let request = agent
@@ -123,7 +127,7 @@ fn post(agent: &ureq::Agent, url: &str, body: &[u8]) -> Result<u64> {
             Err(e) => return Err(e).with_context(|| format!("send to {url}")),
         }
     }
-    bail!("{url} refuses a request again and again")
+    bail!("{url} keeps refusing a request")
 }
 
 impl Source {
@@ -134,7 +138,7 @@ impl Source {
         }
     }
 
-    /// The requests of a tick, and the samples in each.
+    /// Requests of a tick, each with its number of samples.
     fn requests<'a>(&mut self, encoder: &'a mut Encoder, tick: usize, time: i64) -> Vec<(&'a [u8], u64)> {
         match self {
             Self::Hosts(hosts) => {

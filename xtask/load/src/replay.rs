@@ -1,7 +1,7 @@
-//! Recorded or simulated ports as series: every folder with a `ports.csv.gz`, all side by side.
+//! Recorded or simulated ports as series, from all directories with a `ports.csv.gz` at the same time.
 //!
-//! The recordings have a row a millisecond. They are stretched to one a second, cumulative columns with them, so that
-//! rates keep.
+//! The recordings have a row per millisecond. They are stretched to a row per second, cumulative columns too, so that rates
+//! stay the same.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use flate2::read::GzDecoder;
@@ -11,12 +11,12 @@ use std::path::Path;
 
 /// Milliseconds of a recording become seconds.
 const STRETCH: f64 = 1000.0;
-/// Columns that say who, not how much.
+/// Columns that identify a port.
 const KEYS: [&str; 3] = ["tick_ns", "node", "port"];
-/// Columns that are no counts: they stay as they are.
+/// Gauges, which are not scaled.
 const GAUGES: [&str; 5] = ["q_bytes", "q_max_bytes", "sw_shared_bytes", "sw_shared_max_bytes", "speed_gbps"];
 
-/// Some of the recorded ports.
+/// A part of the recordings.
 #[derive(Default)]
 pub struct Recorded {
     folders: Vec<Folder>,
@@ -26,9 +26,9 @@ pub struct Recorded {
 struct Folder {
     name: String,
     columns: Vec<String>,
-    /// Node and port, in the order of the rows of a tick.
+    /// Node and port, in row order.
     ports: Vec<(String, String)>,
-    /// Ticks, in each the ports, in each the columns.
+    /// Values by tick, port and column.
     ticks: Vec<Vec<f64>>,
 }
 
@@ -42,7 +42,7 @@ impl Recorded {
         let mut paths: Vec<_> = list.filter_map(|e| Some(e.ok()?.path().join("ports.csv.gz"))).collect();
         paths.retain(|p| p.is_file());
         paths.sort();
-        ensure!(!paths.is_empty(), "{} holds no folder with a ports.csv.gz", dir.display());
+        ensure!(!paths.is_empty(), "{} has no directory with a ports.csv.gz", dir.display());
         let mut out: Vec<Self> = (0..parts).map(|_| Self::default()).collect();
         for (i, path) in paths.iter().enumerate() {
             out[i % parts].folders.push(folder(path).with_context(|| format!("read {}", path.display()))?);
@@ -50,7 +50,7 @@ impl Recorded {
         Ok(out)
     }
 
-    /// Ticks that all recordings have.
+    /// Number of ticks that all recordings have.
     pub fn ticks(&self) -> usize {
         self.folders.iter().map(|f| f.ticks.len()).min().unwrap_or(0)
     }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_stretched_gauges_are_not_and_each_part_has_its_own_recordings() {
+    fn counters_are_stretched_gauges_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let text = "tick_ns,node,port,tx_bytes,q_bytes\n1,0,1,10,5\n1,7,2,20,6\n2,0,1,11,7\n2,7,2,22,8\n";
         write(dir.path(), "a", text);
@@ -143,10 +143,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_named() {
+    fn bad_recordings_are_named() {
         let dir = tempfile::tempdir().unwrap();
         let why = |dir: &Path| format!("{:#}", Recorded::read(dir, 1).err().unwrap());
-        assert!(why(dir.path()).contains("holds no folder"), "{}", why(dir.path()));
+        assert!(why(dir.path()).contains("has no directory"), "{}", why(dir.path()));
         write(dir.path(), "a", "tick_ns,node,port,tx_bytes\n1,0,1,ten\n");
         assert!(why(dir.path()).contains("\"ten\" is no number"), "{}", why(dir.path()));
         write(dir.path(), "a", "tick_ns,node,port,tx_bytes\n1,0,1,1\n2,0,1\n");

@@ -1,27 +1,27 @@
-//! Ports and what they count: drawn at random from a fixed seed, so that each run makes the same bytes.
+//! Simulated ports with random counters from a fixed seed, so that every run makes the same bytes.
 
 use crate::columns::{self, Pace};
 use anyhow::Result;
 use fabriclens_wire::Column;
 use std::sync::Arc;
 
-/// NICs of a host, one a rail.
+/// NICs per host, one per rail.
 pub const RAILS: usize = 8;
-/// Hosts of one remote-write request.
+/// Hosts per remote-write request.
 pub const BATCH: usize = 16;
-/// Seconds after which, with churn, the next tenth of the ports is given to a new job.
+/// With churn: seconds after which the next tenth of the ports gets a new job.
 const CHURN_SECONDS: usize = 60;
 
-/// xorshift64: quick, and the same everywhere.
+/// xorshift64.
 pub struct Random(u64);
 
 impl Random {
-    /// Different for each `seed`.
+    /// A generator for `seed`.
     pub fn new(seed: u64) -> Self {
         Self((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
-    /// Evenly from `0..n`.
+    /// A uniform number in `0..n`.
     pub fn below(&mut self, n: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -30,7 +30,7 @@ impl Random {
     }
 }
 
-/// The columns of a host's ports, shared by all hosts.
+/// Columns of a host's ports, shared by all hosts.
 pub struct Rails(Vec<Rail>);
 
 struct Rail {
@@ -39,7 +39,7 @@ struct Rail {
 }
 
 impl Rails {
-    /// With what ports of a fleet tell beside the 60 columns, or without.
+    /// The 60 columns, or those of a fleet.
     ///
     /// # Errors
     /// When the table of columns does not fit the catalog.
@@ -57,13 +57,13 @@ impl Rails {
 pub struct Port {
     /// `host`
     pub host: String,
-    /// Which NIC of the host.
+    /// Index of the NIC.
     pub rail: usize,
-    /// `job`, where there is churn.
+    /// Label `job`, with churn.
     pub job: Option<String>,
-    /// What it counts.
+    /// Columns of the port.
     pub columns: Arc<[Column]>,
-    /// One a column.
+    /// Value of each column.
     pub values: Vec<u64>,
     paces: Arc<[Pace]>,
     random: Random,
@@ -93,7 +93,7 @@ impl Port {
     fn step(&mut self) {
         for (value, pace) in self.values.iter_mut().zip(self.paces.iter()) {
             match pace {
-                // 13 bits of noise: with the sparse ones, about a quarter of a byte a sample of entropy.
+                // 13 bits of noise: with the sparse columns about a quarter of a byte of entropy per sample.
                 Pace::Busy => *value += 1_000_000 + self.random.below(8192),
                 Pace::Sparse if self.random.below(50) == 0 => *value += 1 + self.random.below(9),
                 Pace::Sparse | Pace::Constant => {}
@@ -102,26 +102,26 @@ impl Port {
     }
 }
 
-/// Name of a host; all are of the same length.
+/// Host name; all have the same length.
 pub fn host_name(host: usize) -> String {
     format!("node{host:04}")
 }
 
-/// Ports that are sent together, and how they go on.
+/// Ports that are sent together.
 pub struct Hosts {
-    /// All ports, a host's side by side.
+    /// All ports, ordered by host.
     pub ports: Vec<Port>,
     tick: usize,
 }
 
 impl Hosts {
-    /// `count` hosts from number `first` on. With churn each port has a job, and a tenth of them a new one each minute.
+    /// `count` hosts from number `first` on. With churn each port has a job, and a tenth of the ports a new one each minute.
     pub fn new(rails: &Rails, first: usize, count: usize, churn: bool) -> Self {
         let host = |h| rails.0.iter().enumerate().map(move |(r, rail)| Port::new(h, r, rail, churn));
         Self { ports: (first..first + count).flat_map(host).collect(), tick: 0 }
     }
 
-    /// The next second. True when series have other labels than before.
+    /// Advances by a second; true if labels of series changed.
     pub fn step(&mut self) -> bool {
         self.ports.iter_mut().for_each(Port::step);
         self.tick += 1;
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_counts_the_same_whoever_it_is_sent_with() {
+    fn a_host_is_independent_of_the_others() {
         let rails = Rails::new(false).unwrap();
         let (mut all, mut one) = (Hosts::new(&rails, 0, 4, false), Hosts::new(&rails, 2, 1, false));
         for _ in 0..100 {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn each_minute_a_tenth_of_the_ports_has_a_new_job() {
+    fn churn_replaces_a_tenth_of_the_ports() {
         let mut hosts = Hosts::new(&Rails::new(false).unwrap(), 0, 16, true);
         let jobs = |hosts: &Hosts| hosts.ports.iter().map(|p| p.job.clone()).collect::<Vec<_>>();
         let mut before = jobs(&hosts);

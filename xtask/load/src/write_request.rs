@@ -1,8 +1,8 @@
-//! Remote write 1.0 requests of values whose labels do not change: `prometheus.WriteRequest`, by hand.
+//! Encodes remote write 1.0 requests (`prometheus.WriteRequest`) with labels that are encoded only once.
 
 use crate::workload::Port;
 
-/// Labels of each series of a port, as fields of a `TimeSeries`.
+/// Labels of each series of a port, encoded as fields of a `TimeSeries`.
 pub fn port_series(port: &Port) -> Vec<Vec<u8>> {
     let device = format!("mlx5_{}", port.rail);
     let of_column = |c: &fabriclens_wire::Column| {
@@ -16,7 +16,7 @@ pub fn port_series(port: &Port) -> Vec<Vec<u8>> {
     port.columns.iter().map(of_column).collect()
 }
 
-/// Labels of a series, as fields of a `TimeSeries`.
+/// Labels of a series, encoded as fields of a `TimeSeries`.
 pub fn series<N: AsRef<[u8]>>(labels: &[(N, N)]) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in labels {
@@ -36,24 +36,24 @@ fn varint(mut v: u64, out: &mut Vec<u8>) {
     out.push(v as u8);
 }
 
-/// A field with bytes.
+/// Appends a bytes field.
 fn field(number: u8, bytes: &[u8], out: &mut Vec<u8>) {
     out.push(number << 3 | 2);
     varint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);
 }
 
-/// Makes requests; labels are encoded once.
+/// Encoder of requests for fixed series.
 #[derive(Default)]
 pub struct Encoder {
-    /// Labels of each.
+    /// Encoded labels of each series.
     pub series: Vec<Vec<u8>>,
     out: Vec<u8>,
     parts: Vec<(usize, u64)>,
 }
 
 impl Encoder {
-    /// One request with one value of each series.
+    /// A request with one value per series.
     pub fn encode(&mut self, time: i64, values: impl Iterator<Item = f64>) -> (&[u8], u64) {
         let all = self.series.len();
         self.encode_in_parts(time, values, all).first().copied().unwrap_or_default()
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_has_each_series_once_with_its_labels_in_order() {
+    fn a_request_has_each_series_once() {
         let rails = Rails::new(false).unwrap();
         let hosts = Hosts::new(&rails, 3, 2, true);
         let series = hosts.ports.iter().flat_map(port_series).collect();

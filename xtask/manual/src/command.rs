@@ -1,4 +1,4 @@
-//! Pages of section 1: one for a program and one for each of its subcommands.
+//! Man pages of section 1: one for each program and each subcommand.
 
 use crate::Program;
 use clap_mangen::Man;
@@ -26,7 +26,7 @@ fn walk(program: &Program, command: &clap::Command, pages: &mut Vec<(String, Vec
     }
 }
 
-/// What the command line does not know: files, and where to read on.
+/// Sections that the command line does not have: files and related pages.
 fn ends(program: &Program, name: &str) -> Roff {
     let mut roff = Roff::new();
     let main = (program.command)().get_name().to_owned();

@@ -1,17 +1,17 @@
-//! A commented configuration file, as what it says: what a comment says belongs to the keys below it.
+//! Parses a commented configuration file: a comment documents the keys below it.
 
-/// What stands between two blank lines, comments or tables.
+/// A comment with the table or keys that it documents.
 #[derive(Debug, Default, PartialEq)]
 pub struct Entry<'a> {
-    /// The table that begins here, as it is written; what is said is about it.
+    /// Header of the table that begins here, which the comment documents.
     pub table: Option<&'a str>,
     /// Lines of the comment.
-    pub said: Vec<&'a str>,
-    /// Keys that share it, with their values, also those that are only shown as a comment.
+    pub comment: Vec<&'a str>,
+    /// Keys with their values, also those that are commented out.
     pub keys: Vec<(&'a str, &'a str)>,
 }
 
-/// All of a file, in order.
+/// Parses a file, in order.
 pub fn entries(text: &str) -> Vec<Entry<'_>> {
     let mut all = vec![Entry::default()];
     for line in text.lines() {
@@ -25,14 +25,14 @@ pub fn entries(text: &str) -> Vec<Entry<'_>> {
         match key(bare) {
             Some(key) => now.keys.push(key),
             None if table => now.table = Some(bare),
-            None => now.said.push(bare),
+            None => now.comment.push(bare),
         }
     }
     all.retain(|entry| *entry != Entry::default());
     all
 }
 
-/// `key = value`, and not a sentence.
+/// Parses `key = value`; none for a sentence.
 fn key(line: &str) -> Option<(&str, &str)> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     line.split_once(" = ")
@@ -47,9 +47,9 @@ mod tests {
     fn comments_belong_to_what_is_below_them() {
         let text =
             "# Head.\n\n# Why,\n# and how.\na = 1\n# b = 2\n# Of a table.\n# [c]\n# D = sentence.\n# d = \"x\"\n";
-        let entry = |table, said: &[&'static str], keys: &[(&'static str, &'static str)]| Entry {
+        let entry = |table, comment: &[&'static str], keys: &[(&'static str, &'static str)]| Entry {
             table,
-            said: said.to_vec(),
+            comment: comment.to_vec(),
             keys: keys.to_vec(),
         };
         let want = [

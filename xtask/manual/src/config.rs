@@ -1,10 +1,10 @@
-//! Pages of section 5, from commented configuration files.
+//! Man pages of section 5, from the commented configuration files.
 
 use crate::Program;
 use crate::commented::entries;
 use clap_mangen::roff::{Roff, bold, roman};
 
-/// The page of a program's configuration file.
+/// Man page of a program's configuration file.
 pub fn page(program: &Program) -> String {
     let command = (program.command)();
     let name = command.get_name();
@@ -21,13 +21,13 @@ pub fn page(program: &Program) -> String {
         for (i, (key, value)) in entry.keys.iter().enumerate() {
             roff.control(if i == 0 { "TP" } else { "TQ" }, []).text([bold(format!("{key} = {value}"))]);
         }
-        if entry.said.is_empty() {
+        if entry.comment.is_empty() {
             continue;
         }
         if entry.keys.is_empty() {
             roff.control("PP", []);
         }
-        roff.text([roman(entry.said.join("\n"))]);
+        roff.text([roman(entry.comment.join("\n"))]);
     }
     roff.control("SH", ["FILES"]).text([bold(program.path)]);
     roff.control("SH", ["SEE ALSO"]).text([bold(name), roman("(1)")]);

@@ -1,7 +1,7 @@
 //! Writes man pages and shell completions into a directory: `man/<program>/*`, `completions/<shell>/*`.
 //!
-//! Nothing of them is written by hand: commands come from the command lines that the programs parse, configuration files
-//! from the commented ones that are installed. `cargo xtask deb` packs them.
+//! All of them are generated: commands from the programs' command lines, configuration from the installed commented files.
+//! `cargo xtask deb` packs them.
 
 mod command;
 mod commented;
@@ -15,13 +15,13 @@ use clap_complete::{Shell, generate, generate_to};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A program, and what its pages tell beyond its command line.
+/// A program and the additional content of its pages.
 struct Program {
     command: fn() -> clap::Command,
-    /// The commented configuration that is installed as [`Program::path`].
+    /// Commented configuration, installed as [`Program::path`].
     config: &'static str,
     path: &'static str,
-    /// Name of the configuration's page, in section 5.
+    /// Name of the configuration's man page in section 5.
     page: &'static str,
     other: &'static str,
 }
@@ -48,7 +48,7 @@ fn main() -> Result<()> {
     write(&to)
 }
 
-/// All pages and completions, below `to`.
+/// Writes all pages and completions below `to`.
 fn write(to: &Path) -> Result<()> {
     for program in PROGRAMS {
         let man = to.join("man").join((program.command)().get_name());
@@ -63,8 +63,8 @@ fn write(to: &Path) -> Result<()> {
             let mut command = (program.command)();
             let name = command.get_name().to_owned();
             if shell == Shell::Bash {
-                // clap_complete gives a function two names where the program's has a hyphen, and completes no flags
-                // then: it gets a name without, which only the line that registers the function tells.
+                // clap_complete uses two names for the function of a program with a hyphen, and then completes no flags.
+                // So it gets a name without hyphen, except in the line that registers the function.
                 let plain = name.replace('-', "_");
                 let mut script = Vec::new();
                 generate(shell, &mut command, plain.clone(), &mut script);

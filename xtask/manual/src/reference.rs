@@ -1,4 +1,4 @@
-//! docs/configuration.md: every key of both programs, from the commented files, which are all that explains them.
+//! Generates docs/configuration.md, the list of all keys of both programs, from the commented configuration files.
 
 use crate::commented::{Entry, entries};
 use crate::{PROGRAMS, Program};
@@ -20,7 +20,7 @@ fabriclens serve --config deploy/config/collector.toml --check-config
 ```
 ";
 
-/// The whole page.
+/// Text of the page.
 pub fn page() -> String {
     PROGRAMS.iter().rev().fold(HEAD.to_owned(), |page, program| page + &section(program))
 }
@@ -31,14 +31,14 @@ fn section(program: &Program) -> String {
         "\n## {name}\n\nVariables begin with `{}_`: the key in capitals, dots as underscores.\n",
         name.to_uppercase().replace('-', "_")
     );
-    // The first lines of a file are about the file.
+    // The first lines of a file are about the file itself.
     let mut table = false;
     for entry in entries(program.config).iter().skip(1) {
         if let Some(title) = entry.table {
             page += &format!("\n### {name}: `{title}`\n");
         }
-        if entry.keys.is_empty() && !entry.said.is_empty() {
-            page += &format!("\n{}\n", entry.said.join(" "));
+        if entry.keys.is_empty() && !entry.comment.is_empty() {
+            page += &format!("\n{}\n", entry.comment.join(" "));
         } else if !entry.keys.is_empty() {
             page += if table { "" } else { "\n| key | default, or an example | |\n|---|---|---|\n" };
             page += &rows(entry);
@@ -48,14 +48,14 @@ fn section(program: &Program) -> String {
     page
 }
 
-/// A row for each key; what is said stands beside the first.
+/// A table row for each key; the first has the description.
 fn rows(entry: &Entry<'_>) -> String {
     let cell = |text: &str| text.replace('|', "\\|");
-    let said = std::iter::once(entry.said.join(" ")).chain(std::iter::repeat(String::new()));
+    let comment = std::iter::once(entry.comment.join(" ")).chain(std::iter::repeat(String::new()));
     entry
         .keys
         .iter()
-        .zip(said)
-        .map(|((key, value), said)| format!("| `{key}` | `{}` | {} |\n", cell(value), cell(&said)))
+        .zip(comment)
+        .map(|((key, value), comment)| format!("| `{key}` | `{}` | {} |\n", cell(value), cell(&comment)))
         .collect()
 }

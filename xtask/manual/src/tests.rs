@@ -1,4 +1,4 @@
-//! What is written is read by those who will: man, and the shells.
+//! Tests the generated files with man and the shells.
 #![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 
 use super::{PROGRAMS, write};
@@ -34,15 +34,15 @@ fn every_page_is_rendered_without_a_warning() {
             let mut man = Command::new("man");
             man.args(["--warnings", "--local-file"]).arg(&page).env("LC_ALL", "C.UTF-8").env("MANWIDTH", "100");
             let done = run(&mut man);
-            let (text, said) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-            assert!(done.status.success() && said.is_empty(), "{}: {said}", page.display());
+            let (text, printed) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+            assert!(done.status.success() && printed.is_empty(), "{}: {printed}", page.display());
             assert!(text.contains("NAME") && text.contains("SEE ALSO"), "{}: {text}", page.display());
         }
     }
 }
 
 #[test]
-fn the_page_of_a_configuration_has_every_key_with_what_it_says() {
+fn configuration_pages_have_every_key() {
     let dir = written();
     for program in PROGRAMS {
         let name = (program.command)().get_name().to_owned();
@@ -61,7 +61,7 @@ fn the_page_of_a_configuration_has_every_key_with_what_it_says() {
     }
 }
 
-/// What bash would offer after these words.
+/// Completions that bash offers after these words.
 fn offered(dir: &Path, program: &str, words: &[&str]) -> Vec<String> {
     let script = r#"
         source "$1"; shift
@@ -95,8 +95,8 @@ fn shells_read_their_completions() {
     for shell in ["bash", "zsh", "fish"] {
         for file in files(&dir.path().join("completions").join(shell)) {
             let done = run(Command::new(shell).arg("-n").arg(&file));
-            let said = String::from_utf8_lossy(&done.stderr);
-            assert!(done.status.success() && said.is_empty(), "{}: {said}", file.display());
+            let printed = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.success() && printed.is_empty(), "{}: {printed}", file.display());
         }
     }
 }

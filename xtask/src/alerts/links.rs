@@ -1,10 +1,10 @@
-//! Alerts about links.
+//! Alerts on links and PCIe.
 
 use super::Severity::{Critical, Warning};
 use super::{Alert, BY, PORT, errors_grown, fires, grown, line, port, silent};
-use crate::dashboards::limits as l;
+use crate::dashboards::thresholds as t;
 
-/// What takes minutes to hours to show.
+/// Rules with windows of minutes to days.
 pub fn rules() -> Vec<Alert> {
     vec![link_down(), ber_high(), ber_rising(), flapping(), degraded(), pcie()]
 }
@@ -18,7 +18,9 @@ fn link_down() -> Alert {
             "max by ({BY}) (fabric_port_up{{port!=\"\"}}) == 0\nand on ({BY})\nmax by ({BY}) (max_over_time(fabric_port_up{{port!=\"\"}}[6h:5m]) == 1 or max_over_time(fabric_port_up{{port!=\"\"}}[2d:1h])) == 1"
         ),
         summary: "{{ $labels.host }} {{ $labels.device }} is down",
-        says: "This port was up within two days (six hours, if only for minutes) and carries nothing now. Many at once: their switch or host. One: cable or module. This ends after that time, although the port may still be down.",
+        description: "This port was up within two days (six hours, if only for minutes) and is down now. Many at once: \
+                    their switch or host. One: cable or module. The alert ends after that time, although the port may \
+                    still be down.",
         cases: vec![
             fires("20m", &[PORT], &[(r#"fabric_port_up{host="h1",device="mlx5_0",port="1"}"#, "1x60 0x40")]),
             // A day later, and after three days.
@@ -38,12 +40,12 @@ fn link_down() -> Alert {
     }
 }
 
-/// Errors of the wire in a window beyond what a bit error rate gives at the link's own rate, and more than an accident.
-fn beyond(window: &str, seconds: u32, ber: l::Limit) -> String {
+/// Link errors in a window above a bit error rate at the link's rate, and more than a single one.
+fn beyond(window: &str, seconds: u32, ber: t::Threshold) -> String {
     let errors = errors_grown("", window);
     format!(
         "{errors} >= {}\nand on ({BY})\n{errors} >= on ({BY}) {} * 8 * {seconds} * {:e}",
-        l::ERRORS.at,
+        t::ERRORS.at,
         line(),
         ber.at
     )
@@ -54,9 +56,10 @@ fn ber_high() -> Alert {
         name: "FabricLinkBerHigh",
         severity: Critical,
         hold: "0s",
-        expr: beyond("12m", 720, l::BER_12M),
+        expr: beyond("12m", 720, t::BER_12M),
         summary: "{{ $labels.host }} {{ $labels.device }}: bit error rate above 1e-14",
-        says: "{{ $value }} errors of the wire in 12 minutes: more than any good link of this rate has. Take it out of use, clean and reseat, replace.",
+        description: "{{ $value }} link errors in 12 minutes: more than any good link of this rate has. Take it out of \
+                    use, clean and reseat, replace.",
         cases: vec![
             // 400 Gb/s: 2.88 errors in 12 minutes are the limit.
             fires(
@@ -68,7 +71,7 @@ fn ber_high() -> Alert {
                 ],
             )
             .every("1m"),
-            // An adapter that counts CRC alone.
+            // An adapter that counts CRC errors only.
             fires(
                 "30m",
                 &[PORT],
@@ -81,7 +84,7 @@ fn ber_high() -> Alert {
                 ],
             )
             .every("1m"),
-            // At 100 Gb/s two are enough; one bad frame, which an adapter counts by symbols and by CRC, is not two.
+            // At 100 Gb/s two errors are enough; one bad frame that is counted as symbol and CRC error is not two.
             silent(
                 "30m",
                 &[
@@ -114,9 +117,9 @@ fn ber_rising() -> Alert {
         name: "FabricLinkBerRising",
         severity: Warning,
         hold: "0s",
-        expr: beyond("125m", 7500, l::BER_125M),
+        expr: beyond("125m", 7500, t::BER_125M),
         summary: "{{ $labels.host }} {{ $labels.device }}: bit error rate above 1e-15",
-        says: "{{ $value }} errors of the wire in 125 minutes: this link becomes bad. Plan to clean, reseat or replace it.",
+        description: "{{ $value }} link errors in 125 minutes: this link degrades. Plan to clean, reseat or replace it.",
         cases: vec![
             fires(
                 "170m",
@@ -154,13 +157,14 @@ fn flapping() -> Alert {
         expr: format!(
             "{} >= {}\nor on ({BY})\n(\n  {} >= {}\n  and on ({BY})\n  {} >= 1\n)",
             times("10m"),
-            l::FLAPS_10M.at,
+            t::FLAPS_10M.at,
             times("1d"),
-            l::FLAPS_24H.at,
+            t::FLAPS_24H.at,
             times("10m"),
         ),
         summary: "{{ $labels.host }} {{ $labels.device }} flaps: down {{ $value }} times",
-        says: "Three times in ten minutes, or five in a day. Each time routes change and jobs wait. Reseat, then replace the cable; drain the host until it is quiet.",
+        description: "Three times in ten minutes, or five in a day. Each time routes change and jobs wait. Reseat, then \
+                    replace the cable; drain the host until the link is stable.",
         cases: vec![
             fires(
                 "20m",
@@ -168,7 +172,7 @@ fn flapping() -> Alert {
                 &[(r#"fabric_link_downs_total{host="h1",device="mlx5_0",port="1"}"#, "4x12 5x1 6x1 7x10")],
             )
             .every("1m"),
-            // Five in a day, the last just now.
+            // Five in a day, the last one recent.
             fires(
                 "1d20m",
                 &[PORT],
@@ -178,7 +182,7 @@ fn flapping() -> Alert {
                 )],
             )
             .every("5m"),
-            // Twice; and five in a day, none just now.
+            // Twice; and five in a day, none recent.
             silent("20m", &[(r#"fabric_link_downs_total{host="h1",device="mlx5_0",port="1"}"#, "4x12 5x1 6x10")])
                 .every("1m"),
             silent(
@@ -200,12 +204,14 @@ fn degraded() -> Alert {
         hold: "1m",
         expr: format!(
             "(\n  {}\n  or on ({BY})\n  {}\n)\nand on ({BY})\n{} == 1",
-            fell("fabric_port_rate_bytes_per_second", l::RATE_FELL.at),
+            fell("fabric_port_rate_bytes_per_second", t::RATE_FELL.at),
             fell("fabric_port_width", 1.0),
             port("fabric_port_up"),
         ),
-        summary: "{{ $labels.host }} {{ $labels.device }} trained to less than it had",
-        says: "The link is up and runs slower, or with fewer lanes, than within the last day. All jobs on this host wait for it. Reseat; replace cable or module. This ends after a day, although the link may still be slow.",
+        summary: "{{ $labels.host }} {{ $labels.device }}: link rate or width is lower than before",
+        description: "The link is up with a lower rate or fewer lanes than within the last day. All jobs on this host wait \
+                    for it. Reseat; replace cable or module. The alert ends after a day, although the link may still be \
+                    slow.",
         cases: vec![
             fires(
                 "40m",
@@ -226,7 +232,7 @@ fn degraded() -> Alert {
                 ],
             )
             .every("1m"),
-            // As ever; and a port that is down tells any rate.
+            // Unchanged; and a port that is down may report any rate.
             silent(
                 "40m",
                 &[
@@ -250,15 +256,16 @@ fn pcie() -> Alert {
         hold: "1m",
         expr: format!(
             "(\n  {rate} < {} * {}\n  and on (host, device)\n  {rate} < {}\n)\nor on (host, device)\n{} >= {}",
-            l::PCIE_TRAINED.at,
+            t::PCIE_TRAINED.at,
             of("fabric_pcie_rate_max_bytes_per_second"),
             of("fabric_port_rate_bytes_per_second"),
             of("rate(fabric_pcie_stall_seconds_total[5m])"),
-            l::PCIE_STALLED.at,
+            t::PCIE_STALLED.at,
             rate = of("fabric_pcie_rate_bytes_per_second"),
         ),
         summary: "{{ $labels.host }} {{ $labels.device }}: PCIe is slower than the link",
-        says: "The path to memory was trained to less than slot and adapter can, or requests stall: this NIC becomes a slow receiver and pauses the fabric. Reseat, look at riser and BIOS.",
+        description: "PCIe was trained to less than slot and adapter support, or requests stall: this NIC becomes a slow \
+                    receiver and pauses the fabric. Reseat, check riser and BIOS.",
         cases: vec![
             fires(
                 "10m",
@@ -277,7 +284,7 @@ fn pcie() -> Alert {
                     "0+6x40",
                 )],
             ),
-            // As it should be; and a slow slot that is faster than its link.
+            // Full bandwidth; and a slow slot that is faster than its link.
             silent(
                 "10m",
                 &[

@@ -1,10 +1,11 @@
-//! Alert rules for Prometheus, vmalert and Mimir, with the cases that prove them; a row each in
-//! `congestion`, `links` and `own`.
+//! Alert rules for Prometheus, vmalert and Mimir, with test cases for promtool: a function each in `congestion`, `losses`,
+//! `links` and `own`.
 //!
-//! The conditions are those of the detectors, as far as PromQL can say them. `cargo xtask dashboards` writes the files.
+//! The conditions are those of the detectors, as far as PromQL can express them. `cargo xtask dashboards` writes the files.
 
 mod congestion;
 mod links;
+mod losses;
 mod own;
 #[cfg(test)]
 mod tests;
@@ -13,20 +14,20 @@ use crate::dashboards::common::{BY, errors_grown, grown, of_port_over as rate, p
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// Where runbooks are read, until somebody puts the own address in (`cargo xtask dashboards --runbooks`).
+/// Default base URL of the runbooks; `cargo xtask dashboards --runbooks` replaces it.
 pub const RUNBOOKS: &str = "https://fabriclens.example/runbooks";
-/// Who wrote the files.
+/// Header of the generated files.
 const HEAD: &str = "# Written by `cargo xtask dashboards`; change xtask/src/alerts, not this file.\n";
 
-/// That port in the cases.
+/// The port of the test cases.
 const PORT: &str = r#"host="h1",device="mlx5_0",port="1""#;
 
-/// How bad.
+/// Severity of an alert.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Severity {
-    /// Somebody should look today.
+    /// Needs attention today.
     Warning,
-    /// Somebody should look now: jobs suffer, or data is lost.
+    /// Needs attention now: jobs suffer, or data is lost.
     Critical,
 }
 
@@ -43,31 +44,31 @@ impl Severity {
 pub struct Alert {
     pub name: &'static str,
     pub severity: Severity,
-    /// How long it must hold.
+    /// Duration for which the condition must hold (`for`).
     pub hold: &'static str,
     pub expr: String,
-    /// One line, with the labels that say where.
+    /// One line, with the labels of the location.
     pub summary: &'static str,
-    /// What it means and the first thing to do.
-    pub says: &'static str,
+    /// Meaning and first action.
+    pub description: &'static str,
     pub cases: Vec<Case>,
 }
 
-/// Series, and what comes of them.
+/// A test case: series and the expected alerts.
 pub struct Case {
-    /// Time between values.
+    /// Interval of the values.
     pub every: &'static str,
-    /// In promtool's notation.
+    /// Series with values, in promtool's notation.
     pub series: Vec<(&'static str, &'static str)>,
     pub at: &'static str,
-    /// Labels of the alerts that fire; none: it is silent.
+    /// Labels of the alerts that fire; empty if none does.
     pub fires: Vec<&'static str>,
-    /// Judged each five minutes and not each 15 s: for those that last hours.
-    pub seldom: bool,
+    /// Evaluates every five minutes instead of 15 s, for cases that last hours.
+    pub slow: bool,
 }
 
 fn fires(at: &'static str, labels: &[&'static str], series: &[(&'static str, &'static str)]) -> Case {
-    Case { every: "15s", series: series.to_vec(), at, fires: labels.to_vec(), seldom: false }
+    Case { every: "15s", series: series.to_vec(), at, fires: labels.to_vec(), slow: false }
 }
 
 fn silent(at: &'static str, series: &[(&'static str, &'static str)]) -> Case {
@@ -76,20 +77,20 @@ fn silent(at: &'static str, series: &[(&'static str, &'static str)]) -> Case {
 
 impl Case {
     fn every(self, every: &'static str) -> Self {
-        Self { every, seldom: true, ..self }
+        Self { every, slow: true, ..self }
     }
 
-    fn seldom(self) -> Self {
-        Self { seldom: true, ..self }
+    fn slow(self) -> Self {
+        Self { slow: true, ..self }
     }
 }
 
-/// Highest of a gauge, by port.
+/// Maximum of a gauge by port.
 fn port(gauge: &str) -> String {
     format!("max by ({BY}) ({gauge})")
 }
 
-/// Share of time paused by the priority that was paused longest.
+/// Share of time paused, of the priority that was paused longest.
 fn paused(direction: &str, window: &str) -> String {
     paused_over(&format!("direction=\"{direction}\""), window)
 }
@@ -99,7 +100,7 @@ fn line() -> String {
     port("fabric_port_rate_bytes_per_second")
 }
 
-/// `FabricPfcStorm` to `pfc-storm`: the name of its runbook.
+/// Name of an alert's runbook: `pfc-storm` for `FabricPfcStorm`.
 pub fn runbook(name: &str) -> String {
     let short = name.strip_prefix("Fabriclens").or_else(|| name.strip_prefix("Fabric")).unwrap_or(name);
     let mut out = String::new();
@@ -112,16 +113,16 @@ pub fn runbook(name: &str) -> String {
     out
 }
 
-/// Groups of rules: name, how often, rules.
+/// Rule groups: name, interval, rules.
 pub fn groups() -> Vec<(&'static str, &'static str, Vec<Alert>)> {
     vec![
-        ("fabriclens-congestion", "15s", congestion::rules()),
+        ("fabriclens-congestion", "15s", congestion::rules().into_iter().chain(losses::rules()).collect()),
         ("fabriclens-links", "30s", links::rules()),
         ("fabriclens-own", "30s", own::rules()),
     ]
 }
 
-/// Every file and what is in it.
+/// Every generated file: path and content.
 pub fn files() -> Vec<(PathBuf, String)> {
     let at = |name: &str| PathBuf::from("dashboards/alerts").join(name);
     let rules = rules();
@@ -132,13 +133,13 @@ pub fn files() -> Vec<(PathBuf, String)> {
             format!("{HEAD}# Mimir: `mimirtool rules load mimir.rules.yml`.\nnamespace: fabriclens\n{rules}"),
         ),
         (PathBuf::from("deploy/kubernetes/prometheus-rule.yaml"), prometheus_rule(&rules)),
-        (at("fast.test.yml"), format!("{HEAD}# `promtool test rules fast.test.yml`.\n{}", tests("15s", |c| !c.seldom))),
-        // Rules over hours: judged seldom, so that it does not take minutes.
-        (at("slow.test.yml"), format!("{HEAD}# `promtool test rules slow.test.yml`.\n{}", tests("5m", |c| c.seldom))),
+        (at("fast.test.yml"), format!("{HEAD}# `promtool test rules fast.test.yml`.\n{}", tests("15s", |c| !c.slow))),
+        // Rules over hours are evaluated less often, so that the test does not take minutes.
+        (at("slow.test.yml"), format!("{HEAD}# `promtool test rules slow.test.yml`.\n{}", tests("5m", |c| c.slow))),
     ]
 }
 
-/// A text as YAML has it in double quotes, which is as JSON has it.
+/// A YAML string in double quotes, which has JSON's syntax.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
@@ -157,7 +158,7 @@ fn rules() -> String {
                 a.hold,
                 a.severity.text(),
                 quoted(a.summary),
-                quoted(a.says),
+                quoted(a.description),
                 runbook(a.name),
             );
         }
@@ -165,7 +166,7 @@ fn rules() -> String {
     out
 }
 
-/// For the Prometheus operator, beside the manifests that the chart gives.
+/// `PrometheusRule` for the Prometheus operator, in addition to the chart's manifests.
 fn prometheus_rule(rules: &str) -> String {
     let rules: String = rules.lines().map(|line| format!("  {line}\n")).collect();
     format!(

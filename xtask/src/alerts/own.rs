@@ -1,4 +1,4 @@
-//! Alerts about Fabriclens itself: while one of these fires, silence of the others means little.
+//! Alerts on Fabriclens itself. While one of these fires, other alerts may be missing.
 
 use super::Severity::{Critical, Warning};
 use super::{Alert, fires, silent};
@@ -27,12 +27,13 @@ fn agent_missing() -> Alert {
         expr: format!(
             "max by (host) (time() - timestamp({HEARD})) > 60\nor on (host)\nmax by (host) (time() - max_over_time(timestamp({HEARD})[6h:5m])) unless on (host) {HEARD}"
         ),
-        summary: "{{ $labels.host }}: its agent tells nothing",
-        says: "Heard of within six hours, and silent for more than a minute. Is the host up? `systemctl status fabriclens-agent` there; can it reach the collector?",
+        summary: "{{ $labels.host }}: agent is silent",
+        description: "The agent sent samples within six hours, and none for more than a minute. Is the host up? `systemctl \
+                    status fabriclens-agent` there; can it reach the collector?",
         cases: vec![
             // Two minutes after the last sample, and an hour after.
             fires("7m", &[H1], &[(r#"fabriclens_agent_start_time_seconds{host="h1"}"#, "1x16 _x60")]),
-            fires("65m", &[H1], &[(r#"fabriclens_agent_start_time_seconds{host="h1"}"#, "1x16 _x300")]).seldom(),
+            fires("65m", &[H1], &[(r#"fabriclens_agent_start_time_seconds{host="h1"}"#, "1x16 _x300")]).slow(),
             silent(
                 "10m",
                 &[
@@ -48,19 +49,20 @@ fn clock_skew() -> Alert {
     Alert {
         name: "FabriclensClockSkew",
         severity: Warning,
-        // Longer than an agent that went away is told as one that is behind.
+        // Longer than a silent agent looks like one with a clock that is behind.
         hold: "2m",
         expr: format!(
-            "# Ahead: samples of the future (who replays this rule over the past finds them of all).\nmax by (host) (timestamp({HEARD} offset -1m) - time()) > 5\nor on (host)\n\
-             # Behind: told often, and the newest is still old (seen afterwards, nothing shows that it came late).\n(\n  max by (host) (time() - timestamp({HEARD})) > 15\n  and on (host)\n  max by (host) (count_over_time({HEARD}[1m] offset 1m)) >= 6\n  unless on (host)\n  max by (host) (time() - timestamp({HEARD})) > 60\n)\nor on (host)\n\
-             # It steps again and again.\nmax by (host) (clamp_min(fabriclens_agent_clock_steps_total - fabriclens_agent_clock_steps_total offset 1h, 0)) >= 2"
+            "# Ahead: samples from the future (in a replay over the past every host has them).\nmax by (host) (timestamp({HEARD} offset -1m) - time()) > 5\nor on (host)\n\
+             # Behind: frequent samples, of which the newest is old (a replay cannot see that they came late).\n(\n  max by (host) (time() - timestamp({HEARD})) > 15\n  and on (host)\n  max by (host) (count_over_time({HEARD}[1m] offset 1m)) >= 6\n  unless on (host)\n  max by (host) (time() - timestamp({HEARD})) > 60\n)\nor on (host)\n\
+             # Repeated steps.\nmax by (host) (clamp_min(fabriclens_agent_clock_steps_total - fabriclens_agent_clock_steps_total offset 1h, 0)) >= 2"
         ),
-        summary: "{{ $labels.host }}: its clock is wrong",
-        says: "Its samples carry wrong times, so verdicts about it come late and post-mortems show a wrong order. `chronyc tracking` there; restart chronyd or ntpd.",
+        summary: "{{ $labels.host }}: clock is wrong",
+        description: "Its samples have wrong times, so verdicts about it are late and post-mortems show a wrong order. \
+                    `chronyc tracking` there; restart chronyd or ntpd.",
         cases: vec![
-            // promtool has no samples of the future and none that come late: a live vmalert is told of those clocks (collector/tests/integration/dashboards.rs).
-            fires("70m", &[H1], &[(r#"fabriclens_agent_clock_steps_total{host="h1"}"#, "0x200 1x20 2x80")]).seldom(),
-            // Samples up to now; one step; and one that has just gone away.
+            // promtool has no samples from the future and no late ones: a live vmalert tests those clocks (collector/tests/integration/dashboards.rs).
+            fires("70m", &[H1], &[(r#"fabriclens_agent_clock_steps_total{host="h1"}"#, "0x200 1x20 2x80")]).slow(),
+            // Current samples; a single step; and a host that has just become silent.
             silent(
                 "70m",
                 &[
@@ -69,7 +71,7 @@ fn clock_skew() -> Alert {
                     (r#"fabriclens_agent_start_time_seconds{host="h2"}"#, "1x262 _x30"),
                 ],
             )
-            .seldom(),
+            .slow(),
         ],
     }
 }
@@ -81,8 +83,10 @@ fn counters_doubted() -> Alert {
         severity: Warning,
         hold: "10m",
         expr: "max by (node, port, reason) (fabriclens_doubted_counters) == 1".to_owned(),
-        summary: "{{ $labels.node }} {{ $labels.port }}: counters that cannot be right ({{ $labels.reason }})",
-        says: "What they tell is left out of verdicts where others show better, so trouble of that port may go unseen. stands_still: the agent, the driver or the job there is stuck. leaps: more than twice what its link carries. pause_not_felt, pause_not_counted: NIC and switch say different of pause.",
+        summary: "{{ $labels.node }} {{ $labels.port }}: implausible counters ({{ $labels.reason }})",
+        description: "Verdicts ignore these counters if others show better, so a problem of this port may stay undetected. \
+                    stands_still: the agent, the driver or the job there is stuck. leaps: more than twice the line rate. \
+                    pause_not_felt, pause_not_counted: NIC and switch disagree about pause.",
         cases: vec![
             fires("20m", &[r#"node="h1",port="mlx5_0/1",reason="leaps""#], &[(DOUBTED, "1x80")]),
             // It comes and goes.
@@ -104,7 +108,8 @@ fn agent_data_loss() -> Alert {
             lost("fabriclens_agent_uplink_rejected_total"),
         ),
         summary: "{{ $labels.host }}: samples are lost",
-        says: "Its agent dropped samples (the collector was away or slow) or had them refused. The dashboard Fabriclens: Itself says which; refused ones are named in the agent's log.",
+        description: "The agent dropped samples (the collector was away or slow), or the collector rejected them. The \
+                    dashboard Fabriclens: Itself shows which; the agent's log names rejected ones.",
         cases: vec![
             fires("10m", &[H1], &[(r#"fabriclens_agent_ring_dropped_total{host="h1",ring="uplink"}"#, "0x30 40x20")]),
             fires("10m", &[H1], &[(r#"fabriclens_agent_uplink_rejected_total{host="h1"}"#, "0+1x50")]),
@@ -133,8 +138,9 @@ fn collector_data_loss() -> Alert {
         severity: Warning,
         hold: "0s",
         expr: "sum by (reason) (increase(fabriclens_ingest_rejected_total[5m])) > 0\nor\nsum by (queue, reason) (increase(fabriclens_forward_dropped_total[5m])) > 0".to_owned(),
-        summary: "The collector does not take or pass on samples: {{ $labels.reason }} {{ $labels.queue }}",
-        says: "With queue: what waited for that remote was dropped. Without: senders' samples were refused (future: a clock; series_limit: too many series; conflict: two agents under one name).",
+        summary: "The collector rejects or drops samples: {{ $labels.reason }} {{ $labels.queue }}",
+        description: "With queue: samples queued for that remote engine were dropped. Without: samples of senders were \
+                    rejected (future: a wrong clock; series_limit: too many series; conflict: two agents with one name).",
         cases: vec![
             fires("10m", &[r#"reason="future""#], &[(r#"fabriclens_ingest_rejected_total{source="otlp_grpc",reason="future"}"#, "0+9x50")]),
             fires("10m", &[r#"queue="mimir",reason="size""#], &[(r#"fabriclens_forward_dropped_total{queue="mimir",reason="size"}"#, "0x30 900x20")]),
@@ -155,8 +161,10 @@ fn collector_overloaded() -> Alert {
         severity: Warning,
         hold: "2m",
         expr: "sum by (reason) (rate(fabriclens_ingest_shed_total{reason!=\"stopping\"}[1m])) > 0".to_owned(),
-        summary: "The collector tells senders to come back: {{ $labels.reason }}",
-        says: "More comes than it can take (busy, room), or it has nearly the memory that it may have (memory). Nothing is lost as long as agents can keep what waits. Verdicts come first; old samples wait longest.",
+        summary: "The collector is overloaded: {{ $labels.reason }}",
+        description: "The load exceeds what the collector can take (busy, room), or memory is near its limit (memory). \
+                    Nothing is lost while agents can keep their samples. Live samples have priority; old samples wait \
+                    longest.",
         cases: vec![
             fires(
                 "10m",
@@ -179,10 +187,12 @@ fn store_failing() -> Alert {
         name: "FabriclensStoreFailing",
         severity: Critical,
         hold: "0s",
-        // Not from its own store, nor from what it forwards: neither has samples of a collector that cannot write.
+        // Needs a scrape: neither its own store nor what it forwards has samples of a collector that cannot write.
         expr: "max(fabriclens_store_log_failing) == 1 or max(fabriclens_store_maintenance_failing) == 1".to_owned(),
         summary: "The collector cannot write",
-        says: "Samples cannot be made durable, or blocks cannot be written: the disk is full, read-only or broken. Agents keep what they can for minutes. Look at the disk and the collector's log now. This rule wants the collector scraped: what it forwards or answers stops just then.",
+        description: "Samples cannot be made durable, or blocks cannot be written: the disk is full, read-only or broken. \
+                    Agents keep samples for minutes. Check the disk and the collector's log now. This rule needs a \
+                    scrape of the collector: its own store and what it forwards stop at this moment.",
         cases: vec![
             fires("5m", &[""], &[("fabriclens_store_log_failing", "0x10 1x20")]),
             silent("5m", &[("fabriclens_store_log_failing", "0x30"), ("fabriclens_store_maintenance_failing", "0x30")]),
@@ -197,8 +207,11 @@ fn certificate_expires() -> Alert {
         severity: Warning,
         hold: "0s",
         expr: format!("min({ENDS} > 0) - time() < 14 * 86400\nor\nmax by (what) (fabriclens_reload_failing) > 0"),
-        summary: "The collector's {{ if $labels.what }}new {{ $labels.what }} cannot be used{{ else }}certificate ends within two weeks{{ end }}",
-        says: "With its certificate the collector loses every agent and Grafana at once. Put the new files where tls.cert and tls.key are: they are taken without a restart. With a label what: files (tls, tokens, server_ca: authorities of other servers) changed, cannot be used, and those before are still in force; the collector's log says why.",
+        summary: "The collector's {{ if $labels.what }}new {{ $labels.what }} cannot be used{{ else }}certificate expires within two weeks{{ end }}",
+        description: "When the certificate expires, the collector loses every agent and Grafana at once. Replace the files \
+                    of tls.cert and tls.key; no restart is needed. With the label what: the new files (tls, tokens, \
+                    server_ca: authorities of other servers) cannot be used, and the previous ones stay in force; the \
+                    collector's log shows why.",
         cases: vec![
             fires("10m", &[""], &[(ENDS, "1000000x60")]),
             fires("10m", &[r#"what="tokens""#], &[(r#"fabriclens_reload_failing{what="tokens"}"#, "0x10 1x80")]),

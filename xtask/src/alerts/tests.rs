@@ -1,4 +1,4 @@
-//! Rules parse, ask for series that exist, have a runbook and cases; promtool agrees with all of it.
+//! Tests that rules parse, name existing series, have a runbook and test cases, and pass promtool.
 
 use super::{files, groups, runbook};
 use crate::dashboards::tests::{exists, names};
@@ -13,7 +13,7 @@ fn every_rule_parses_and_has_a_runbook_and_cases() {
             panic!("{}: {error}\n{}", a.name, a.expr);
         }
         for name in names(&a.expr) {
-            assert!(exists(&name), "{}: nobody writes {name}", a.name);
+            assert!(exists(&name), "{}: unknown series {name}", a.name);
         }
         let page = root().join(format!("docs/runbooks/{}.md", runbook(a.name)));
         let text = std::fs::read_to_string(&page).unwrap_or_else(|e| panic!("{}: {e}", page.display()));
@@ -29,7 +29,7 @@ fn every_rule_parses_and_has_a_runbook_and_cases() {
     for entry in std::fs::read_dir(root().join("docs/runbooks")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let known = name == "README.md" || seen.iter().any(|a| format!("{}.md", runbook(a)) == name);
-        assert!(known, "docs/runbooks/{name} is of no alert");
+        assert!(known, "docs/runbooks/{name} belongs to no alert");
     }
 }
 
@@ -41,7 +41,7 @@ fn promtool_checks_the_rules_and_their_cases() {
     for (path, text) in files() {
         std::fs::write(dir.join(path.file_name().unwrap()), text).unwrap();
     }
-    // Mimir's file is Prometheus' and one key, which promtool does not know.
+    // Mimir's file has one key that promtool does not know.
     let mimir = std::fs::read_to_string(dir.join("mimir.rules.yml")).unwrap();
     let groups = mimir.replacen("\nnamespace: fabriclens\n", "\n", 1);
     assert_ne!(groups, mimir);
@@ -54,8 +54,8 @@ fn promtool_checks_the_rules_and_their_cases() {
         ["test", "rules", "slow.test.yml"],
     ] {
         let out = promtool(&args).expect("promtool is installed");
-        let said = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.success(), "promtool {args:?}\n{said:.4000}");
+        let printed = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "promtool {args:?}\n{printed:.4000}");
     }
     std::fs::remove_dir_all(&dir).unwrap();
 }

@@ -1,45 +1,45 @@
-//! Questions that several dashboards ask, written once.
+//! PromQL that several dashboards and alerts share.
 
-/// Ports that carry RDMA (a host's management interface has no port number), as chosen at the top.
+/// Selects RDMA ports (a management interface has no port number) of the selected hosts.
 pub const PORTS: &str = r#"host=~"$host",port!="""#;
-/// Those of the one host and device that are chosen.
+/// Selects RDMA ports of the selected hosts and devices.
 pub const OF_DEVICE: &str = r#"host=~"$host",device=~"$device",port!="""#;
 
-/// A port, however many other labels a scrape adds.
+/// Labels of a port; scrapes may add others.
 pub const BY: &str = "host, device, port";
-/// Agents heard of in the last minute.
+/// Agents with a sample in the last minute.
 pub const HEARD: &str = "time() - timestamp(fabriclens_agent_start_time_seconds) < 60";
-/// How far back Grafana looks for a rate.
+/// Rate window in Grafana.
 const INTERVAL: &str = "$__rate_interval";
 
-/// Share of time paused, of the priority that was paused longest; where the adapter knows no PFC times, by 802.3x.
+/// Share of time paused, of the priority that was paused longest; by 802.3x pause if the adapter does not count PFC time.
 pub fn paused(direction: &str, chosen: &str) -> String {
     paused_over(&format!(r#"direction="{direction}",{chosen}"#), INTERVAL)
 }
 
-/// The same of any selection, over a window.
+/// As [`paused`], with any selector and window.
 pub fn paused_over(selected: &str, window: &str) -> String {
     let of = |name: &str| format!("rate({name}{{{selected}}}[{window}])");
     format!("max by ({BY}) ({} or {})", of("fabric_pfc_pause_seconds_total"), of("fabric_pause_duration_seconds_total"))
 }
 
-/// Bits a second through ports.
+/// Bits per second of ports.
 pub fn bits(direction: &str, chosen: &str) -> String {
     format!(r#"8 * rate(fabric_port_io_bytes_total{{direction="{direction}",{chosen}}}[$__rate_interval])"#)
 }
 
-/// Series of a name that fit all of these; some may be empty.
+/// Selector of a metric with matchers, of which some may be empty.
 fn with(name: &str, matchers: &[&str]) -> String {
     let matchers: Vec<&str> = matchers.iter().copied().filter(|m| !m.is_empty()).collect();
     if matchers.is_empty() { name.to_owned() } else { format!("{name}{{{}}}", matchers.join(",")) }
 }
 
-/// Bytes a second that RDMA sent. Ports of InfiniBand and Omni-Path count no RDMA of their own: there all is RDMA, IPoIB too.
+/// Bytes per second sent by RDMA. InfiniBand and Omni-Path ports do not count RDMA separately: all their traffic counts.
 pub fn rdma_sent(chosen: &str) -> String {
     rdma_sent_over(chosen, INTERVAL, "")
 }
 
-/// The same over a window, some time ago.
+/// As [`rdma_sent`], with any window and offset.
 pub fn rdma_sent_over(chosen: &str, window: &str, offset: &str) -> String {
     let of = |counter: &str| format!("rate({}[{window}]{offset})", with(counter, &["direction=\"transmit\"", chosen]));
     format!(
@@ -49,8 +49,8 @@ pub fn rdma_sent_over(chosen: &str, window: &str, offset: &str) -> String {
     )
 }
 
-/// Share of the line rate that could not be sent for want of credits. RoCE adapters have this counter too, and there it
-/// tells nothing, so ports that know pause are left out.
+/// Share of the line rate that waited for credits. RoCE adapters have this counter without a meaning, so ports that count
+/// pause are excluded.
 pub fn waits(chosen: &str) -> String {
     format!(
         "rate(fabric_port_xmit_wait_bytes_total{{{chosen}}}[$__rate_interval]) \
@@ -59,7 +59,7 @@ pub fn waits(chosen: &str) -> String {
     )
 }
 
-/// What is asked of ports, with the switch that each is wired to as a label.
+/// Joins a query about ports with the label `switch`, the switch to which a port is connected.
 pub fn with_leaf(ports: &str, chosen: &str) -> String {
     format!(
         "({ports}) * on (host, device, port) group_left (switch) \
@@ -67,24 +67,24 @@ pub fn with_leaf(ports: &str, chosen: &str) -> String {
     )
 }
 
-/// The same, of those below the chosen leaf. A port without a known switch is below `.*` alone.
+/// As [`with_leaf`], for the selected leaf. Ports with an unknown switch match `.*` only.
 pub fn below_leaf(ports: &str) -> String {
     with_leaf(ports, &format!("switch=~\"$leaf\",{PORTS}"))
 }
 
-/// One value for each leaf; ports whose switch nobody tells are together.
+/// Aggregates by leaf; ports with an unknown switch are one group.
 pub fn by_leaf(join: &str, ports: &str) -> String {
     format!("label_replace({join} by (switch) ({ports}), \"switch\", \"(not told)\", \"switch\", \"\")")
 }
 
-/// How much a counter grew: a difference of two samples, which costs two, however long, and is a whole number.
+/// Growth of a counter as the difference of two samples: cheap for any window, and a whole number.
 pub fn grown(series: &str, time: &str) -> String {
     format!("clamp_min({series} - {series} offset {time}, 0)")
 }
 
-/// Errors of the wire at a port, as `how` asks for one counter. A frame that is lost moves the symbols and the CRC counter
-/// of an adapter that has both, so it is the higher of the two and not their sum; many adapters have but one.
-fn errors_of_wire(chosen: &str, how: impl Fn(&str) -> String) -> String {
+/// Link errors of a port; `how` makes the query of one counter. A lost frame moves the symbol and the CRC counter of an
+/// adapter that has both, so the higher of the two counts and not their sum.
+fn link_errors(chosen: &str, how: impl Fn(&str) -> String) -> String {
     format!(
         "max by ({BY}) ({} or {})",
         how(&with("fabric_link_symbol_errors_total", &[chosen])),
@@ -92,22 +92,22 @@ fn errors_of_wire(chosen: &str, how: impl Fn(&str) -> String) -> String {
     )
 }
 
-/// How many came in a time.
+/// Number of link errors in a window.
 pub fn errors_grown(chosen: &str, time: &str) -> String {
-    errors_of_wire(chosen, |series| grown(series, time))
+    link_errors(chosen, |series| grown(series, time))
 }
 
-/// How many come in a second.
+/// Link errors per second.
 pub fn errors_rate(chosen: &str) -> String {
-    errors_of_wire(chosen, |series| format!("rate({series}[{INTERVAL}])"))
+    link_errors(chosen, |series| format!("rate({series}[{INTERVAL}])"))
 }
 
-/// The sum of a counter over what is counted of a port: priorities, reasons.
+/// Rate of a counter per port, summed over its other labels (priorities, reasons).
 pub fn of_port(counter: &str, chosen: &str) -> String {
     of_port_over(&format!("{counter}{{{chosen}}}"), INTERVAL)
 }
 
-/// The same of any series, over a window.
+/// As [`of_port`], with any selector and window.
 pub fn of_port_over(series: &str, window: &str) -> String {
     format!("sum by ({BY}) (rate({series}[{window}]))")
 }

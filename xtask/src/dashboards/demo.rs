@@ -1,81 +1,81 @@
-//! What the demo's store has no answer to, and why: every other question of every panel must have one there.
+//! Queries without a result in the demo, with the reason. Every other query must have one there.
 
-use super::ask::{self, Place};
+use super::coverage::{self, QueryId};
 use super::panel::Dashboard;
 use anyhow::{Result, ensure};
 
-/// Questions that share a reason.
+/// Queries that are empty for one reason.
 struct Empty {
     why: &'static str,
-    /// So on every machine and in every run: an answer would be a mistake of this table.
+    /// Empty on every machine and in every run.
     always: bool,
-    questions: &'static [Place],
+    queries: &'static [QueryId],
 }
 
 const EMPTY: &[Empty] = &[
     Empty {
-        why: "the fabric is RoCE: no port waits for credits",
+        why: "the fabric is RoCE, so no port waits for credits",
         always: true,
-        questions: &[
+        queries: &[
             ("overview", "Wait for credits (InfiniBand)", "{{host}} {{device}}"),
-            ("congestion", "Could not send, of line rate", "{{host}} {{device}}"),
-            ("congestion", "Could not send, by leaf", "{{switch}}"),
-            ("host", "Could not send (InfiniBand)", "{{device}}"),
-            ("job", "Worst port waits for credits", "waits"),
+            ("congestion", "Credit wait, share of line rate", "{{host}} {{device}}"),
+            ("congestion", "Credit wait, by leaf", "{{switch}}"),
+            ("host", "Credit wait (InfiniBand)", "{{device}}"),
+            ("job", "Worst port: waits for credits", "waits"),
             ("job", "Share of rate lost to credits (InfiniBand)", "mean"),
             ("job", "Share of rate lost to credits (InfiniBand)", "worst port"),
         ],
     },
     Empty {
-        why: "the simulated NICs do not count it, or have no such part: optics, slots, DCQCN's settings",
+        why: "the simulated NICs have no such counter or part: optics, PCIe, DCQCN configuration",
         always: true,
-        questions: &[
-            ("congestion", "Notifications ignored, and congestion control switched off", "ignored"),
-            ("congestion", "Notifications ignored, and congestion control switched off", "off for priorities"),
-            ("links", "Could not be mended", "{{host}} {{device}}"),
+        queries: &[
+            ("congestion", "Notifications ignored, or congestion control off", "ignored"),
+            ("congestion", "Notifications ignored, or congestion control off", "off for priorities"),
+            ("links", "Uncorrectable", "{{host}} {{device}}"),
             ("links", "Light received, weakest lane", "{{host}} {{device}}"),
             ("links", "Temperature of modules", "{{host}} {{device}}"),
-            ("links", "Slower than slot and adapter can", "of its best"),
-            ("links", "Stalled requests to memory", "{{host}} {{device}} {{direction}}"),
+            ("links", "PCIe below capability", "of capability"),
+            ("links", "Stalled memory requests", "{{host}} {{device}} {{direction}}"),
             ("links", "PCIe errors", "{{host}} {{device}} {{severity}}"),
             ("host", "Peak of 100 ms, of line rate", "{{device}}"),
-            ("host", "Requests to memory stall", "{{device}} {{direction}}"),
+            ("host", "Stalled memory requests", "{{device}} {{direction}}"),
             ("host", "Temperature of modules", "{{device}}"),
             ("host", "PFC and congestion control, by priority", "congestion control"),
         ],
     },
     Empty {
-        why: "the story has no such fault: no port goes down or trains down, and nothing is dropped",
+        why: "the demo has no such fault: no port goes down or trains down, and no packet is dropped",
         always: true,
-        questions: &[
+        queries: &[
             ("congestion", "Packets dropped", "{{host}} {{device}} {{reason}}"),
             ("links", "Ports that were down", "{{host}} {{device}}"),
             ("links", "Flaps", "in 10 minutes"),
             ("links", "Flaps", "in 24 hours"),
-            ("links", "Slower than they were", "of its rate"),
+            ("links", "Below previous rate", "of its rate"),
             ("links", "Symbol and CRC errors", "{{host}} {{device}} receive"),
         ],
     },
     Empty {
-        why: "it compares with what was minutes or a day ago, and the demo has just begun",
+        why: "it compares with minutes or a day ago, and the demo has just started",
         always: false,
-        questions: &[
+        queries: &[
             ("links", "Bit error rate after correction", "over 12 minutes"),
             ("links", "Bit error rate after correction", "over 125 minutes"),
-            ("links", "Mended, beside a day ago", "times"),
+            ("links", "Corrected, compared with a day ago", "times"),
         ],
     },
     Empty {
-        why: "told by probes in the kernel of this host, which a simulated one has not and a container may not have",
+        why: "measured by kernel probes of this host, which simulated hosts do not have and a container may not have",
         always: false,
-        questions: &[
+        queries: &[
             ("host", "RDMA and kernel path", "TCP"),
             ("job", "TCP", "{{direction}}"),
-            ("job", "Round trip of TCP, median", "round trip"),
+            ("job", "TCP round trip, median", "round trip"),
             ("tcp", "RDMA and TCP, sent", "TCP"),
             ("tcp", "Share of TCP, by host", "{{host}}"),
-            ("tcp", "TCP: segments sent again", "{{kind}}"),
-            ("tcp", "Closed windows of TCP", "{{direction}}"),
+            ("tcp", "TCP: retransmitted segments", "{{kind}}"),
+            ("tcp", "TCP zero windows", "{{direction}}"),
             ("tcp", "Round trip", "median"),
             ("tcp", "Round trip", "99 %"),
             ("tcp", "Round trip by host, median", "{{host}}"),
@@ -83,55 +83,58 @@ const EMPTY: &[Empty] = &[
         ],
     },
     Empty {
-        why: "nothing is lost, refused or wrong on the way, unless this machine is slow",
+        why: "no sample is lost or rejected, unless this machine is slow",
         always: false,
-        questions: &[
-            ("own", "Quiet, or wrong clocks", "since"),
-            ("own", "Lost on the way", "{{host}} {{reason}}"),
-            ("own", "Lost on the way", "{{host}} refused"),
-            ("own", "Waits on agents' disks", "{{host}}"),
-            ("own", "Accounts that are off, disks that fail", "accounts"),
-            ("own", "Accounts that are off, disks that fail", "spool"),
-            ("own", "Counters that cannot be right", "ports"),
-            ("own", "Clocks that stepped", "{{host}}"),
-            ("own", "Samplers that do not read", "is"),
-            ("own", "Refused, by reason", "{{reason}}"),
-            ("own", "Told to come back, by reason", "{{rank}} {{reason}}"),
-            ("own", "Senders", "told to come back"),
+        queries: &[
+            ("own", "Silent agents and wrong clocks", "since"),
+            ("own", "Lost samples", "{{host}} {{reason}}"),
+            ("own", "Lost samples", "{{host}} rejected"),
+            ("own", "Spooled on agents", "{{host}}"),
+            ("own", "Unaccounted points and failing spools", "accounts"),
+            ("own", "Unaccounted points and failing spools", "spool"),
+            ("own", "Implausible counters", "ports"),
+            ("own", "Clock steps", "{{host}}"),
+            ("own", "Failing samplers", "is"),
+            ("own", "Samples rejected, by reason", "{{reason}}"),
+            ("own", "Requests refused, by reason", "{{rank}} {{reason}}"),
+            ("own", "Senders", "refused"),
         ],
     },
     Empty {
-        why: "it forwards to nobody and tells nobody",
+        why: "the demo has no forwarding and no notifications",
         always: true,
-        questions: &[
-            ("own", "Forwarded to other engines", "{{queue}}"),
-            ("own", "Waits to be forwarded", "{{queue}}"),
+        queries: &[
+            ("own", "Forwarded to remote engines", "{{queue}}"),
+            ("own", "Forward queue", "{{queue}}"),
             ("own", "Messages about incidents", "{{receiver}} {{outcome}}"),
         ],
     },
 ];
 
-/// Asks the demo's collector, when its story has been told; an error names each question that is wrongly without an answer.
-pub fn held(url: &str, all: &[Dashboard]) -> Result<()> {
-    let empty = ask::run(url, all, false)?;
+/// Runs every query on the demo's collector at the end of its story.
+///
+/// # Errors
+/// When a query is wrongly without a result.
+pub fn check(url: &str, all: &[Dashboard]) -> Result<()> {
+    let empty = coverage::run(url, all, false)?;
     let wrong = judge(all, &empty);
-    ensure!(wrong.is_empty(), "xtask/src/dashboards/demo.rs has it otherwise:\n{}", wrong.join("\n"));
-    let asked = ask::places(all).count();
-    println!("{} of {asked} questions have an answer in the demo's store; the others:", asked - empty.len());
+    ensure!(wrong.is_empty(), "results differ from xtask/src/dashboards/demo.rs:\n{}", wrong.join("\n"));
+    let count = coverage::queries(all).count();
+    println!("{} of {count} queries have a result in the demo; the others:", count - empty.len());
     for row in EMPTY {
-        let none = row.questions.iter().filter(|q| empty.contains(q)).count();
+        let none = row.queries.iter().filter(|q| empty.contains(q)).count();
         println!("  {none:>3}  {}", row.why);
     }
     Ok(())
 }
 
-fn judge(all: &[Dashboard], empty: &[Place]) -> Vec<String> {
+fn judge(all: &[Dashboard], empty: &[QueryId]) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (place, _, query) in ask::places(all) {
-        let row = EMPTY.iter().find(|row| row.questions.contains(&place));
+    for (place, _, query) in coverage::queries(all) {
+        let row = EMPTY.iter().find(|row| row.queries.contains(&place));
         match (row, empty.contains(&place)) {
-            (None, true) => wrong.push(format!("{place:?} has no answer\n    {}", query.expr)),
-            (Some(row), false) if row.always => wrong.push(format!("{place:?} has an answer, though {}", row.why)),
+            (None, true) => wrong.push(format!("{place:?} has no result\n    {}", query.expr)),
+            (Some(row), false) if row.always => wrong.push(format!("{place:?} has a result, although {}", row.why)),
             _ => {}
         }
     }
@@ -144,28 +147,28 @@ mod tests {
     use crate::dashboards::all;
 
     #[test]
-    fn every_row_is_a_question_and_none_is_there_twice() {
+    fn every_row_is_a_query_and_unique() {
         let all = all();
-        let rows: Vec<&Place> = EMPTY.iter().flat_map(|row| row.questions).collect();
+        let rows: Vec<&QueryId> = EMPTY.iter().flat_map(|row| row.queries).collect();
         for row in &rows {
-            assert!(ask::places(&all).any(|(place, ..)| place == **row), "no panel asks {row:?}");
+            assert!(coverage::queries(&all).any(|(place, ..)| place == **row), "no panel has {row:?}");
             assert_eq!(rows.iter().filter(|r| r == &row).count(), 1, "{row:?}");
         }
-        // Each question has a name of its own.
-        let mut names: Vec<Place> = ask::places(&all).map(|(place, ..)| place).collect();
-        let asked = names.len();
+        // Each query has its own identity.
+        let mut names: Vec<QueryId> = coverage::queries(&all).map(|(place, ..)| place).collect();
+        let count = names.len();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), asked);
+        assert_eq!(names.len(), count);
     }
 
     #[test]
-    fn a_question_without_an_answer_is_told_and_so_is_one_that_has_one() {
+    fn missing_and_unexpected_results_are_reported() {
         let all = all();
-        let usual: Vec<Place> = EMPTY.iter().flat_map(|row| row.questions).copied().collect();
-        assert!(judge(&all, &usual).is_empty());
-        let more = [&usual[..], &[("overview", "Traffic", "sent")]].concat();
+        let expected: Vec<QueryId> = EMPTY.iter().flat_map(|row| row.queries).copied().collect();
+        assert!(judge(&all, &expected).is_empty());
+        let more = [&expected[..], &[("overview", "Traffic", "sent")]].concat();
         assert_eq!(judge(&all, &more).len(), 1);
-        assert_eq!(judge(&all, &usual[1..]).len(), 1);
+        assert_eq!(judge(&all, &expected[1..]).len(), 1);
     }
 }

@@ -1,13 +1,13 @@
-//! What does the network do to this job? The live twin of `fabriclens report`.
+//! Dashboard "Job": how does the network affect this job? The live version of `fabriclens report`.
 
 use super::common::{by_leaf, with_leaf};
-use super::limits;
 use super::panel::{Dashboard, Link, Row, Unit, Var, lines, row, stacked, stat, table};
+use super::thresholds;
 
-/// What the job's rollups are chosen by.
+/// Selects the job's rollups.
 const JOB: &str = r#"job_id="$job""#;
 
-/// A question about ports, of those hosts alone on which the job runs.
+/// Restricts a query about ports to the hosts of the job.
 fn of_hosts(expr: &str) -> String {
     format!(r#"({expr}) * on (host) group_left () max by (host) (fabric_job_info{{{JOB}}})"#)
 }
@@ -16,9 +16,9 @@ pub fn dashboard() -> Dashboard {
     Dashboard {
         name: "job",
         title: "Fabriclens: Job",
-        says: "What does the network do to this job? The live twin of `fabriclens report JOB`, which has bounds, evidence and \
-               neighbours. Slow, and nothing here is yellow: it is not the network. A host or rail that differs from the \
-               others is the one that all wait for.",
+        description: "How does the network affect this job? The live version of `fabriclens report JOB`, which adds \
+                    bounds, evidence and other jobs. If the job is slow and nothing here is yellow, the network is not \
+                    the cause. A host or rail that differs from the others is the one that all wait for.",
         since: "now-1h",
         vars: vec![Var::Job],
         rows: vec![now(), traffic(), congestion(), losses(), sockets()],
@@ -29,54 +29,55 @@ fn now() -> Row {
     row(
         "Now",
         vec![
-            stat("Sends", Unit::BitsPerSecond)
-                .says("What all ports of the job send, mean of the last minute.")
-                .ask(format!(r#"8 * sum(fabric_job_io_bytes_per_second{{{JOB},direction="transmit"}})"#), "sends"),
-            stat("Of its peak", Unit::Share)
-                .says("Of the highest it sent since it began. Far below while it should be communicating: something holds it back.")
-                .ask(
+            stat("Throughput", Unit::BitsPerSecond)
+                .description("Traffic sent by all ports of the job, mean of the last minute.")
+                .query(format!(r#"8 * sum(fabric_job_io_bytes_per_second{{{JOB},direction="transmit"}})"#), "sends"),
+            stat("Share of peak", Unit::Share)
+                .description("Share of the highest throughput since the job began. A low value while the job should communicate: \
+                    something holds it back.")
+                .query(
                     format!(
                         r#"sum(fabric_job_io_bytes_per_second{{{JOB},direction="transmit"}}) / sum(fabric_job_io_peak_bytes_per_second{{{JOB},direction="transmit"}})"#
                     ),
                     "of peak",
                 )
                 .max(1.0),
-            stat("Worst port is paused", Unit::Share)
-                .says("Share of the last minute for which the job's worst port could not send. All wait for that one.")
-                .ask(format!(r#"max(fabric_job_pause_share_max_ratio{{{JOB},direction="receive"}})"#), "paused")
-                .limit(limits::PAUSED, "orange")
-                .limit(limits::STORM, "red")
+            stat("Worst port: paused", Unit::Share)
+                .description("Share of the last minute in which the worst port of the job was paused. All other ports wait for it.")
+                .query(format!(r#"max(fabric_job_pause_share_max_ratio{{{JOB},direction="receive"}})"#), "paused")
+                .detector_threshold(thresholds::PAUSED, "orange")
+                .detector_threshold(thresholds::STORM, "red")
                 .max(1.0)
-                .none("none counted"),
-            stat("Worst port waits for credits", Unit::Share)
-                .says("The same on InfiniBand.")
-                .ask(format!("max(fabric_job_xmit_wait_share_max_ratio{{{JOB}}})"), "waits")
-                .limit(limits::WAITS, "orange")
-                .limit(limits::WAITS_HOT, "red")
+                .no_data("not counted"),
+            stat("Worst port: waits for credits", Unit::Share)
+                .description("Share of the last minute in which the worst InfiniBand port of the job waited for credits.")
+                .query(format!("max(fabric_job_xmit_wait_share_max_ratio{{{JOB}}})"), "waits")
+                .detector_threshold(thresholds::WAITS, "orange")
+                .detector_threshold(thresholds::WAITS_HOT, "red")
                 .max(1.0)
-                .none("none counted"),
+                .no_data("not counted"),
             stat("Hosts", Unit::Count)
-                .says("Hosts on which it runs, as far as they have an agent.")
-                .ask(format!("count(max by (host) (fabric_job_info{{{JOB}}}))"), "hosts"),
+                .description("Hosts of the job that have an agent.")
+                .query(format!("count(max by (host) (fabric_job_info{{{JOB}}}))"), "hosts"),
             stat("Open incidents", Unit::Count)
-                .says("Incidents that it causes or suffers from: see the table below.")
-                .ask(format!("count(fabric_incident_job_info{{{JOB}}}) or vector(0)"), "incidents")
-                .step(1.0, "red"),
+                .description("Incidents of which the job is culprit or victim: see the table below.")
+                .query(format!("count(fabric_incident_job_info{{{JOB}}}) or vector(0)"), "incidents")
+                .threshold(1.0, "red"),
             table("Incidents of this job", Unit::Share)
-                .says("What it causes (culprit) or suffers from (victim) now, and how sure that is.")
-                .ask(
+                .description("Open incidents of which the job is culprit or victim, with their confidence.")
+                .query(
                     format!(
                         "fabric_incident_confidence * on (id) group_right () max by (id, role) (fabric_incident_job_info{{{JOB}}})"
                     ),
-                    "sure",
+                    "confidence",
                 )
                 .link(Link::Incident)
                 .wide(8)
                 .high(6)
-                .none("None is open."),
-            table("Its hosts", Unit::BitsPerSecond)
-                .says("What each host sends now. shared: other jobs run there too, and their bytes are in the number.")
-                .ask(
+                .no_data("No incident is open."),
+            table("Hosts of this job", Unit::BitsPerSecond)
+                .description("Traffic sent by each host. shared: other jobs run there too, and their bytes are included.")
+                .query(
                     format!(
                         r#"8 * sum by (host) (rate(fabric_port_io_bytes_total{{direction="transmit",port!=""}}[$__rate_interval])) * on (host) group_right () max by (host, job_name, user, attribution) (fabric_job_info{{{JOB}}})"#
                     ),
@@ -94,18 +95,18 @@ fn traffic() -> Row {
         "Traffic",
         vec![
             lines("Sent and received", Unit::BitsPerSecond)
-                .says("All ports of the job. Steps of computing show as gaps; longer gaps than usual mean waiting.")
-                .ask(
+                .description("All ports of the job. Computing steps show as gaps; longer gaps than usual mean waiting.")
+                .query(
                     format!("8 * sum by (direction) (fabric_job_io_bytes_per_second{{{JOB}}})"),
                     "{{direction}}",
                 )
-                .ask(
+                .query(
                     format!(r#"8 * sum(fabric_job_io_mean_bytes_per_second{{{JOB},direction="transmit"}})"#),
                     "sent, mean since it began",
                 ),
             stacked("Sent, by host", Unit::BitsPerSecond)
-                .says("Hosts of one job send alike. The one that stops first is the one that all others wait for.")
-                .ask(
+                .description("The hosts of a job send the same. The one that stops first is the one that all others wait for.")
+                .query(
                     of_hosts(
                         r#"8 * sum by (host) (rate(fabric_port_io_bytes_total{direction="transmit",port!=""}[$__rate_interval]))"#,
                     ),
@@ -113,8 +114,9 @@ fn traffic() -> Row {
                 )
                 .link(Link::Host),
             lines("Sent, by rail", Unit::BitsPerSecond)
-                .says("Device names, which are rails where hosts have a NIC for each. They carry the same; a lower one is a straggler.")
-                .ask(
+                .description("Traffic by device name, which is the rail on hosts with a NIC per rail. Rails carry the same; a \
+                    lower one is a straggler.")
+                .query(
                     format!(
                         "sum by (device) ({})",
                         of_hosts(r#"8 * rate(fabric_port_io_bytes_total{direction="transmit",port!=""}[$__rate_interval])"#)
@@ -122,8 +124,8 @@ fn traffic() -> Row {
                     "{{device}}",
                 ),
             lines("Sent, by leaf", Unit::BitsPerSecond)
-                .says("A job that is on few leaves crosses few spines. Ports whose switch nobody tells are one series.")
-                .ask(
+                .description("A job on few leaves crosses few spines. Ports with an unknown switch are one series.")
+                .query(
                     by_leaf("sum", &of_hosts(
                             &with_leaf(
                                 r#"8 * rate(fabric_port_io_bytes_total{direction="transmit",port!=""}[$__rate_interval])"#,
@@ -142,31 +144,32 @@ fn congestion() -> Row {
         "Congestion",
         vec![
             lines("Share of time paused", Unit::Share)
-                .says("Received: its ports could not send, mean and worst. Transmitted: its hosts keep the network from sending: then \
-                       this job is the culprit; look at the host that does.")
-                .ask(format!(r#"max(fabric_job_pause_share_ratio{{{JOB},direction="receive"}})"#), "is paused, mean")
-                .ask(format!(r#"max(fabric_job_pause_share_max_ratio{{{JOB},direction="receive"}})"#), "is paused, worst port")
-                .ask(
+                .description("Received: its ports were paused, mean and worst. Transmitted: its hosts pause the network, and the \
+                    job is the culprit; check the host that pauses.")
+                .query(format!(r#"max(fabric_job_pause_share_ratio{{{JOB},direction="receive"}})"#), "is paused, mean")
+                .query(format!(r#"max(fabric_job_pause_share_max_ratio{{{JOB},direction="receive"}})"#), "is paused, worst port")
+                .query(
                     format!(r#"max(fabric_job_pause_share_max_ratio{{{JOB},direction="transmit"}})"#),
                     "pauses others, worst port",
                 )
-                .limit(limits::PAUSED, "orange")
-                .limit(limits::STORM, "red")
+                .detector_threshold(thresholds::PAUSED, "orange")
+                .detector_threshold(thresholds::STORM, "red")
                 .max(1.0)
                 .wide(8),
             lines("Share of rate lost to credits (InfiniBand)", Unit::Share)
-                .says("XmitWait: mean of its ports, and the worst.")
-                .ask(format!("max(fabric_job_xmit_wait_share_ratio{{{JOB}}})"), "mean")
-                .ask(format!("max(fabric_job_xmit_wait_share_max_ratio{{{JOB}}})"), "worst port")
-                .limit(limits::WAITS, "orange")
-                .limit(limits::WAITS_HOT, "red")
+                .description("XmitWait of its ports, mean and worst.")
+                .query(format!("max(fabric_job_xmit_wait_share_ratio{{{JOB}}})"), "mean")
+                .query(format!("max(fabric_job_xmit_wait_share_max_ratio{{{JOB}}})"), "worst port")
+                .detector_threshold(thresholds::WAITS, "orange")
+                .detector_threshold(thresholds::WAITS_HOT, "red")
                 .max(1.0)
                 .wide(8)
-                .none("No port of it counts credits."),
+                .no_data("No port of the job counts credit waits."),
             lines("Marks and notifications", Unit::Packets)
-                .says("Marked packets that arrive; notifications received (it is told to slow down) and transmitted (it tells others).")
-                .ask(format!("sum(rate(fabric_job_ecn_packets_total{{{JOB}}}[$__rate_interval]))"), "marked packets")
-                .ask(
+                .description("Marked packets received; notifications received (the job must slow down) and transmitted (others \
+                    must slow down).")
+                .query(format!("sum(rate(fabric_job_ecn_packets_total{{{JOB}}}[$__rate_interval]))"), "marked packets")
+                .query(
                     format!("sum by (direction) (rate(fabric_job_cnp_packets_total{{{JOB}}}[$__rate_interval]))"),
                     "CNP, {{direction}}",
                 )
@@ -179,23 +182,25 @@ fn losses() -> Row {
     row(
         "Losses",
         vec![
-            lines("Sent again", Unit::PerSecond)
-                .says("By what its adapters count. Time-outs cost most: each stops a queue pair for milliseconds to seconds.")
-                .ask(
+            lines("Retransmissions", Unit::PerSecond)
+                .description("Retransmissions by cause, as its adapters count them. Timeouts cost most: each stops a queue pair \
+                    for milliseconds to seconds.")
+                .query(
                     format!("sum by (reason) (rate(fabric_job_retransmits_total{{{JOB}}}[$__rate_interval]))"),
                     "{{reason}}",
                 )
                 .wide(8),
-            lines("Errors of its links", Unit::PerSecond)
-                .says("Any that stays: see Link health, and take the host out of the queue.")
-                .ask(
+            lines("Link errors", Unit::PerSecond)
+                .description("Errors of the links of the job. For any sustained rate see Link health, and take the host out of the \
+                    queue.")
+                .query(
                     format!("sum by (reason) (rate(fabric_job_link_errors_total{{{JOB}}}[$__rate_interval]))"),
                     "{{reason}}",
                 )
                 .wide(8),
             lines("Dropped", Unit::Packets)
-                .says("Packets without error that its ports dropped.")
-                .ask(
+                .description("Packets without errors that its ports dropped.")
+                .query(
                     format!("sum by (direction) (rate(fabric_job_discards_total{{{JOB}}}[$__rate_interval]))"),
                     "{{direction}}",
                 )
@@ -209,16 +214,16 @@ fn sockets() -> Row {
         "Sockets",
         vec![
             lines("TCP", Unit::BitsPerSecond)
-                .says("A little is control traffic. As much as RDMA once was: the job has fallen back to TCP (a library without RDMA, a \
-                       wrong interface, a missing device).")
-                .ask(
+                .description("TCP traffic of the job. A little is control traffic. As much as RDMA was before: the job has fallen \
+                    back to TCP (a library without RDMA, a wrong interface, a missing device).")
+                .query(
                     format!("8 * sum by (direction) (rate(fabric_job_tcp_io_bytes_total{{{JOB}}}[$__rate_interval]))"),
                     "{{direction}}",
                 ),
-            lines("Round trip of TCP, median", Unit::Seconds)
-                .says("The yardstick: when it grows together with the job's trouble it is the network; when it does not, it is RDMA, \
-                       its priority or the hosts.")
-                .ask(format!("max(fabric_job_tcp_rtt_seconds{{{JOB}}})"), "round trip"),
+            lines("TCP round trip, median", Unit::Seconds)
+                .description("The control group: if the round trip grows with the problem of the job, it is the network; if not, \
+                    it is RDMA, its priority or the hosts.")
+                .query(format!("max(fabric_job_tcp_rtt_seconds{{{JOB}}})"), "round trip"),
         ],
     )
 }

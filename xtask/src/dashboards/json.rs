@@ -1,19 +1,19 @@
-//! Dashboards in Grafana's JSON, schema 39 (Grafana 11.0; later versions raise it themselves when they load it).
+//! Writes dashboards as Grafana's JSON, schema 39 (Grafana 11.0; later versions migrate it when they load it).
 
-use super::panel::{Dashboard, Link, Panel, Step, Unit, Var, View};
+use super::panel::{ColorStep, Dashboard, Link, Panel, Unit, Var, View};
 use serde_json::{Value, json};
 
-/// Beginning of every dashboard's `uid`, and the tag by which they link to each other.
+/// Prefix of every dashboard's `uid`, and the tag by which dashboards link to each other.
 pub const TAG: &str = "fabriclens";
 /// Columns of Grafana's grid.
 const COLUMNS: u32 = 24;
 
-/// The data source that is chosen at the top.
+/// The data source variable.
 fn source() -> Value {
     json!({"type": "prometheus", "uid": "${datasource}"})
 }
 
-/// The whole file.
+/// JSON of a dashboard.
 pub fn dashboard(one: &Dashboard) -> Value {
     let mut panels = Vec::new();
     let (mut y, mut id) = (0, 0);
@@ -49,7 +49,7 @@ pub fn dashboard(one: &Dashboard) -> Value {
     json!({
         "uid": format!("{TAG}-{}", one.name),
         "title": one.title,
-        "description": one.says,
+        "description": one.description,
         "tags": [TAG],
         "schemaVersion": 39,
         "version": 1,
@@ -71,7 +71,7 @@ pub fn dashboard(one: &Dashboard) -> Value {
     })
 }
 
-/// Those that people make in Grafana.
+/// Annotations created in Grafana.
 fn annotations_of_grafana() -> Value {
     json!({
         "builtIn": 1, "datasource": {"type": "grafana", "uid": "-- Grafana --"}, "enable": true, "hide": true,
@@ -79,7 +79,7 @@ fn annotations_of_grafana() -> Value {
     })
 }
 
-/// Each incident as a region, from its begin to its end.
+/// Incidents as regions from begin to end.
 fn incidents() -> Value {
     json!({
         "name": "Incidents", "datasource": source(), "enable": true, "hide": false, "iconColor": "red",
@@ -88,11 +88,11 @@ fn incidents() -> Value {
     })
 }
 
-/// What the annotations ask.
+/// Query of the annotations.
 pub const INCIDENTS: &str = "fabric_incident_info";
 
-/// Name of a variable in queries, and what gives its values.
-pub fn asks(var: Var, all: &[Var]) -> (&'static str, &'static str, String) {
+/// Name, label and values query of a variable.
+pub fn variable(var: Var, all: &[Var]) -> (&'static str, &'static str, String) {
     let below = if all.contains(&Var::Leaf) { "{switch=~\"$leaf\"}" } else { "" };
     match var {
         Var::Leaf => ("leaf", "Leaf", "label_values(fabric_port_info, switch)".to_owned()),
@@ -105,17 +105,17 @@ pub fn asks(var: Var, all: &[Var]) -> (&'static str, &'static str, String) {
 }
 
 fn var(which: Var, all: &[Var]) -> Value {
-    let (name, label, query) = asks(which, all);
+    let (name, label, query) = variable(which, all);
     let one = matches!(which, Var::OneHost | Var::Job);
     let mut out = json!({
         "name": name, "label": label, "type": "query", "datasource": source(),
         "query": {"qryType": 1, "query": query, "refId": "PrometheusVariableQueryEditor-VariableQuery"},
-        // Again when the time range changes; natural order, so that gpu-9 is before gpu-10.
+        // Refreshed with the time range; natural order, so that gpu-9 is before gpu-10.
         "refresh": 2, "sort": 7, "regex": "", "multi": !one, "includeAll": !one, "options": [],
         "hide": 0, "skipUrlSync": false,
     });
     if !one {
-        // All is everything, those without the label too, and not a list of thousands.
+        // `.*` also matches series without the label, and is shorter than a list of thousands.
         out["allValue"] = json!(".*");
         out["current"] = json!({"text": ["All"], "value": ["$__all"]});
     }
@@ -136,7 +136,7 @@ fn unit(unit: Unit) -> &'static str {
     }
 }
 
-/// Title and address of a link; `label` gives a label of what was clicked.
+/// Title and URL of a link; `label` makes Grafana's expression for a label of the clicked series.
 fn link(link: Link, label: impl Fn(&str) -> String) -> Value {
     let to = |title: &str, name: &str, vars: &[(&str, &str)]| {
         let vars: String = vars.iter().map(|(var, of)| format!("var-{var}={}&", label(of))).collect();
@@ -152,7 +152,7 @@ fn link(link: Link, label: impl Fn(&str) -> String) -> Value {
     }
 }
 
-/// The column that has a link in a table.
+/// Table column with the link.
 fn column(of: Link) -> &'static str {
     match of {
         Link::Leaf => "switch",
@@ -163,15 +163,15 @@ fn column(of: Link) -> &'static str {
     }
 }
 
-fn steps(steps: &[Step]) -> Value {
-    // Where the only step is the good one, what is below it is bad.
+fn steps(steps: &[ColorStep]) -> Value {
+    // If the first threshold is green, values below it are bad.
     let base = match steps.first() {
         None => "blue",
-        Some(first) if first.colour == "green" => "red",
+        Some(first) if first.color == "green" => "red",
         Some(_) => "green",
     };
     let base = std::iter::once(json!({"color": base, "value": null}));
-    let all: Vec<Value> = base.chain(steps.iter().map(|s| json!({"color": s.colour, "value": s.at}))).collect();
+    let all: Vec<Value> = base.chain(steps.iter().map(|s| json!({"color": s.color, "value": s.at}))).collect();
     json!({"mode": "absolute", "steps": all})
 }
 
@@ -192,40 +192,40 @@ fn panel(p: &Panel, id: u32, at: &Value) -> Value {
         })
         .collect();
     let mut mappings: Vec<Value> = Vec::new();
-    if !p.words.is_empty() {
+    if !p.mappings.is_empty() {
         let word =
-            |(value, text, colour): &(&str, &str, &str)| ((*value).to_owned(), json!({"text": text, "color": colour}));
-        let all: serde_json::Map<String, Value> = p.words.iter().map(word).collect();
+            |(value, text, color): &(&str, &str, &str)| ((*value).to_owned(), json!({"text": text, "color": color}));
+        let all: serde_json::Map<String, Value> = p.mappings.iter().map(word).collect();
         mappings.push(json!({"type": "value", "options": all}));
     }
-    if let (View::Stat, Some(text)) = (p.view, p.none) {
+    if let (View::Stat, Some(text)) = (p.view, p.no_data) {
         mappings.push(json!({
             "type": "special", "options": {"match": "null+nan", "result": {"text": text, "color": "green"}},
         }));
     }
     let mut defaults = json!({
         "unit": unit(p.unit), "color": {"mode": if matches!(p.view, View::Lines | View::Stacked) { "palette-classic" } else { "thresholds" }},
-        "thresholds": steps(&p.steps), "mappings": mappings, "custom": custom, "min": 0,
+        "thresholds": steps(&p.thresholds), "mappings": mappings, "custom": custom, "min": 0,
         "links": [],
     });
     if let Some(max) = p.max {
         defaults["max"] = json!(max);
     }
-    if matches!(p.unit, Unit::Dbm | Unit::Celsius) || p.down.is_some() || p.view == View::Table {
+    if matches!(p.unit, Unit::Dbm | Unit::Celsius) || p.mirrored.is_some() || p.view == View::Table {
         defaults.as_object_mut().map(|d| d.remove("min"));
     }
-    if let Some(text) = p.none {
+    if let Some(text) = p.no_data {
         defaults["noValue"] = json!(text);
     }
     let mut overrides = Vec::new();
-    if table && !p.steps.is_empty() {
-        // Values alone: labels are texts, which are neither good nor bad.
+    if table && !p.thresholds.is_empty() {
+        // Colors only the values, not the labels.
         overrides.extend(p.queries.iter().map(|q| {
-            let colour = json!({"id": "custom.cellOptions", "value": {"type": "color-text"}});
-            json!({"matcher": {"id": "byName", "options": q.legend}, "properties": [colour]})
+            let color = json!({"id": "custom.cellOptions", "value": {"type": "color-text"}});
+            json!({"matcher": {"id": "byName", "options": q.legend}, "properties": [color]})
         }));
     }
-    if let Some(word) = p.down {
+    if let Some(word) = p.mirrored {
         overrides.push(json!({
             "matcher": {"id": "byRegexp", "options": format!("/.*{word}.*/")},
             "properties": [{"id": "custom.transform", "value": "negative-Y"}],
@@ -242,7 +242,7 @@ fn panel(p: &Panel, id: u32, at: &Value) -> Value {
         }
     }
     let mut out = json!({
-        "type": kind, "id": id, "title": p.title, "description": p.says, "gridPos": at, "datasource": source(),
+        "type": kind, "id": id, "title": p.title, "description": p.description, "gridPos": at, "datasource": source(),
         "targets": targets, "fieldConfig": {"defaults": defaults, "overrides": overrides}, "options": options,
         "transparent": false,
     });
@@ -252,7 +252,7 @@ fn panel(p: &Panel, id: u32, at: &Value) -> Value {
     out
 }
 
-/// Columns side by side, without the time, with titles for the values.
+/// Merges the queries into columns, removes the time and names the values.
 fn transformations(p: &Panel) -> Value {
     let several = p.queries.len() > 1;
     let value = |at: char| if several { format!("Value #{at}") } else { "Value".to_owned() };
@@ -264,7 +264,7 @@ fn transformations(p: &Panel) -> Value {
     if several { json!([{"id": "merge", "options": {}}, organize]) } else { json!([organize]) }
 }
 
-/// Plugin, its options, and what it adds to each field.
+/// Plugin, its options and its custom field configuration.
 fn look(p: &Panel) -> (&'static str, Value, Value) {
     let last = json!({"calcs": ["lastNotNull"], "fields": "", "values": false});
     let tooltip = json!({"mode": "multi", "sort": "desc"});
@@ -275,7 +275,7 @@ fn look(p: &Panel) -> (&'static str, Value, Value) {
                 "drawStyle": "line", "lineInterpolation": "linear", "lineWidth": 1,
                 "fillOpacity": if stacked { 40 } else { 8 }, "showPoints": "never", "spanNulls": false,
                 "stacking": {"mode": if stacked { "normal" } else { "none" }, "group": "A"},
-                "thresholdsStyle": {"mode": if p.steps.is_empty() { "off" } else { "dashed" }},
+                "thresholdsStyle": {"mode": if p.thresholds.is_empty() { "off" } else { "dashed" }},
                 "axisPlacement": "auto", "axisLabel": "", "scaleDistribution": {"type": "linear"},
             });
             let legend = json!({"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []});

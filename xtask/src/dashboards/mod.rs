@@ -1,25 +1,25 @@
-//! `cargo xtask dashboards`: Grafana's dashboards and the alert rules, written from one source each.
+//! `cargo xtask dashboards`: writes Grafana dashboards and alert rules from their sources.
 //!
-//! A dashboard is a file here and a row in [`all`]; what is committed under `dashboards/` is what these make.
+//! A dashboard is a file here and a row in [`all`]. The files in `dashboards/` are generated and committed.
 
-mod ask;
 pub mod common;
 mod congestion;
+mod coverage;
 mod demo;
 mod host;
 mod job;
 mod json;
-pub mod limits;
 mod link_health;
 mod overview;
 mod own;
 mod panel;
 #[cfg(test)]
-mod published;
+mod schema;
 mod storm;
 mod tcp;
 #[cfg(test)]
 pub(crate) mod tests;
+pub mod thresholds;
 
 use crate::alerts;
 use crate::steps::root;
@@ -30,25 +30,25 @@ use std::path::PathBuf;
 /// Options of `dashboards`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Writes nothing; fails if what is committed is not what the source makes
+    /// Writes nothing; fails if a committed file is not current
     #[arg(long)]
     check: bool,
-    /// Asks this server (Prometheus' HTTP API) every panel's question and tells which have no answer
+    /// Runs every query on this server (Prometheus' HTTP API) and lists those without a result
     #[arg(long, value_name = "URL", conflicts_with = "check")]
     ask: Option<String>,
-    /// Lets the links of alerts lead to the pages of docs/runbooks at this address
+    /// Base URL of the runbook links in alerts
     #[arg(long, value_name = "URL", value_parser = address, conflicts_with = "ask")]
     runbooks: Option<String>,
 }
 
-/// Of a page below which others are.
+/// Parses a base URL.
 fn address(text: &str) -> Result<String> {
-    ensure!(text.starts_with("https://") || text.starts_with("http://"), "it begins with https:// or http://");
-    ensure!(!text.contains(|c: char| c.is_whitespace() || c == '"'), "blanks and quotes are no part of an address");
+    ensure!(text.starts_with("https://") || text.starts_with("http://"), "it must start with https:// or http://");
+    ensure!(!text.contains(|c: char| c.is_whitespace() || c == '"'), "it must not have blanks or quotes");
     Ok(text.trim_end_matches('/').to_owned())
 }
 
-/// Every dashboard, in the order in which one goes through them.
+/// Every dashboard, in the order of use.
 pub fn all() -> Vec<Dashboard> {
     vec![
         overview::dashboard(),
@@ -62,14 +62,14 @@ pub fn all() -> Vec<Dashboard> {
     ]
 }
 
-/// What panels and alerts say that one should do, a paragraph each.
+/// Descriptions of all panels and alerts, a paragraph each.
 pub fn advice() -> String {
-    let panels = all().into_iter().flat_map(|one| one.rows).flat_map(|row| row.panels).map(|panel| panel.says);
-    let alerts = alerts::groups().into_iter().flat_map(|group| group.2).map(|alert| alert.says);
+    let panels = all().into_iter().flat_map(|one| one.rows).flat_map(|row| row.panels).map(|panel| panel.description);
+    let alerts = alerts::groups().into_iter().flat_map(|group| group.2).map(|alert| alert.description);
     panels.chain(alerts).collect::<Vec<_>>().join("\n\n")
 }
 
-/// Every file and what belongs in it, by its path in the repository; links to runbooks begin with an address.
+/// Every generated file: path in the repository and content, with `runbooks` as the base URL of runbooks.
 fn files(runbooks: &str) -> Result<Vec<(PathBuf, String)>> {
     let mut out = alerts::files();
     out.iter_mut().for_each(|(_, text)| *text = text.replace(alerts::RUNBOOKS, runbooks));
@@ -80,15 +80,21 @@ fn files(runbooks: &str) -> Result<Vec<(PathBuf, String)>> {
     Ok(out)
 }
 
-/// Asks the demo's collector everything; an error names what it should show and does not.
-pub fn ask_demo(url: &str) -> Result<()> {
-    demo::held(url, &all())
+/// Runs every query on the demo's collector.
+///
+/// # Errors
+/// When a query that must have a result has none.
+pub fn check_demo(url: &str) -> Result<()> {
+    demo::check(url, &all())
 }
 
-/// Writes or compares; or asks.
+/// Writes the files, compares them, or runs the queries.
+///
+/// # Errors
+/// When a file cannot be written or is not current, or a query fails.
 pub fn run(args: &Args) -> Result<()> {
     if let Some(url) = &args.ask {
-        return ask::run(url, &all(), true).map(drop);
+        return coverage::run(url, &all(), true).map(drop);
     }
     for (path, text) in files(args.runbooks.as_deref().unwrap_or(alerts::RUNBOOKS))? {
         let at = root().join(&path);
@@ -96,7 +102,7 @@ pub fn run(args: &Args) -> Result<()> {
             continue;
         }
         if args.check {
-            bail!("{} is not what its source makes: run cargo xtask dashboards", path.display());
+            bail!("{} is not current; run cargo xtask dashboards", path.display());
         }
         if let Some(dir) = at.parent() {
             std::fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;

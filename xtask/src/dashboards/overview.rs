@@ -1,16 +1,17 @@
-//! Is the fabric healthy, and where is it hot?
+//! Dashboard "Fleet and fabric": is the fabric healthy, and where is it hot?
 
 use super::common::{HEARD, PORTS, below_leaf, bits, by_leaf, errors_rate, of_port, paused, waits};
-use super::limits;
 use super::panel::{Dashboard, Link, Unit, Var, bars, lines, row, stacked, stat, table};
+use super::thresholds;
 
 pub fn dashboard() -> Dashboard {
     let ports = r#"port!="""#;
     Dashboard {
         name: "overview",
         title: "Fabriclens: Fleet and fabric",
-        says: "Is the fabric healthy, and where is it hot? Open incidents first; a click leads to the incident, the host or the \
-               job. If nothing is open and a number is yellow, go to Congestion or Link health.",
+        description: "Is the fabric healthy, and where is it hot? Open incidents come first; a click leads to the \
+                    incident, the host or the job. If no incident is open and a number is yellow, go to Congestion or \
+                    Link health.",
         since: "now-1h",
         vars: vec![Var::Leaf, Var::Host],
         rows: vec![
@@ -18,74 +19,73 @@ pub fn dashboard() -> Dashboard {
                 "Health",
                 vec![
                     stat("Open incidents", Unit::Count)
-                        .says("Incidents that are open now. Not 0: the table below tells what, where and who suffers.")
-                        .ask("count(fabric_incident_info) or vector(0)", "open")
-                        .step(1.0, "red"),
-                    stat("Jobs that suffer", Unit::Count)
-                        .says("Jobs that lose time to an open incident. Tell their owners; the table of jobs below names them.")
-                        .ask(r#"count(count by (cluster, job_id) (fabric_incident_job_info{role="victim"})) or vector(0)"#, "jobs")
-                        .step(1.0, "red"),
+                        .description("Incidents that are open now. The table below shows kind, location and jobs.")
+                        .query("count(fabric_incident_info) or vector(0)", "open")
+                        .threshold(1.0, "red"),
+                    stat("Victim jobs", Unit::Count)
+                        .description("Victim jobs of open incidents. Inform their owners; the table of jobs below lists them.")
+                        .query(r#"count(count by (cluster, job_id) (fabric_incident_job_info{role="victim"})) or vector(0)"#, "jobs")
+                        .threshold(1.0, "red"),
                     stat("Ports down", Unit::Count)
-                        .says("RDMA ports that carry no data. Ports that were never cabled count too; alerts speak only of those \
-                               that were up. See Link health.")
-                        .ask("count(fabric_port_up{port!=\"\"} == 0) or vector(0)", "down")
-                        .step(1.0, "orange"),
+                        .description("RDMA ports that carry no data, including ports that were never cabled; alerts cover only ports that \
+                    were up. See Link health.")
+                        .query("count(fabric_port_up{port!=\"\"} == 0) or vector(0)", "down")
+                        .threshold(1.0, "orange"),
                     stat("Ports paused", Unit::Count)
-                        .says("Ports that pause, or are paused, 1 % of the time or more: somebody does not drain what it gets. See \
-                               Congestion.")
-                        .ask(
+                        .description("Ports that pause or are paused for 1 % of the time or more: a receiver does not drain its traffic. \
+                    See Congestion.")
+                        .query(
                             format!(
                                 "count({} >= {at} or {} >= {at}) or vector(0)",
                                 paused("transmit", ports),
                                 paused("receive", ports),
-                                at = limits::PAUSED.at
+                                at = thresholds::PAUSED.at
                             ),
                             "paused",
                         )
-                        .step(1.0, "orange"),
-                    stat("Hosts that tell", Unit::Count)
-                        .says("Hosts whose agent sent something in the last minute. Fewer than you have: see Fabriclens itself.")
-                        .ask(format!("count({HEARD}) or vector(0)"), "hosts"),
+                        .threshold(1.0, "orange"),
+                    stat("Hosts with samples", Unit::Count)
+                        .description("Hosts whose agent sent samples in the last minute. Fewer than expected: see Fabriclens itself.")
+                        .query(format!("count({HEARD}) or vector(0)"), "hosts"),
                     stat("Traffic", Unit::BitsPerSecond)
-                        .says("What all RDMA ports together send.")
-                        .ask(format!("sum({})", bits("transmit", ports)), "sent"),
+                        .description("Traffic sent by all RDMA ports together.")
+                        .query(format!("sum({})", bits("transmit", ports)), "sent"),
                 ],
             ),
             row(
-                "What is wrong",
+                "Incidents",
                 vec![
                     table("Open incidents", Unit::Share)
-                        .says("Each with its place and how sure the verdict is. `fabriclens incidents ID` has the evidence and what \
-                               to do.")
-                        .ask(
+                        .description("Location and confidence of each. `fabriclens incidents ID` shows the evidence and the action.")
+                        .query(
                             "fabric_incident_confidence * on (id) group_right () \
                              max by (id, kind, severity, node, port, peer, job_id) (fabric_incident_info)",
-                            "sure",
+                            "confidence",
                         )
                         .link(Link::Incident)
                         .wide(14)
                         .high(6)
-                        .none("Nothing is open."),
+                        .no_data("No incident is open."),
                     table("Jobs in incidents", Unit::Share)
-                        .says("Who causes (culprit) and who suffers (victim), by how sure the verdict is.")
-                        .ask(
+                        .description("Culprit and victim jobs, with the confidence of the verdict.")
+                        .query(
                             "max by (cluster, job_id, role, id) (fabric_incident_confidence * on (id) group_right () \
                              fabric_incident_job_info)",
-                            "sure",
+                            "confidence",
                         )
                         .link(Link::Job)
                         .link(Link::Incident)
                         .wide(10)
                         .high(6)
-                        .none("No job suffers."),
+                        .no_data("No victim job."),
                 ],
             ),
             row(
                 "Hottest ports",
                 vec![
                     bars("Busiest, of line rate", Unit::Share)
-                        .says("Ports that send most of what their link carries. Full is no fault; full and paused is congestion.")
-                        .ask(
+                        .description("Ports with the highest share of their line rate. A full link is no fault; a full and paused one is congestion.")
+                        .query(
                             format!(
                                 "topk(8, {} / on (host, device, port) group_left () (8 * fabric_port_rate_bytes_per_second{{{PORTS}}}))",
                                 below_leaf(&bits("transmit", PORTS)),
@@ -95,47 +95,48 @@ pub fn dashboard() -> Dashboard {
                         .link(Link::Port)
                         .max(1.0)
                         .wide(8),
-                    bars("Pause others", Unit::Share)
-                        .says("Ports that keep their switch from sending: the culprits. A host that does this does not drain what \
-                               it gets: look at its PCIe and memory, or reset the NIC if it receives nothing.")
-                        .ask(format!("topk(8, {} > 0)", below_leaf(&paused("transmit", PORTS))), "{{host}} {{device}}")
-                        .limit(limits::PAUSED, "orange")
-                        .limit(limits::STORM, "red")
+                    bars("Send pause", Unit::Share)
+                        .description("Ports that pause their switch: the culprits. Such a host does not drain its traffic: check its PCIe \
+                    and memory, or reset the NIC if it receives nothing.")
+                        .query(format!("topk(8, {} > 0)", below_leaf(&paused("transmit", PORTS))), "{{host}} {{device}}")
+                        .detector_threshold(thresholds::PAUSED, "orange")
+                        .detector_threshold(thresholds::STORM, "red")
                         .link(Link::Port)
                         .max(1.0)
                         .wide(8)
-                        .none("No host pauses its switch."),
-                    bars("Are kept from sending", Unit::Share)
-                        .says("Ports that were paused by their switch: the victims. Look for who pauses, beside this.")
-                        .ask(format!("topk(8, {} > 0)", below_leaf(&paused("receive", PORTS))), "{{host}} {{device}}")
-                        .limit(limits::PAUSED, "orange")
-                        .limit(limits::STORM, "red")
+                        .no_data("No host pauses its switch."),
+                    bars("Receive pause", Unit::Share)
+                        .description("Ports paused by their switch: the victims. The culprits are in the panel of ports that send pause.")
+                        .query(format!("topk(8, {} > 0)", below_leaf(&paused("receive", PORTS))), "{{host}} {{device}}")
+                        .detector_threshold(thresholds::PAUSED, "orange")
+                        .detector_threshold(thresholds::STORM, "red")
                         .link(Link::Port)
                         .max(1.0)
                         .wide(8)
-                        .none("No port is paused."),
+                        .no_data("No port is paused."),
                     bars("Wait for credits (InfiniBand)", Unit::Share)
-                        .says("Share of the line rate that could not be sent (XmitWait): no credits, or lost arbitration.")
-                        .ask(format!("topk(8, {} > 0)", below_leaf(&waits(PORTS))), "{{host}} {{device}}")
-                        .limit(limits::WAITS, "orange")
-                        .limit(limits::WAITS_HOT, "red")
+                        .description("Share of the line rate that could not be sent (XmitWait): no credits, or lost arbitration.")
+                        .query(format!("topk(8, {} > 0)", below_leaf(&waits(PORTS))), "{{host}} {{device}}")
+                        .detector_threshold(thresholds::WAITS, "orange")
+                        .detector_threshold(thresholds::WAITS_HOT, "red")
                         .link(Link::Port)
                         .max(1.0)
                         .wide(8)
-                        .none("No InfiniBand port waits."),
-                    bars("Errors of the wire", Unit::PerSecond)
-                        .says("Symbol or CRC errors a second, whichever are more. Any that stays is a cable, a module or a connector: see Link health.")
-                        .ask(
+                        .no_data("No InfiniBand port waits."),
+                    bars("Link errors", Unit::PerSecond)
+                        .description("The larger of symbol and CRC errors per second. Any sustained rate is a fault of a cable, module or \
+                    connector: see Link health.")
+                        .query(
                             format!("topk(8, {} > 0)", below_leaf(&errors_rate(PORTS))),
                             "{{host}} {{device}}",
                         )
                         .link(Link::Port)
-                        .step(0.1, "red")
+                        .threshold(0.1, "red")
                         .wide(8)
-                        .none("No link has errors."),
-                    bars("Told to slow down", Unit::Packets)
-                        .says("Congestion notifications (CNP) that ports send: those who send most are being overrun.")
-                        .ask(
+                        .no_data("No link has errors."),
+                    bars("Congestion notifications sent", Unit::Packets)
+                        .description("Congestion notifications (CNP) sent. The ports that send most are overrun by an incast.")
+                        .query(
                             format!(
                                 "topk(8, {} > 0)",
                                 below_leaf(&of_port(r"fabric_cnp_packets_total", &format!("direction=\"transmit\",{PORTS}")))
@@ -144,29 +145,30 @@ pub fn dashboard() -> Dashboard {
                         )
                         .link(Link::Port)
                         .wide(8)
-                        .none("No congestion is signalled."),
+                        .no_data("No congestion notification is sent."),
                 ],
             ),
             row(
                 "Over time",
                 vec![
                     stacked("Traffic by leaf", Unit::BitsPerSecond)
-                        .says("What hosts send into each leaf. A leaf that falls while others do not has trouble of its own. \
-                               Ports whose switch nobody tells are in one series.")
-                        .ask(by_leaf("sum", &below_leaf(&bits("transmit", PORTS))), "{{switch}}")
+                        .description("Traffic from hosts into each leaf. A leaf that falls while others do not has a problem of its own. \
+                    Ports with an unknown switch are one series.")
+                        .query(by_leaf("sum", &below_leaf(&bits("transmit", PORTS))), "{{switch}}")
                         .link(Link::Leaf),
                     lines("Paused, by leaf", Unit::Share)
-                        .says("The port below each leaf that was kept from sending longest.")
-                        .ask(by_leaf("max", &below_leaf(&paused("receive", PORTS))), "{{switch}}")
-                        .limit(limits::PAUSED, "orange")
+                        .description("The longest paused port of each leaf.")
+                        .query(by_leaf("max", &below_leaf(&paused("receive", PORTS))), "{{switch}}")
+                        .detector_threshold(thresholds::PAUSED, "orange")
                         .link(Link::Leaf),
                     lines("Open incidents by kind", Unit::Count)
-                        .says("Gaps are calm. A kind that comes and goes all day is not solved: see docs/verdicts.md for what each means.")
-                        .ask("count by (kind) (fabric_incident_info)", "{{kind}}")
-                        .none("No incident in this time."),
-                    lines("Rate of jobs", Unit::BitsPerSecond)
-                        .says("What each job sends, from its rollups. A job that falls to nothing and stays there hangs.")
-                        .ask(
+                        .description("Open incidents by kind. A kind that comes and goes all day is not solved: docs/verdicts.md explains \
+                    each kind.")
+                        .query("count by (kind) (fabric_incident_info)", "{{kind}}")
+                        .no_data("No incident in this time."),
+                    lines("Throughput of jobs", Unit::BitsPerSecond)
+                        .description("Throughput of each job, from its rollups. A job that falls to zero and stays there hangs.")
+                        .query(
                             r#"topk(10, sum by (job_id, job_name) (fabric_job_io_bytes_per_second{direction="transmit"}) * 8)"#,
                             "{{job_id}} {{job_name}}",
                         )

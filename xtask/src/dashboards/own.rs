@@ -1,4 +1,4 @@
-//! Can what is seen be believed? The health of Fabriclens itself.
+//! Dashboard "Itself": health of agents and collector.
 
 use super::common::HEARD;
 use super::panel::{Dashboard, Link, Row, Unit, Var, lines, row, stacked, stat, table};
@@ -7,8 +7,8 @@ pub fn dashboard() -> Dashboard {
     Dashboard {
         name: "own",
         title: "Fabriclens: Itself",
-        says: "Can what is seen be believed? Agents that tell nothing, samples that were dropped, what it costs. While anything is \
-               red here, an empty panel elsewhere means nothing.",
+        description: "Are the data complete? Silent agents, dropped samples, and the cost of Fabriclens. While anything is \
+                    red here, an empty panel elsewhere means nothing.",
         since: "now-1h",
         vars: vec![Var::Host],
         rows: vec![now(), agents(), ingest(), store(), queries()],
@@ -19,33 +19,34 @@ fn now() -> Row {
     row(
         "Now",
         vec![
-            stat("Agents that tell", Unit::Count)
-                .says("Agents heard of in the last minute.")
-                .ask(format!("count({HEARD}) or vector(0)"), "agents"),
-            stat("Agents gone quiet", Unit::Count)
-                .says("Heard of in the last six hours, and not in the last minute: the table below names them.")
-                .ask(
+            stat("Agents with samples", Unit::Count)
+                .description("Agents that sent samples in the last minute.")
+                .query(format!("count({HEARD}) or vector(0)"), "agents"),
+            stat("Silent agents", Unit::Count)
+                .description("Agents with samples in the last six hours but none in the last minute. The table below lists them.")
+                .query(
                     format!(
                         "count(max by (host) (max_over_time(fabriclens_agent_start_time_seconds[6h:5m])) unless on (host) \
                          ({HEARD})) or vector(0)"
                     ),
                     "quiet",
                 )
-                .step(1.0, "red"),
+                .threshold(1.0, "red"),
             stat("Samples a second", Unit::PerSecond)
-                .says("Made durable by the collector.")
-                .ask("sum(rate(fabriclens_ingest_samples_total[$__rate_interval]))", "samples"),
-            stat("Samples not taken", Unit::PerSecond)
-                .says("Refused by the collector: by reason below.")
-                .ask("sum(rate(fabriclens_ingest_rejected_total[$__rate_interval])) or vector(0)", "refused")
-                .step(0.001, "red"),
-            stat("Store fails", Unit::Count)
-                .says("1: samples cannot be made durable, or blocks cannot be written. Look at the disk and the collector's log now.")
-                .ask("max(fabriclens_store_log_failing) + max(fabriclens_store_maintenance_failing)", "fails")
-                .step(1.0, "red"),
-            stat("Runs since", Unit::Seconds)
-                .says("Age of the collector's process. Often small: it is killed (memory?) and started again.")
-                .ask("time() - max(fabriclens_start_time_seconds)", "age"),
+                .description("Samples per second that the collector made durable.")
+                .query("sum(rate(fabriclens_ingest_samples_total[$__rate_interval]))", "samples"),
+            stat("Samples rejected", Unit::PerSecond)
+                .description("Samples rejected by the collector. A panel below shows the reasons.")
+                .query("sum(rate(fabriclens_ingest_rejected_total[$__rate_interval])) or vector(0)", "rejected")
+                .threshold(0.001, "red"),
+            stat("Store failing", Unit::Count)
+                .description("1: samples cannot be made durable, or blocks cannot be written. Check the disk and the collector's \
+                    log now.")
+                .query("max(fabriclens_store_log_failing) + max(fabriclens_store_maintenance_failing)", "fails")
+                .threshold(1.0, "red"),
+            stat("Uptime", Unit::Seconds)
+                .description("Uptime of the collector. Often small: it is killed (memory?) and restarted.")
+                .query("time() - max(fabriclens_start_time_seconds)", "age"),
         ],
     )
 }
@@ -55,10 +56,10 @@ fn agents() -> Row {
     row(
         "Agents",
         vec![
-            table("Quiet, or wrong clocks", Unit::Seconds)
-                .says("Seconds since each of these agents was heard of. Always about the same: its clock is behind. Growing: it is away. \
-                       `systemctl status fabriclens-agent`, `fabriclens-agent doctor`, `chronyc tracking`.")
-                .ask(
+            table("Silent agents and wrong clocks", Unit::Seconds)
+                .description("Age of the newest sample of these agents. Constant: its clock is behind. Growing: it is silent. \
+                    `systemctl status fabriclens-agent`, `fabriclens-agent doctor`, `chronyc tracking`.")
+                .query(
                     format!(
                         "max by (host) (time() - timestamp(fabriclens_agent_start_time_seconds{{{h}}})) > 30 or on (host) \
                          max by (host) (time() - max_over_time(timestamp(fabriclens_agent_start_time_seconds{{{h}}})[6h:5m])) \
@@ -68,10 +69,10 @@ fn agents() -> Row {
                 )
                 .link(Link::Host)
                 .wide(8)
-                .none("All tell, and their clocks are right."),
-            table("Samplers that do not read", Unit::Count)
-                .says("Sources that fail or hang. `fabriclens-agent doctor` on that host says why, and what would help.")
-                .ask(
+                .no_data("All agents send samples with the right time."),
+            table("Failing samplers", Unit::Count)
+                .description("Samplers that fail or hang. `fabriclens-agent doctor` on that host shows why, and the remedy.")
+                .query(
                     format!(
                         "max by (host, sampler, target, state) (fabriclens_agent_sampler_state{{state=~\"error|stalled\",{h}}}) > 0"
                     ),
@@ -79,145 +80,151 @@ fn agents() -> Row {
                 )
                 .link(Link::Host)
                 .wide(16)
-                .none("All samplers read, or have nothing to read."),
-            lines("Lost on the way", Unit::PerSecond)
-                .says("Points that agents dropped. ring: memory was full (collector away or slow, and no spool that takes them). spool_size, \
-                       spool_age: it was away longer than the spool lasts. Others: what was sent was refused.")
-                .ask(
+                .no_data("No sampler fails."),
+            lines("Lost samples", Unit::PerSecond)
+                .description("Points that agents dropped. ring: the memory queue was full (collector away or slow, no spool). \
+                    spool_size, spool_age: the outage was longer than the spool lasts. Others: the collector rejected \
+                    them.")
+                .query(
                     format!("sum by (host, reason) (rate(fabriclens_agent_uplink_dropped_total{{{h}}}[$__rate_interval])) > 0"),
                     "{{host}} {{reason}}",
                 )
-                .ask(
+                .query(
                     format!("sum by (host) (rate(fabriclens_agent_uplink_rejected_total{{{h}}}[$__rate_interval])) > 0"),
-                    "{{host}} refused",
+                    "{{host}} rejected",
                 )
                 .link(Link::Host)
                 .wide(8)
-                .none("Nothing is lost."),
-            lines("Waits on agents' disks", Unit::Count)
-                .says("Points in spools: the collector was away, and they are delivered at a pace now. Growing: it does not take them.")
-                .ask(format!("sum by (host) (fabriclens_agent_uplink_waiting{{place=\"spool\",{h}}}) > 0"), "{{host}}")
+                .no_data("No code word was lost."),
+            lines("Spooled on agents", Unit::Count)
+                .description("Points in spools after an outage of the collector, which are sent at a limited rate. Growing: the \
+                    collector does not accept them.")
+                .query(format!("sum by (host) (fabriclens_agent_uplink_waiting{{place=\"spool\",{h}}}) > 0"), "{{host}}")
                 .link(Link::Host)
                 .wide(8)
-                .none("Nothing waits."),
-            table("Accounts that are off, disks that fail", Unit::Count)
-                .says("accounts: points sampled that are neither delivered, nor waiting, nor counted as dropped: an error of the agent. \
-                       spool: its disk takes nothing; samples wait in memory alone. `/healthz` of that agent says why.")
-                .ask(format!("max by (host) (fabriclens_agent_uplink_unaccounted{{{h}}}) > 0"), "accounts")
-                .ask(format!("max by (host) (fabriclens_agent_spool_failing{{{h}}}) > 0"), "spool")
+                .no_data("Nothing is spooled."),
+            table("Unaccounted points and failing spools", Unit::Count)
+                .description("accounts: points that are neither delivered, waiting nor counted as dropped: a defect of the agent. \
+                    spool: the disk cannot be written and samples wait in memory only. `/healthz` of the agent shows \
+                    why.")
+                .query(format!("max by (host) (fabriclens_agent_uplink_unaccounted{{{h}}}) > 0"), "accounts")
+                .query(format!("max by (host) (fabriclens_agent_spool_failing{{{h}}}) > 0"), "spool")
                 .link(Link::Host)
                 .wide(8)
-                .none("All points are accounted for."),
-            lines("Processor time of agents", Unit::Share)
-                .says("Of one core; the costliest.")
-                .ask(
+                .no_data("All points are accounted for."),
+            lines("CPU of agents", Unit::Share)
+                .description("Share of one core, of the agents with the highest use.")
+                .query(
                     format!("topk(10, rate(fabriclens_agent_process_cpu_seconds_total{{{h}}}[$__rate_interval]))"),
                     "{{host}}",
                 )
                 .link(Link::Host)
                 .wide(8),
             lines("Memory of agents", Unit::Bytes)
-                .says("Resident; the largest.")
-                .ask(format!("topk(10, fabriclens_agent_process_memory_bytes{{{h}}})"), "{{host}}")
+                .description("Resident memory of the largest agents.")
+                .query(format!("topk(10, fabriclens_agent_process_memory_bytes{{{h}}})"), "{{host}}")
                 .link(Link::Host)
                 .wide(8),
-            lines("Counters that did not simply grow", Unit::PerSecond)
-                .says("Resets, wraps and values that cannot be. Many resets: somebody clears counters (perfquery -R).")
-                .ask(
+            lines("Counter discontinuities", Unit::PerSecond)
+                .description("Resets, wraps and implausible values. Many resets: counters are cleared by a tool (perfquery -R).")
+                .query(
                     format!("sum by (reason) (rate(fabriclens_agent_discontinuities_total{{{h}}}[$__rate_interval]))"),
                     "{{reason}}",
                 )
                 .wide(8)
-                .none("All grew."),
-            table("Counters that cannot be right", Unit::Count)
-                .says("Verdicts leave them out where others show better. stands_still: the agent, the driver or the job there is stuck. \
-                       leaps: more than twice what the link carries. pause_not_felt, pause_not_counted: NIC and switch say different of \
-                       pause. The runbook counters-doubted says what to do.")
-                .ask("max by (node, port, reason) (fabriclens_doubted_counters) > 0", "ports")
+                .no_data("No discontinuity."),
+            table("Implausible counters", Unit::Count)
+                .description("Implausible counters, which verdicts ignore if other counters show better. stands_still: the agent, \
+                    the driver or the job is stuck. leaps: more than twice the line rate. pause_not_felt, \
+                    pause_not_counted: NIC and switch disagree about pause. The runbook counters-doubted explains what \
+                    to do.")
+                .query("max by (node, port, reason) (fabriclens_doubted_counters) > 0", "ports")
                 .wide(8)
-                .none("None are in doubt."),
-            lines("Time from sending to acknowledgement", Unit::Seconds)
-                .says("The slowest agents' last request. Above their sampling period they fall behind.")
-                .ask(format!("topk(10, fabriclens_agent_uplink_latency_seconds{{{h}}})"), "{{host}}")
+                .no_data("No implausible counter."),
+            lines("Latency from sending to acknowledgement", Unit::Seconds)
+                .description("Latency of the last request of the slowest agents. Above their sampling interval they fall behind.")
+                .query(format!("topk(10, fabriclens_agent_uplink_latency_seconds{{{h}}})"), "{{host}}")
                 .link(Link::Host)
                 .wide(8),
-            lines("Clocks that stepped", Unit::Count)
-                .says("Steps in the last hour. More than one: NTP does not hold this clock, and order in post-mortems is not to be \
-                       trusted.")
-                .ask(format!("increase(fabriclens_agent_clock_steps_total{{{h}}}[1h]) > 0"), "{{host}}")
+            lines("Clock steps", Unit::Count)
+                .description("Clock steps in the last hour. More than one: NTP does not control this clock, and the order in \
+                    post-mortems is unreliable.")
+                .query(format!("increase(fabriclens_agent_clock_steps_total{{{h}}}[1h]) > 0"), "{{host}}")
                 .link(Link::Host)
                 .wide(8)
-                .none("No clock stepped."),
+                .no_data("No clock stepped."),
         ],
     )
 }
 
 fn ingest() -> Row {
     row(
-        "What comes in",
+        "Ingest",
         vec![
-            stacked("Samples, by the way they came", Unit::PerSecond)
-                .says("A step down is agents that are away.")
-                .ask("sum by (source) (rate(fabriclens_ingest_samples_total[$__rate_interval])) > 0", "{{source}}")
+            stacked("Samples, by protocol", Unit::PerSecond)
+                .description("Samples by protocol. A step down means that agents are silent.")
+                .query("sum by (source) (rate(fabriclens_ingest_samples_total[$__rate_interval])) > 0", "{{source}}")
                 .wide(8),
-            lines("Refused, by reason", Unit::PerSecond)
-                .says("future: a sender's clock is ahead. too_old: older than retention. conflict: two agents under one name. \
-                       series_limit: too many series.")
-                .ask("sum by (reason) (rate(fabriclens_ingest_rejected_total[$__rate_interval])) > 0", "{{reason}}")
+            lines("Samples rejected, by reason", Unit::PerSecond)
+                .description("future: the clock of a sender is ahead. too_old: older than retention. conflict: two agents with one \
+                    name. series_limit: too many series.")
+                .query("sum by (reason) (rate(fabriclens_ingest_rejected_total[$__rate_interval])) > 0", "{{reason}}")
                 .wide(8)
-                .none("All is taken."),
-            lines("Told to come back, by reason", Unit::PerSecond)
-                .says("Requests, not samples: senders keep them and come again. busy: more than it can do; memory: near limits.memory; \
-                       senders: no memory for more hosts; \
-                       stopping: a restart. late are old samples, which go last.")
-                .ask(
+                .no_data("No sample is rejected."),
+            lines("Requests refused, by reason", Unit::PerSecond)
+                .description("Refused requests, not samples: senders keep them and retry. busy: the collector is at its limit; \
+                    memory: near limits.memory; senders: no memory for more hosts; stopping: a restart. late are old \
+                    samples, which have the lowest priority.")
+                .query(
                     "sum by (rank, reason) (rate(fabriclens_ingest_shed_total[$__rate_interval])) > 0",
                     "{{rank}} {{reason}}",
                 )
                 .wide(8)
-                .none("All is taken at once."),
+                .no_data("No request is refused."),
             lines("Memory of the collector", Unit::Bytes)
-                .says("Resident, what it may have, and what of it indexes of blocks take that questions look into. \
-                       From 70 % on new hosts are told to come back, from 85 % on old samples, from 95 % on all.")
-                .ask("max(fabriclens_memory_bytes)", "used")
-                .ask("max(fabriclens_memory_limit_bytes)", "limit")
-                .ask("max(fabriclens_store_index_bytes)", "indexes of blocks")
+                .description("Resident memory, its limit, and the part used by block indexes for queries. From 70 % on new hosts \
+                    are refused, from 85 % on old samples, from 95 % on everything.")
+                .query("max(fabriclens_memory_bytes)", "used")
+                .query("max(fabriclens_memory_limit_bytes)", "limit")
+                .query("max(fabriclens_store_index_bytes)", "indexes of blocks")
                 .wide(8),
             lines("Senders", Unit::Count)
-                .says("Hosts, or addresses for who sends for several. There is no memory for those told to come back: \
-                       limits.memory, or fewer series.")
-                .ask("sum(fabriclens_ingest_senders)", "served")
-                .ask("sum(fabriclens_ingest_senders_away) > 0", "told to come back")
+                .description("Hosts, or addresses for senders of several hosts. Refused senders do not fit in memory: raise \
+                    limits.memory, or reduce series.")
+                .query("sum(fabriclens_ingest_senders)", "served")
+                .query("sum(fabriclens_ingest_senders_away) > 0", "refused")
                 .wide(8),
             lines("Time to make a request durable", Unit::Seconds)
-                .says("Median and 99 %. A slow disk shows here.")
-                .ask(
+                .description("Median and 99th percentile. A slow disk shows here.")
+                .query(
                     "histogram_quantile(0.5, sum by (le) (rate(fabriclens_ingest_append_seconds_bucket[$__rate_interval])))",
                     "median",
                 )
-                .ask(
+                .query(
                     "histogram_quantile(0.99, sum by (le) (rate(fabriclens_ingest_append_seconds_bucket[$__rate_interval])))",
                     "99 %",
                 )
                 .wide(8),
-            lines("Forwarded to other engines", Unit::PerSecond)
-                .says("Samples that each remote took.")
-                .ask("sum by (queue) (rate(fabriclens_forward_samples_total[$__rate_interval]))", "{{queue}}")
+            lines("Forwarded to remote engines", Unit::PerSecond)
+                .description("Samples accepted by each remote engine.")
+                .query("sum by (queue) (rate(fabriclens_forward_samples_total[$__rate_interval]))", "{{queue}}")
                 .wide(8)
-                .none("Nothing is forwarded."),
-            lines("Waits to be forwarded", Unit::Bytes)
-                .says("On disk. Growing: the remote is away or too slow; what does not fit is dropped and counted.")
-                .ask("max by (queue) (fabriclens_forward_pending_bytes)", "{{queue}}")
+                .no_data("Nothing is forwarded."),
+            lines("Forward queue", Unit::Bytes)
+                .description("Bytes on disk. Growing: the remote engine is away or too slow; what does not fit is dropped and \
+                    counted.")
+                .query("max by (queue) (fabriclens_forward_pending_bytes)", "{{queue}}")
                 .wide(8)
-                .none("Nothing is forwarded."),
+                .no_data("Nothing is forwarded."),
             lines("Messages about incidents", Unit::PerSecond)
-                .says("To Alertmanagers and webhooks. failed: tried again; refused: the receiver does not want it, look at its log.")
-                .ask(
+                .description("Messages to Alertmanagers and webhooks. failed: will be retried; refused: rejected by the receiver, \
+                    check its log.")
+                .query(
                     "sum by (receiver, outcome) (rate(fabriclens_notifications_total[$__rate_interval]))",
                     "{{receiver}} {{outcome}}",
                 )
                 .wide(8)
-                .none("Nobody is told."),
+                .no_data("No message is sent."),
         ],
     )
 }
@@ -227,18 +234,18 @@ fn store() -> Row {
         "Store",
         vec![
             lines("Series in memory", Unit::Count)
-                .says("Steps up: new hosts, jobs, or a label that changes too often.")
-                .ask("max(fabriclens_store_head_series)", "series")
+                .description("Series in the head. Steps up: new hosts, jobs, or a label that changes too often.")
+                .query("max(fabriclens_store_head_series)", "series")
                 .wide(8),
             lines("On disk", Unit::Bytes)
-                .says("Blocks and the log that is not yet in blocks.")
-                .ask("max(fabriclens_store_block_bytes)", "blocks")
-                .ask("max(fabriclens_store_wal_bytes)", "log")
+                .description("Blocks, and the log that is not yet in blocks.")
+                .query("max(fabriclens_store_block_bytes)", "blocks")
+                .query("max(fabriclens_store_wal_bytes)", "log")
                 .wide(8),
-            lines("Damaged places", Unit::Count)
-                .says("Found since the start. Not 0: the disk lost something; the log of the collector names it.")
-                .ask("max(fabriclens_store_damage)", "damaged")
-                .step(1.0, "red")
+            lines("Damage", Unit::Count)
+                .description("Damaged data found since the start. Not 0: the disk lost data; the collector's log names the files.")
+                .query("max(fabriclens_store_damage)", "damaged")
+                .threshold(1.0, "red")
                 .wide(8),
         ],
     )
@@ -248,25 +255,25 @@ fn queries() -> Row {
     row(
         "Queries and verdicts",
         vec![
-            lines("Time of queries, 99 %", Unit::Seconds)
-                .says("By endpoint. Dashboards wait for these; above a second, ask for less or give the collector more.")
-                .ask(
+            lines("Query latency, 99 %", Unit::Seconds)
+                .description("Latency by endpoint. Above a second, query less or give the collector more CPU.")
+                .query(
                     "histogram_quantile(0.99, sum by (endpoint, le) (rate(fabriclens_query_seconds_bucket[$__rate_interval])))",
                     "{{endpoint}}",
                 )
                 .wide(8),
             lines("Memory of queries", Unit::Bytes)
-                .says("What queries hold. At its limit others wait.")
-                .ask("max(fabriclens_query_memory_bytes)", "memory")
+                .description("Memory held by queries. At its limit further queries wait.")
+                .query("max(fabriclens_query_memory_bytes)", "memory")
                 .wide(8),
-            lines("Time to judge", Unit::Seconds)
-                .says("Mean time of one look at live data. Above half a second verdicts come late.")
-                .ask(
+            lines("Evaluation time", Unit::Seconds)
+                .description("Mean time of one evaluation of live data. Above half a second verdicts are late.")
+                .query(
                     "sum by (part) (rate(fabriclens_verdict_seconds_sum[$__rate_interval])) \
                      / sum by (part) (rate(fabriclens_verdict_seconds_count[$__rate_interval]))",
                     "{{part}}",
                 )
-                .step(0.5, "red")
+                .threshold(0.5, "red")
                 .wide(8),
         ],
     )

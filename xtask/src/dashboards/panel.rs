@@ -1,21 +1,21 @@
-//! What a dashboard is made of, in the words of this repository; `json` says it in Grafana's.
+//! Dashboards, panels and queries, from which `json` makes Grafana's JSON.
 
-/// One question that an operator asks, and the panels that answer it.
+/// A dashboard: one question of an operator and the panels that answer it.
 pub struct Dashboard {
-    /// Last part of the name: of the file, and of the address in Grafana (`fabriclens-overview`).
+    /// Name of the file, and last part of the uid (`fabriclens-overview`).
     pub name: &'static str,
     /// Shown at the top and in lists.
     pub title: &'static str,
-    /// What it answers, and where to go from there.
-    pub says: &'static str,
-    /// How far back it shows at first.
+    /// The question that it answers, and where to go from there.
+    pub description: &'static str,
+    /// Begin of the default time range.
     pub since: &'static str,
-    /// What can be chosen at the top, beside the data source.
+    /// Variables, in addition to the data source.
     pub vars: Vec<Var>,
     pub rows: Vec<Row>,
 }
 
-/// A headline and what is below it.
+/// A row of panels with a title.
 pub struct Row {
     pub title: &'static str,
     pub panels: Vec<Panel>,
@@ -25,27 +25,27 @@ pub fn row(title: &'static str, panels: Vec<Panel>) -> Row {
     Row { title, panels }
 }
 
-/// What can be chosen.
+/// A variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Var {
-    /// Switches that ports say they are wired to.
+    /// Switch to which a port is connected.
     Leaf,
-    /// Hosts, those of the leaf where one is chosen.
+    /// Hosts; those of the selected leaf if there is [`Var::Leaf`].
     Host,
     /// One host.
     OneHost,
-    /// HCAs and NICs of the host; where rails are kept apart, their names are the rails'.
+    /// HCAs and NICs of the host.
     Device,
     /// One job.
     Job,
-    /// Incidents of the time that is shown.
+    /// Incidents in the selected time range.
     Incident,
 }
 
-/// How numbers are written.
+/// Unit of the values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
-    /// 0 to 1, as per cent.
+    /// 0 to 1, shown as percent.
     Share,
     BitsPerSecond,
     Bytes,
@@ -57,116 +57,117 @@ pub enum Unit {
     Count,
 }
 
-/// How a panel looks.
+/// Kind of panel.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum View {
     /// Lines over time.
     Lines,
-    /// The same, stacked.
+    /// Stacked areas over time.
     Stacked,
-    /// One large number a series, the last one.
+    /// The last value of each series as a large number.
     Stat,
-    /// A bar a series, longest first as the query gives them.
+    /// A bar per series, in the order of the query.
     Bars,
-    /// Rows of labels and values, of the last instant.
+    /// Labels and values at the end of the time range.
     Table,
-    /// A row a series over time, coloured by value.
+    /// A row per series over time, colored by value.
     Heat,
-    /// A row a series over time, of states.
+    /// A row per series over time, of states.
     States,
 }
 
-/// PromQL, and what a series of it is called (`{{host}} {{device}}`); for tables, the title of its column.
+/// PromQL, and the legend of its series (`{{host}} {{device}}`) or the title of its table column.
 pub struct Query {
     pub expr: String,
     pub legend: &'static str,
 }
 
-/// Where a click leads.
+/// Target of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Link {
-    /// Congestion of what is below the switch in `switch`.
+    /// Congestion below the switch in the label `switch`.
     Leaf,
-    /// The host in `host`, and its device where there is one.
+    /// The host in the label `host`.
     Host,
+    /// The port in the labels `host` and `device`.
     Port,
-    /// The job in `job_id`.
+    /// The job in the label `job_id`.
     Job,
-    /// The storm timeline of the incident in `id`.
+    /// The storm timeline of the incident in the label `id`.
     Incident,
 }
 
-/// From here on, this colour.
+/// A color from a value on.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Step {
+pub struct ColorStep {
     pub at: f64,
-    pub colour: &'static str,
-    /// The detectors' number it is, by its name in docs/verdicts.md.
-    pub limit: Option<&'static str>,
+    pub color: &'static str,
+    /// Name of the detector threshold in docs/verdicts.md, if it is one.
+    pub threshold: Option<&'static str>,
 }
 
 /// One panel.
 pub struct Panel {
     pub title: &'static str,
-    /// What is seen, and what to do when it is bad.
-    pub says: &'static str,
+    /// What the panel shows, and what to do if it is bad.
+    pub description: &'static str,
     pub view: View,
     pub unit: Unit,
     pub queries: Vec<Query>,
-    pub steps: Vec<Step>,
+    pub thresholds: Vec<ColorStep>,
     pub links: Vec<Link>,
-    /// Of 24.
+    /// Columns, of 24.
     pub width: u32,
     pub height: u32,
     pub max: Option<f64>,
-    /// Words for values: states, and what "none" means in a stat.
-    pub words: &'static [(&'static str, &'static str, &'static str)],
-    /// Said where the query gives nothing.
-    pub none: Option<&'static str>,
-    /// Beside this one, that is read the other way: series whose legend has this word are drawn downwards.
-    pub down: Option<&'static str>,
-    /// Nothing to see is good news: no series while all is well.
-    pub quiet: bool,
+    /// Value mappings: value, text and color.
+    pub mappings: &'static [(&'static str, &'static str, &'static str)],
+    /// Text without data.
+    pub no_data: Option<&'static str>,
+    /// Series whose legend has this word are drawn below the axis.
+    pub mirrored: Option<&'static str>,
+    /// A healthy fabric has no series.
+    pub empty_is_good: bool,
 }
 
 impl Panel {
     fn new(view: View, title: &'static str, unit: Unit, width: u32, height: u32) -> Self {
         Self {
             title,
-            says: "",
+            description: "",
             view,
             unit,
             queries: Vec::new(),
-            steps: Vec::new(),
+            thresholds: Vec::new(),
             links: Vec::new(),
             width,
             height,
             max: None,
-            words: &[],
-            none: None,
-            down: None,
-            quiet: false,
+            mappings: &[],
+            no_data: None,
+            mirrored: None,
+            empty_is_good: false,
         }
     }
 
-    pub fn says(self, says: &'static str) -> Self {
-        Self { says, ..self }
+    pub fn description(self, description: &'static str) -> Self {
+        Self { description, ..self }
     }
 
-    pub fn ask(mut self, expr: impl Into<String>, legend: &'static str) -> Self {
+    pub fn query(mut self, expr: impl Into<String>, legend: &'static str) -> Self {
         self.queries.push(Query { expr: expr.into(), legend });
         self
     }
 
-    /// From `limit` on it is bad, as the detectors have it.
-    pub fn limit(mut self, limit: super::limits::Limit, colour: &'static str) -> Self {
-        self.steps.push(Step { at: limit.at, colour, limit: Some(limit.name) });
+    /// A color from a detector threshold on.
+    pub fn detector_threshold(mut self, threshold: super::thresholds::Threshold, color: &'static str) -> Self {
+        self.thresholds.push(ColorStep { at: threshold.at, color, threshold: Some(threshold.name) });
         self
     }
 
-    /// A step of our own, where no detector has one.
-    pub fn step(mut self, at: f64, colour: &'static str) -> Self {
-        self.steps.push(Step { at, colour, limit: None });
+    /// A color from a value on that is no detector threshold.
+    pub fn threshold(mut self, at: f64, color: &'static str) -> Self {
+        self.thresholds.push(ColorStep { at, color, threshold: None });
         self
     }
 
@@ -187,17 +188,18 @@ impl Panel {
         Self { max: Some(max), ..self }
     }
 
-    pub fn words(self, words: &'static [(&'static str, &'static str, &'static str)]) -> Self {
-        Self { words, ..self }
+    pub fn mappings(self, mappings: &'static [(&'static str, &'static str, &'static str)]) -> Self {
+        Self { mappings, ..self }
     }
 
-    /// While all is well there are no series, and this is said.
-    pub fn none(self, text: &'static str) -> Self {
-        Self { none: Some(text), quiet: true, ..self }
+    /// Text without data, of a panel that is empty on a healthy fabric.
+    pub fn no_data(self, text: &'static str) -> Self {
+        Self { no_data: Some(text), empty_is_good: true, ..self }
     }
 
-    pub fn down(self, word: &'static str) -> Self {
-        Self { down: Some(word), ..self }
+    /// Draws series with this word in their legend below the axis.
+    pub fn mirrored(self, word: &'static str) -> Self {
+        Self { mirrored: Some(word), ..self }
     }
 }
 

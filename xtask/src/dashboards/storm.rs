@@ -1,8 +1,8 @@
-//! What happened, in which order, and who was hit? For the post-mortem.
+//! Dashboard "Storm timeline", for post-mortems: what happened, in which order, and who was affected?
 
 use super::common::{PORTS, bits, errors_rate, of_port, paused};
-use super::limits;
 use super::panel::{Dashboard, Link, Row, Unit, Var, heat, lines, row, states, table};
+use super::thresholds;
 
 const CHOSEN: &str = r#"id=~"$incident""#;
 
@@ -10,9 +10,9 @@ pub fn dashboard() -> Dashboard {
     Dashboard {
         name: "storm",
         title: "Fabriclens: Storm timeline",
-        says: "What happened, in which order, and who was hit? For post-mortems: set the time to from some minutes before the \
-               incident to some after it, and read downwards. The port that pauses first is the root; hosts that are paused \
-               later are where it spread.",
+        description: "What happened, in which order, and who was affected? For post-mortems: set the time range from some \
+                    minutes before the incident to some after it, and read from top to bottom. The port that pauses \
+                    first is the root; hosts that are paused later show how it spread.",
         since: "now-30m",
         vars: vec![Var::Incident, Var::Host],
         rows: vec![verdict(), spread(), cost(), signs()],
@@ -21,35 +21,36 @@ pub fn dashboard() -> Dashboard {
 
 fn verdict() -> Row {
     row(
-        "The verdict",
+        "Verdict",
         vec![
             states("Incidents")
-                .says("From when to when each was open. One inside another's time is often its consequence.")
-                .ask(
+                .description("Time in which each incident was open. An incident within the time of another is often its \
+                    consequence.")
+                .query(
                     format!("max by (id, kind, node, port, peer) (fabric_incident_info{{{CHOSEN}}})"),
                     "{{kind}} {{node}} {{port}} {{peer}}",
                 )
-                .words(&[("1", "open", "red")])
+                .mappings(&[("1", "open", "red")])
                 .link(Link::Incident)
                 .wide(14)
                 .high(7)
-                .none("No incident in this time."),
-            lines("How sure", Unit::Share)
-                .says("Confidence of each verdict, as it came to know more.")
-                .ask(format!("fabric_incident_confidence{{{CHOSEN}}}"), "{{id}}")
+                .no_data("No incident in this time."),
+            lines("Confidence", Unit::Share)
+                .description("Confidence of each verdict over time.")
+                .query(format!("fabric_incident_confidence{{{CHOSEN}}}"), "{{id}}")
                 .max(1.0)
                 .wide(5)
                 .high(7)
-                .none("No incident in this time."),
-            lines("Jobs that suffer", Unit::Count)
-                .says("Victims of each incident.")
-                .ask(format!("fabric_incident_victims{{{CHOSEN}}}"), "{{id}}")
+                .no_data("No incident in this time."),
+            lines("Victim jobs", Unit::Count)
+                .description("Number of victim jobs of each incident.")
+                .query(format!("fabric_incident_victims{{{CHOSEN}}}"), "{{id}}")
                 .wide(5)
                 .high(7)
-                .none("No incident in this time."),
+                .no_data("No incident in this time."),
             table("Incidents of this time", Unit::Count)
-                .says("All that were open at some time that is shown.")
-                .ask(
+                .description("All incidents that were open in the selected time range.")
+                .query(
                     format!(
                         "max by (id, kind, node, port, peer) (last_over_time(fabric_incident_info{{{CHOSEN}}}[$__range]))"
                     ),
@@ -58,10 +59,10 @@ fn verdict() -> Row {
                 .link(Link::Incident)
                 .wide(14)
                 .high(7)
-                .none("No incident in this time."),
-            table("Jobs in them", Unit::Count)
-                .says("Culprits and victims.")
-                .ask(
+                .no_data("No incident in this time."),
+            table("Jobs in incidents", Unit::Count)
+                .description("Culprit and victim jobs of the incidents.")
+                .query(
                     format!(
                         "max by (cluster, job_id, role, id) (last_over_time(fabric_incident_job_info{{{CHOSEN}}}[$__range]))"
                     ),
@@ -70,44 +71,47 @@ fn verdict() -> Row {
                 .link(Link::Job)
                 .wide(10)
                 .high(7)
-                .none("No job."),
+                .no_data("No job."),
         ],
     )
 }
 
 fn spread() -> Row {
     row(
-        "How it spread",
+        "Spread",
         vec![
-            lines("Who paused others", Unit::Share)
-                .says("The root: the port that rises first and stays. A storm is 95 % and more while it receives nothing.")
-                .ask(format!("topk(10, {} > 0.001)", paused("transmit", PORTS)), "{{host}} {{device}}")
-                .limit(limits::PAUSED, "orange")
-                .limit(limits::STORM, "red")
+            lines("Ports that send pause", Unit::Share)
+                .description("Share of time in which a port paused its switch. The port that rises first and stays is the root. A \
+                    storm is above 95 % while the port receives nothing.")
+                .query(format!("topk(10, {} > 0.001)", paused("transmit", PORTS)), "{{host}} {{device}}")
+                .detector_threshold(thresholds::PAUSED, "orange")
+                .detector_threshold(thresholds::STORM, "red")
                 .max(1.0)
                 .link(Link::Port)
-                .none("No host paused its switch."),
-            lines("What the culprits received", Unit::BitsPerSecond)
-                .says("Of the ports at the left. Nothing, while they pause: a storm. Much: a slow receiver, or an incast.")
-                .ask(
+                .no_data("No host paused its switch."),
+            lines("Traffic received by the culprits", Unit::BitsPerSecond)
+                .description("Traffic received by the ports on the left. Nothing while they pause: a storm. Much: a slow receiver \
+                    or an incast.")
+                .query(
                     format!(
                         "topk(10, ({}) and on (host, device, port) (max_over_time(({})[5m:15s]) > {}))",
                         bits("receive", PORTS),
                         paused("transmit", PORTS),
-                        limits::PAUSED.at
+                        thresholds::PAUSED.at
                     ),
                     "{{host}} {{device}}",
                 )
                 .link(Link::Port)
-                .none("No host paused its switch."),
-            heat("Who was paused, by host", Unit::Share)
-                .says("The worst port of each host that was paused at all. Rows that begin later are further away from the root.")
-                .ask(format!("max by (host) ({}) > 0.001", paused("receive", PORTS)), "{{host}}")
+                .no_data("No host paused its switch."),
+            heat("Paused time, by host", Unit::Share)
+                .description("The worst port of each paused host. Rows that begin later are further away from the root.")
+                .query(format!("max by (host) ({}) > 0.001", paused("receive", PORTS)), "{{host}}")
                 .high(10)
-                .none("No host was paused."),
-            heat("Who was told to slow down, by host", Unit::Packets)
-                .says("Notifications received. They should come before pause; pause alone means that switches do not mark.")
-                .ask(
+                .no_data("No host was paused."),
+            heat("Notifications received, by host", Unit::Packets)
+                .description("Congestion notifications received. They should come before pause; pause without them means that \
+                    switches do not mark.")
+                .query(
                     format!(
                         "sum by (host) ({}) > 0",
                         of_port("fabric_cnp_packets_total", &format!("direction=\"receive\",{PORTS}"))
@@ -115,25 +119,25 @@ fn spread() -> Row {
                     "{{host}}",
                 )
                 .high(10)
-                .none("Nobody was told."),
+                .no_data("No notification received."),
         ],
     )
 }
 
 fn cost() -> Row {
     row(
-        "What it cost",
+        "Cost",
         vec![
-            lines("Rate of jobs", Unit::BitsPerSecond)
-                .says("What each job sent. The area between before and during is the cost.")
-                .ask(
+            lines("Throughput of jobs", Unit::BitsPerSecond)
+                .description("Throughput of each job. The area between before and during is the cost.")
+                .query(
                     r#"topk(10, 8 * sum by (job_id, job_name) (fabric_job_io_bytes_per_second{direction="transmit"}))"#,
                     "{{job_id}} {{job_name}}",
                 )
                 .link(Link::Job),
-            lines("Traffic of all", Unit::BitsPerSecond)
-                .says("All chosen hosts together.")
-                .ask(format!("sum({})", bits("transmit", PORTS)), "sent"),
+            lines("Total traffic", Unit::BitsPerSecond)
+                .description("Traffic sent by the selected hosts together.")
+                .query(format!("sum({})", bits("transmit", PORTS)), "sent"),
         ],
     )
 }
@@ -143,8 +147,8 @@ fn signs() -> Row {
         "Other signs",
         vec![
             lines("Storm events of NICs", Unit::PerSecond)
-                .says("NICs that found their own pause too long (warning), or ended it by force (error).")
-                .ask(
+                .description("Storm events reported by NICs: pause too long (warning), or ended by the NIC (error).")
+                .query(
                     format!(
                         "sum by (host, device, reason) (rate(fabric_pause_storm_events_total{{{PORTS}}}[$__rate_interval])) > 0"
                     ),
@@ -152,21 +156,23 @@ fn signs() -> Row {
                 )
                 .link(Link::Port)
                 .wide(8)
-                .none("No NIC told of a storm."),
-            lines("Errors of the wire", Unit::PerSecond)
-                .says("Symbol or CRC errors, whichever are more. A link that broke at the same time may be the cause, and not the storm.")
-                .ask(format!("topk(10, {} > 0)", errors_rate(PORTS)), "{{host}} {{device}}")
+                .no_data("No NIC reported a storm."),
+            lines("Link errors", Unit::PerSecond)
+                .description("The larger of symbol and CRC errors. A link that failed at the same time may be the cause instead of \
+                    the storm.")
+                .query(format!("topk(10, {} > 0)", errors_rate(PORTS)), "{{host}} {{device}}")
                 .link(Link::Port)
                 .wide(8)
-                .none("No link had errors."),
+                .no_data("No link had errors."),
             lines("Packets lost", Unit::Packets)
-                .says("Dropped, and sent again. Storms that stay without loss were stopped by nobody; those with loss by a watchdog.")
-                .ask(format!("sum(rate(fabric_port_discards_total{{{PORTS}}}[$__rate_interval]))"), "dropped")
-                .ask(
+                .description("Dropped packets and retransmissions. In a storm without loss no watchdog intervened; in one with \
+                    loss a watchdog dropped the traffic.")
+                .query(format!("sum(rate(fabric_port_discards_total{{{PORTS}}}[$__rate_interval]))"), "dropped")
+                .query(
                     format!("sum(rate(fabric_rdma_sequence_naks_total{{direction=\"receive\",{PORTS}}}[$__rate_interval]))"),
-                    "told of lost",
+                    "lost",
                 )
-                .ask(format!("sum(rate(fabric_rdma_ack_timeouts_total{{{PORTS}}}[$__rate_interval]))"), "time-outs")
+                .query(format!("sum(rate(fabric_rdma_ack_timeouts_total{{{PORTS}}}[$__rate_interval]))"), "timeouts")
                 .wide(8),
         ],
     )

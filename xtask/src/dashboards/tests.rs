@@ -1,32 +1,32 @@
-//! What is committed is what the source makes; questions parse, and ask for series that exist; Grafana can load it.
+//! Tests that generated files are current, queries parse and name existing series, and links and thresholds are valid.
 
-use super::json::{INCIDENTS, TAG, asks, dashboard};
+use super::json::{INCIDENTS, TAG, dashboard, variable};
 use super::panel::View;
-use super::{address, all, ask, files};
+use super::{address, all, coverage, files};
 use crate::alerts::RUNBOOKS;
 use crate::steps::root;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
-fn what_is_committed_is_what_the_source_makes() {
+fn committed_files_are_current() {
     let files = files(RUNBOOKS).unwrap();
     for (path, text) in &files {
         let is = std::fs::read_to_string(root().join(path)).unwrap_or_default();
-        assert!(is == *text, "{} is not what its source makes: run cargo xtask dashboards", path.display());
+        assert!(is == *text, "{} is not current; run cargo xtask dashboards", path.display());
     }
-    // Nothing else is there: a dashboard that was renamed left its old file.
+    // A renamed dashboard leaves no old file behind.
     let known: BTreeSet<_> = files.iter().map(|(path, _)| root().join(path)).collect();
     for dir in ["dashboards/grafana", "dashboards/alerts"] {
         for entry in std::fs::read_dir(root().join(dir)).unwrap() {
             let path = entry.unwrap().path();
-            assert!(path.is_dir() || known.contains(&path), "{} is of no source", path.display());
+            assert!(path.is_dir() || known.contains(&path), "{} has no source", path.display());
         }
     }
 }
 
 #[test]
-fn links_to_runbooks_lead_where_they_are_told_to() {
+fn runbook_links_use_the_given_address() {
     let own = address("https://wiki.example/fabric/").unwrap();
     let mut found = 0;
     for (path, text) in files(&own).unwrap() {
@@ -42,39 +42,40 @@ fn links_to_runbooks_lead_where_they_are_told_to() {
     assert!(address("wiki.example").is_err() && address("https://wiki .example").is_err());
 }
 
-/// Every question: dashboard, panel, PromQL.
-fn questions() -> Vec<(String, String)> {
+/// Every query: its place and PromQL.
+fn queries() -> Vec<(String, String)> {
     let mut out = vec![("annotations".to_owned(), INCIDENTS.to_owned())];
     for one in all() {
         for panel in one.rows.iter().flat_map(|r| &r.panels) {
-            let of = |q: &super::panel::Query| (format!("{}: {}", one.name, panel.title), ask::filled(&q.expr, "4711"));
+            let of =
+                |q: &super::panel::Query| (format!("{}: {}", one.name, panel.title), coverage::filled(&q.expr, "4711"));
             out.extend(panel.queries.iter().map(of));
         }
         for var in &one.vars {
-            let question = asks(*var, &one.vars).2;
+            let question = variable(*var, &one.vars).2;
             let selector = question.trim_start_matches("label_values(").rsplit_once(", ").unwrap().0.to_owned();
-            out.push((format!("{}: {var:?}", one.name), ask::filled(&selector, "4711")));
+            out.push((format!("{}: {var:?}", one.name), coverage::filled(&selector, "4711")));
         }
     }
     out
 }
 
-/// Names of series in a text: words that begin as ours do.
+/// Series names in a text: words with our prefixes.
 pub fn names(text: &str) -> BTreeSet<String> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let all = text.split(|c| !word(c)).filter(|w| w.starts_with("fabric_") || w.starts_with("fabriclens_"));
     all.map(str::to_owned).collect()
 }
 
-/// Whether somebody writes a series of that name: agents by the catalog, or the collector.
+/// Whether agents (by the catalog) or the collector write a series of this name.
 pub fn exists(name: &str) -> bool {
     let base = ["_bucket", "_sum", "_count"].iter().find_map(|s| name.strip_suffix(s)).unwrap_or(name);
     let catalog = fabriclens_catalog::metrics::all().any(|m| [name, base].contains(&m.prometheus_name().as_str()));
-    catalog || collectors().contains(base) || collectors().contains(name)
+    catalog || collector_series().contains(base) || collector_series().contains(name)
 }
 
-/// Names that the collector's sources have in quotes: those that it writes itself.
-fn collectors() -> &'static BTreeSet<String> {
+/// Series that the collector writes: names in quotes in its sources.
+fn collector_series() -> &'static BTreeSet<String> {
     static NAMES: std::sync::OnceLock<BTreeSet<String>> = std::sync::OnceLock::new();
     NAMES.get_or_init(|| {
         let sources = [
@@ -91,28 +92,28 @@ fn collectors() -> &'static BTreeSet<String> {
 }
 
 #[test]
-fn every_question_parses_and_asks_for_series_that_exist() {
-    for (whose, promql) in questions() {
+fn every_query_parses_and_names_existing_series() {
+    for (place, promql) in queries() {
         if let Err(error) = fabriclens_promql::check(&promql) {
-            panic!("{whose}: {error}\n{promql}");
+            panic!("{place}: {error}\n{promql}");
         }
-        assert!(!promql.replace("\"$1\"", "").contains('$'), "{whose}: a variable is left in {promql}");
+        assert!(!promql.replace("\"$1\"", "").contains('$'), "{place}: a variable is left in {promql}");
         let named = names(&promql);
-        assert!(!named.is_empty(), "{whose}: {promql}");
+        assert!(!named.is_empty(), "{place}: {promql}");
         for name in named {
-            assert!(exists(&name), "{whose}: nobody writes {name}");
+            assert!(exists(&name), "{place}: unknown series {name}");
         }
     }
     assert!(!exists("fabric_no_such_thing_total"));
 }
 
 #[test]
-fn labels_that_are_shown_are_left_by_the_question() {
+fn legend_labels_survive_aggregation() {
     for one in all() {
         for p in one.rows.iter().flat_map(|r| &r.panels).filter(|p| p.view != View::Table) {
             for q in &p.queries {
                 for label in q.legend.split("{{").skip(1).filter_map(|l| l.split("}}").next()) {
-                    // An aggregation that is the last word leaves what it names alone.
+                    // An outermost aggregation keeps only the labels that it names.
                     let last = q
                         .expr
                         .trim_start_matches("8 * ")
@@ -136,12 +137,12 @@ fn labels_that_are_shown_are_left_by_the_question() {
 }
 
 #[test]
-fn panels_say_what_to_do_and_fit_the_grid() {
+fn panels_have_descriptions_and_fit_the_grid() {
     let mut uids = BTreeMap::new();
     for one in all() {
         let json = dashboard(&one);
         let uid = json["uid"].as_str().unwrap().to_owned();
-        // Grafana takes 40 characters, and each once.
+        // Grafana requires unique uids of at most 40 characters.
         assert!(uid.len() <= 40 && uids.insert(uid.clone(), one.title).is_none(), "{uid}");
         let mut ids = BTreeSet::new();
         let mut cells = BTreeSet::new();
@@ -155,8 +156,8 @@ fn panels_say_what_to_do_and_fit_the_grid() {
                 }
             }
             if p["type"] != "row" {
-                let says = p["description"].as_str().unwrap();
-                assert!(says.len() > 20 && says.ends_with(['.', '?']), "{uid}: {title}: {says}");
+                let description = p["description"].as_str().unwrap();
+                assert!(description.len() > 20 && description.ends_with(['.', '?']), "{uid}: {title}: {description}");
                 assert!(!p["targets"].as_array().unwrap().is_empty());
             }
         }
@@ -164,7 +165,7 @@ fn panels_say_what_to_do_and_fit_the_grid() {
 }
 
 #[test]
-fn links_lead_to_dashboards_and_variables_that_there_are() {
+fn links_lead_to_existing_dashboards_and_variables() {
     let mut vars: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for json in all().iter().map(dashboard) {
         let list = json["templating"]["list"].as_array().unwrap();
@@ -183,7 +184,7 @@ fn links_lead_to_dashboards_and_variables_that_there_are() {
             found.insert((one.name, uid.trim_start_matches(TAG).trim_start_matches('-').to_owned()));
         });
     }
-    // The way from the fleet to a port, and from a job to its incident.
+    // From the fleet to a port, and from a job to its incident.
     for (from, to) in [
         ("overview", "congestion"),
         ("overview", "storm"),
@@ -197,7 +198,7 @@ fn links_lead_to_dashboards_and_variables_that_there_are() {
         ("storm", "host"),
         ("storm", "job"),
     ] {
-        assert!(found.contains(&(from, to.to_owned())), "no way from {from} to {to}");
+        assert!(found.contains(&(from, to.to_owned())), "no link from {from} to {to}");
     }
 }
 
@@ -213,7 +214,7 @@ fn walk(value: &Value, see: &mut impl FnMut(&str, &Value)) {
 }
 
 #[test]
-fn thresholds_are_in_the_order_that_grafana_wants_and_all_sources_are_the_chosen_one() {
+fn thresholds_ascend_and_data_sources_are_variables() {
     for one in all() {
         let json = dashboard(&one);
         walk(&json, &mut |key, value| match key {
@@ -232,8 +233,8 @@ fn thresholds_are_in_the_order_that_grafana_wants_and_all_sources_are_the_chosen
         .iter()
         .flat_map(|d| &d.rows)
         .flat_map(|r| &r.panels)
-        .flat_map(|p| &p.steps)
-        .filter_map(|s| s.limit)
+        .flat_map(|p| &p.thresholds)
+        .filter_map(|s| s.threshold)
         .collect();
-    assert!(named.len() >= 10, "panels show the detectors' numbers: {named:?}");
+    assert!(named.len() >= 10, "panels show detector thresholds: {named:?}");
 }

@@ -1,4 +1,4 @@
-//! The packages in a clean root: what a person does with them, and what must be true after each.
+//! Tests the packages in a clean root: install, use, upgrade, restore, secure, remove and purge.
 
 use super::inside::Root;
 use super::{PACKAGES, is_symbols};
@@ -10,17 +10,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the packages are in the root.
+/// Directory of the packages in the root.
 const AT: &str = "/packages";
-/// The most that `systemd-analyze security` may find open, in tenths; docs/releasing.md has what it is.
+/// Highest accepted exposure of `systemd-analyze security`, in tenths; docs/releasing.md explains it.
 const EXPOSURE: &[(&str, u32)] = &[("fabriclens", 13), ("fabriclens-agent", 29)];
-/// What the newer packages are called.
+/// Version of the newer packages.
 const NEWER: &str = "999.0";
 
-/// Installs, uses, upgrades, removes and purges them: first where no systemd runs, then under one.
+/// Tests the packages first without systemd, then with it.
 ///
 /// # Errors
-/// What is not as it should be.
+/// When a check fails.
 pub fn test(packages: &[PathBuf]) -> Result<()> {
     let Some(mut root) = Root::new()? else { return Ok(()) };
     for package in packages.iter().filter(|package| !is_symbols(package)) {
@@ -44,7 +44,7 @@ pub fn test(packages: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Where systemd runs, in the order of a host's life.
+/// Checks under systemd, in the order of a host's life.
 fn booted(root: &Root) -> Result<()> {
     installed(root)?;
     confined(root)?;
@@ -55,7 +55,7 @@ fn booted(root: &Root) -> Result<()> {
     removed(root)
 }
 
-/// The same package with a higher version and a configuration that is not the same, as a release may bring.
+/// Repacks a package with a higher version and a changed configuration, like a new release.
 fn newer(package: &Path, to: &Path) -> Result<()> {
     let tree = to.join("tree");
     let mut unpack = Command::new("dpkg-deb");
@@ -63,11 +63,11 @@ fn newer(package: &Path, to: &Path) -> Result<()> {
     must(unpack)?;
     let control = tree.join("DEBIAN/control");
     let text = fs::read_to_string(&control)?.replace(&format!("\nVersion: {VERSION}"), &format!("\nVersion: {NEWER}"));
-    ensure!(text.contains(NEWER), "{} is not of version {VERSION}", package.display());
+    ensure!(text.contains(NEWER), "{} does not have version {VERSION}", package.display());
     fs::write(&control, text)?;
     for file in fs::read_dir(tree.join("etc/fabriclens"))? {
         let file = file?.path();
-        fs::write(&file, fs::read_to_string(&file)? + "# A newer release says more.\n")?;
+        fs::write(&file, fs::read_to_string(&file)? + "# Added by a newer release.\n")?;
     }
     let mut pack = Command::new("dpkg-deb");
     pack.args(["--root-owner-group", "-Znone", "-b"]).args([&tree, &to.to_path_buf()]);
@@ -90,7 +90,7 @@ fn purge() -> String {
     apt(&format!("purge {}", PACKAGES.join(" ")))
 }
 
-/// A chroot, an image that is being made: nothing is started, nothing fails.
+/// Without systemd, as in a chroot or an image build: nothing starts, nothing fails.
 fn without_systemd(root: &Root) -> Result<()> {
     root.sh(&install("now"))?;
     let once = root.sh("fabriclens-agent once")?;
@@ -106,7 +106,7 @@ fn without_systemd(root: &Root) -> Result<()> {
     root.sh(&purge()).map(|_| ())
 }
 
-/// Both run as nobody in particular, and the collector answers for what the agent sent.
+/// Both units run as dynamic users, listen on loopback only, and the collector has the agent's samples.
 fn installed(root: &Root) -> Result<()> {
     root.sh(&install("now"))?;
     for unit in PACKAGES {
@@ -124,34 +124,34 @@ fn installed(root: &Root) -> Result<()> {
 }
 
 fn answers(root: &Root) -> Result<()> {
-    asked(root, "", "")
+    has_samples(root, "", "")
 }
 
-/// The collector, asked with these options, has what agents of this selector send.
-fn asked(root: &Root, options: &str, of: &str) -> Result<()> {
+/// Waits until a query with these options finds fresh samples for a selector.
+fn has_samples(root: &Root, options: &str, of: &str) -> Result<()> {
     let query = format!("fabriclens query {options} --format csv 'count(rate(fabric_tcp_segments_total{of}[10s]))'");
     root.until(&query, |a| a.lines().nth(1).is_some_and(|l| !l.ends_with(",0"))).map(|_| ())
 }
 
-/// What has data for root has it in the sandbox too.
+/// Every sampler with data for root also has data in the unit's sandbox.
 fn confined(root: &Root) -> Result<()> {
     let doctor = root.sh("fabriclens-agent doctor --format json || true")?;
     let doctor: serde_json::Value = serde_json::from_str(&doctor).context("reading doctor's JSON")?;
     let sources = doctor["sources"].as_array().context("doctor lists no sources")?;
     let data = sources.iter().filter(|s| s["outcome"] == "data");
     let want: BTreeSet<&str> = data.filter_map(|s| s["sampler"].as_str()).collect();
-    ensure!(want.contains("tcpip"), "doctor's JSON is not what it was: {doctor}");
+    ensure!(want.contains("tcpip"), "doctor's JSON lacks tcpip: {doctor}");
     let query = "fabriclens query --format csv 'sum by (sampler) (fabriclens_agent_sampler_state{state=\"data\"}) > 0'";
     let has = |answer: &str| want.iter().all(|s| answer.lines().any(|l| l.split(',').any(|field| field == *s)));
-    root.until(query, has).with_context(|| format!("root has data of {want:?}, the unit has not"))?;
-    println!("  the unit has data of all that root has: {want:?}");
+    root.until(query, has).with_context(|| format!("root has data of {want:?}, the unit does not"))?;
+    println!("  the unit has data of all samplers of root: {want:?}");
     for (unit, limit) in EXPOSURE {
         root.sh(&format!("systemd-analyze security --no-pager --threshold={limit} {unit}.service"))?;
     }
     Ok(())
 }
 
-/// An edited configuration is kept, both are new processes, samples of before are still there.
+/// An upgrade keeps an edited configuration and the samples, and restarts both units.
 fn upgraded(root: &Root) -> Result<()> {
     let pids = || root.sh(&format!("for u in {}; do systemctl show -P MainPID $u; done", PACKAGES.join(" ")));
     let old = pids()?;
@@ -175,7 +175,7 @@ fn remembers(root: &Root, time: &str) -> Result<()> {
     root.until(&past, |a| a.lines().count() == 2).map(|_| ())
 }
 
-/// A copy that root made takes the place of the data, as docs/redundancy.md says.
+/// A copy made by root replaces the data directory, as docs/redundancy.md describes.
 fn restored(root: &Root) -> Result<()> {
     root.sh(
         "systemctl stop fabriclens; cd /var/lib/private; mv fabriclens fabriclens.before; cp -r fabriclens.before fabriclens
@@ -185,24 +185,24 @@ fn restored(root: &Root) -> Result<()> {
     root.sh("test -L /var/lib/fabriclens; ! find /var/lib/private/fabriclens -user root | grep .").map(|_| ())
 }
 
-/// Certificates, tokens and both configurations as docs/install.md has them: both units read them and show who they are.
+/// Both units work with the certificates, tokens and configurations of docs/install.md.
 fn secured(root: &Root) -> Result<()> {
     let page = Page::read(&crate::steps::root(), Path::new("docs/install.md"))?;
     let mut done = Vec::new();
     for block in &page.blocks {
-        match (block.language(), block.says().split_once(' ')) {
+        match (block.language(), block.options().split_once(' ')) {
             ("sh", None) if ["openssl", "token new"].iter().any(|word| block.text.contains(word)) => {
                 root.sh(&block.text)?;
                 done.push("sh");
             }
-            ("toml", Some((whose, path))) => {
+            ("toml", Some((program, path))) => {
                 fs::write(root.path(path), &block.text)?;
-                done.push(whose);
+                done.push(program);
             }
             _ => {}
         }
     }
-    ensure!(done == ["sh", "sh", "collector", "agent"], "docs/install.md is not what it was: {done:?}");
+    ensure!(done == ["sh", "sh", "collector", "agent"], "docs/install.md lacks a block: {done:?}");
     root.sh("echo 127.0.0.1 collector.example >> /etc/hosts")?;
     for unit in PACKAGES.iter().rev() {
         root.sh(&format!("systemctl restart {unit}"))?;
@@ -210,21 +210,21 @@ fn secured(root: &Root) -> Result<()> {
     }
     let url = "--url https://collector.example:7470 --ca /etc/fabriclens/ca.crt";
     root.until(&format!("fabriclens query {url} up 2>&1 || true"), |a| a.contains("wants to know who asks"))?;
-    asked(root, &format!("{url} --token-file /etc/fabriclens/ann.token"), "{host=\"gpu-01.example\"}")
+    has_samples(root, &format!("{url} --token-file /etc/fabriclens/ann.token"), "{host=\"gpu-01.example\"}")
 }
 
-/// Removed, what people wrote and what was stored stays.
+/// Removal keeps configuration and data; purge removes them, but not keys.
 fn removed(root: &Root) -> Result<()> {
     root.sh(&apt(&format!("remove {}", PACKAGES.join(" "))))?;
     root.sh("! pidof fabriclens fabriclens-agent; test -e /etc/fabriclens/collector.toml; test -e /var/lib/fabriclens/FABRICLENS")?;
     root.sh(&purge())?;
-    // Keys are whoever's who made them.
+    // Keys were created by the administrator.
     let kept = root.sh("ls /etc/fabriclens; getent group fabriclens-secrets")?;
     ensure!(kept.contains("collector.example.key") && kept.contains("fabriclens-secrets:"), "keys are gone: {kept}");
     root.sh("rm -r /etc/fabriclens /pki").map(|_| ())
 }
 
-/// All files, but of what writes as it pleases: apt, dpkg, logs, systemd's own.
+/// All files except those that apt, dpkg, logs and systemd write.
 fn files(root: &Root) -> Result<BTreeSet<String>> {
     let mut find = Command::new("find");
     let all =
@@ -239,6 +239,6 @@ fn files(root: &Root) -> Result<BTreeSet<String>> {
 fn nothing_left(root: &Root, before: &BTreeSet<String>) -> Result<()> {
     let left = files(root)?;
     let left: Vec<_> = left.difference(before).filter(|f| f.contains("fabriclens")).collect();
-    ensure!(left.is_empty(), "purged, and these are left: {left:?}");
+    ensure!(left.is_empty(), "left over after purge: {left:?}");
     Ok(())
 }

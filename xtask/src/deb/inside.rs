@@ -1,5 +1,4 @@
-//! A root of Debian's own, running under its own systemd in a container of `systemd-nspawn`: nothing that happens in it
-//! reaches this machine.
+//! A minimal Debian under its own systemd in a `systemd-nspawn` container, isolated from this machine.
 
 use crate::setup::{self, Need};
 use crate::steps::{must, output, target};
@@ -11,29 +10,29 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const CONTAINER: Need = Need {
-    without: "packages are not installed in a clean root",
+    without: "packages are not tested in a clean root",
     packages: &["systemd-container", "debootstrap"],
     proof: &["/usr/bin/systemd-nspawn", "/usr/sbin/debootstrap"],
 };
 
 const SUITE: &str = "bookworm";
-/// Beside the least: what starts units, and makes certificates.
+/// Additional packages: systemd for the units, openssl for certificates.
 const INCLUDE: &str = "systemd,systemd-sysv,openssl";
-/// The longest that any step in there may take.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Longest wait for a condition.
+const TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A root under `target/deb`, made for one test and removed after it.
+/// A root file system under `target/deb`, removed on drop.
 pub struct Root {
     dir: PathBuf,
-    /// `systemd-nspawn`, while it runs.
+    /// The `systemd-nspawn` process while it runs.
     running: Option<Child>,
 }
 
 impl Root {
-    /// A minimal Debian; none where this machine cannot have one (said loudly).
+    /// Creates a minimal Debian; none with a message if this user or machine cannot.
     ///
     /// # Errors
-    /// When it could, and something fails.
+    /// When debootstrap fails.
     pub fn new() -> Result<Option<Self>> {
         if !setup::is_root() {
             println!(
@@ -51,7 +50,7 @@ impl Root {
             _ = fs::remove_dir_all(&partial);
             let mut debootstrap = Command::new("debootstrap");
             debootstrap.args(["--variant=minbase", &format!("--include={INCLUDE}"), SUITE]).arg(&partial);
-            output(debootstrap).context("is the network there?")?;
+            output(debootstrap).context("debootstrap failed; is there a network?")?;
             fs::rename(&partial, &cache)?;
         }
         let dir = cache.with_extension(std::process::id().to_string());
@@ -61,14 +60,14 @@ impl Root {
         Ok(Some(Self { dir, running: None }))
     }
 
-    /// A path of it, as this machine has it.
+    /// Path on this machine of a path inside.
     pub fn path(&self, inside: &str) -> PathBuf {
         self.dir.join(inside.trim_start_matches('/'))
     }
 
-    /// A container over it, in a network of its own, that may load probes as a host's root may.
+    /// Container with its own network that may load BPF probes.
     fn container(&self) -> Command {
-        // Its own network is made here and not by nspawn, which then would show no whole sysfs.
+        // The network namespace is created here: with nspawn's own, sysfs would be incomplete.
         let mut nspawn = Command::new("unshare");
         nspawn.args(["--net", "sh", "-c", "ip link set lo up; exec \"$@\"", "sh", "systemd-nspawn", "--quiet"]);
         nspawn.args(["--register=no", "--keep-unit", "--capability=all"]);
@@ -80,10 +79,10 @@ impl Root {
         nspawn
     }
 
-    /// Starts its systemd; false where this machine forbids containers (said loudly).
+    /// Starts systemd; false with a message if this machine forbids containers.
     ///
     /// # Errors
-    /// When it starts and does not come up.
+    /// When systemd does not finish booting.
     pub fn boot(&mut self) -> Result<bool> {
         let log = self.dir.with_extension("log");
         let mut nspawn = self.container();
@@ -92,15 +91,15 @@ impl Root {
         let begin = Instant::now();
         while !matches!(self.sh("systemctl is-system-running || true").as_deref(), Ok("running" | "degraded")) {
             if let Some(status) = self.running.as_mut().map(Child::try_wait).transpose()?.flatten() {
-                let said = fs::read_to_string(&log).unwrap_or_default();
-                println!("SKIPPED: units are not started; systemd-nspawn ended with {status}: {}", said.trim());
+                let printed = fs::read_to_string(&log).unwrap_or_default();
+                println!("SKIPPED: units are not started; systemd-nspawn ended with {status}: {}", printed.trim());
                 self.running = None;
                 return Ok(false);
             }
-            ensure!(begin.elapsed() < PATIENCE, "systemd does not come up; see {}", log.display());
+            ensure!(begin.elapsed() < TIMEOUT, "systemd does not finish booting; see {}", log.display());
             sleep(Duration::from_millis(300));
         }
-        // The collector's unit wants users of its own, which who is in a chroot may not make.
+        // The collector's unit needs user namespaces, which are not allowed in a chroot.
         if let Err(why) = self.sh("unshare --user true") {
             println!("SKIPPED: units are not started; this machine's containers make no user namespaces: {why:#}");
             self.stop();
@@ -109,20 +108,20 @@ impl Root {
         Ok(true)
     }
 
-    /// Ends its systemd, if it runs.
+    /// Stops the container if it runs.
     fn stop(&mut self) {
         if let Some(mut nspawn) = self.running.take() {
-            // The container's PID 1 takes all others with it, and dies with nspawn where it cannot be told.
+            // Killing the container's PID 1 ends all its processes.
             _ = Command::new("kill").args(["-KILL", &first(&nspawn)]).stderr(Stdio::null()).status();
             _ = nspawn.kill();
             _ = nspawn.wait();
         }
     }
 
-    /// What a script in it prints: under its systemd where that runs, else in a container of its own.
+    /// Runs a shell script inside and gives its output, in the running container or else in a new one.
     ///
     /// # Errors
-    /// When the script fails, with what it said.
+    /// When the script fails, with its output.
     pub fn sh(&self, script: &str) -> Result<String> {
         let mut enter = match &self.running {
             Some(nspawn) => {
@@ -153,17 +152,17 @@ impl Root {
         output(enter).with_context(|| format!("in the clean root: {script}"))
     }
 
-    /// Asks again until the answer is right.
+    /// Repeats a script until its output is right.
     ///
     /// # Errors
-    /// When it never is, with the last answer.
+    /// After a timeout, with the last output.
     pub fn until(&self, script: &str, right: impl Fn(&str) -> bool) -> Result<String> {
         let begin = Instant::now();
         loop {
             let answer = self.sh(script);
             match answer {
                 Ok(answer) if right(&answer) => return Ok(answer),
-                other if begin.elapsed() > PATIENCE => {
+                other if begin.elapsed() > TIMEOUT => {
                     bail!("in the clean root, {script}: {}", other.unwrap_or_else(|e| format!("{e:#}")))
                 }
                 _ => sleep(Duration::from_millis(500)),
@@ -181,7 +180,7 @@ impl Drop for Root {
     }
 }
 
-/// The process that nspawn waits for: a helper while it sets up, then PID 1 of the container.
+/// Child process of nspawn: a helper during set-up, then PID 1 of the container.
 fn first(nspawn: &Child) -> String {
     let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", nspawn.id())).unwrap_or_default();
     children.split(' ').next().unwrap_or_default().to_owned()

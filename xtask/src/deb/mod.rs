@@ -1,9 +1,8 @@
 //! `cargo xtask deb`: the Debian packages `fabriclens-agent` and `fabriclens`.
 //!
-//! Debian's own debhelper makes them from `deploy/debian`, as it makes Debian's packages: it writes the maintainer scripts
-//! for systemd, finds what the binaries need, takes debug symbols apart and compresses pages. Here the tree is laid
-//! out that it packs. The same sources, toolchain and Debian release give the same bytes: time is that of the commit,
-//! and no path of this machine is told to the compiler.
+//! debhelper builds them from `deploy/debian`: it writes the maintainer scripts for systemd, finds library dependencies, splits
+//! debug symbols and compresses man pages. This module lays out the tree that it packs. The packages are reproducible for the
+//! same sources, toolchain and Debian release: timestamps are those of the commit, and local paths are remapped.
 
 mod clean_root;
 mod inside;
@@ -16,37 +15,37 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds packages, and checks them.
+/// Needed to build and check packages.
 pub const DEBHELPER: Need = Need {
-    without: "no packages are built",
+    without: "packages are not built",
     packages: &["debhelper", "lintian"],
     proof: &["/usr/bin/dh", "/usr/bin/dpkg-shlibdeps", "/usr/bin/lintian"],
 };
 
-/// The packages, each a program of the same name.
+/// The packages; each has a program of the same name.
 pub const PACKAGES: &[&str] = &["fabriclens-agent", "fabriclens"];
 
 /// Options of `deb`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Cargo profile of the binaries
+    /// Cargo profile of the programs
     #[arg(long, default_value = "release")]
     pub profile: String,
-    /// Builds apart from other builds, and tells no path of this machine to the compiler
+    /// Builds in a separate target directory with remapped paths
     #[arg(long)]
     pub reproducible: bool,
     /// Installs, upgrades and purges them in a clean root, with systemd
     #[arg(long)]
     pub test: bool,
-    /// Builds nothing: takes the packages of this directory, for instance of a release
+    /// Takes packages from this directory instead of building them, for example those of a release
     #[arg(long, value_name = "DIR")]
     pub packages: Option<PathBuf>,
 }
 
-/// Builds the packages, and tests them if asked.
+/// Builds, checks and, with `--test`, installs the packages.
 ///
 /// # Errors
-/// When something does not build, or a package does not do what it should.
+/// When a package does not build or a check fails.
 pub fn run(args: &Args) -> Result<()> {
     if !setup::ensure(&DEBHELPER)? {
         return Ok(());
@@ -62,10 +61,10 @@ pub fn run(args: &Args) -> Result<()> {
     if args.test { clean_root::test(&packages) } else { Ok(()) }
 }
 
-/// Builds into `target/deb`; gives the packages, debug symbols beside them.
+/// Builds into `target/deb`; gives the packages with those of debug symbols.
 ///
 /// # Errors
-/// When something does not build.
+/// When a package does not build.
 pub fn build(args: &Args) -> Result<Vec<PathBuf>> {
     let to = target()?.join("deb");
     let tree = to.join("tree");
@@ -116,7 +115,7 @@ fn packages_of(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Compiles both programs; gives the directory in which they are.
+/// Compiles both programs; gives their directory.
 fn compile(args: &Args) -> Result<PathBuf> {
     let mut to = target()?;
     let mut build = cargo(&["build", "--quiet", "--locked", "--profile", &args.profile]);
@@ -142,23 +141,26 @@ fn compile(args: &Args) -> Result<PathBuf> {
     Ok(to.join(if args.profile == "dev" { "debug" } else { &args.profile }))
 }
 
-fn home(variable: &str, usual: &str) -> Result<PathBuf> {
-    let told = std::env::var_os(variable).map(PathBuf::from);
-    let usual = || Some(PathBuf::from(std::env::var_os("HOME")?).join(usual));
-    told.or_else(usual).with_context(|| format!("set HOME or {variable}"))
+fn home(variable: &str, default: &str) -> Result<PathBuf> {
+    let set = std::env::var_os(variable).map(PathBuf::from);
+    let default = || Some(PathBuf::from(std::env::var_os("HOME")?).join(default));
+    set.or_else(default).with_context(|| format!("set HOME or {variable}"))
 }
 
-/// Seconds since 1970 of what is built: of the commit, or as `SOURCE_DATE_EPOCH` says.
+/// Build timestamp in Unix seconds: `SOURCE_DATE_EPOCH`, or that of the commit.
+///
+/// # Errors
+/// Outside of a git checkout without `SOURCE_DATE_EPOCH`.
 pub fn epoch() -> Result<String> {
-    if let Ok(told) = std::env::var("SOURCE_DATE_EPOCH") {
-        return Ok(told);
+    if let Ok(epoch) = std::env::var("SOURCE_DATE_EPOCH") {
+        return Ok(epoch);
     }
     let mut git = Command::new("git");
     git.args(["log", "-1", "--format=%ct"]).current_dir(root());
-    output(git).context("set SOURCE_DATE_EPOCH: this is no git checkout")
+    output(git).context("not a git checkout; set SOURCE_DATE_EPOCH")
 }
 
-/// Debian's changelog says no more than which version this is; what changed is in CHANGELOG.md.
+/// Debian changelog with the version only; CHANGELOG.md has the changes.
 fn changelog(tree: &Path) -> Result<String> {
     let control = fs::read_to_string(tree.join("debian/control"))?;
     let maintainer =
@@ -171,17 +173,20 @@ fn changelog(tree: &Path) -> Result<String> {
     ))
 }
 
-/// Whether a package has debug symbols alone: debhelper's own, and empty where the profile makes none.
+/// Whether a package is one of debhelper's debug symbol packages.
 pub fn is_symbols(package: &Path) -> bool {
     package.to_string_lossy().contains("-dbgsym_")
 }
 
-/// Debian's own checks; what they find that is meant is in `deploy/debian/*.lintian-overrides`, with the reason.
+/// Runs lintian. `deploy/debian/*.lintian-overrides` has the accepted findings with reasons.
+///
+/// # Errors
+/// When lintian finds an error or warning.
 pub fn lint(packages: &[PathBuf]) -> Result<()> {
     let mut lintian = Command::new("lintian");
     lintian.args(["--fail-on", "error,warning", "--allow-root", "--tag-display-limit", "0"]);
     lintian.args(packages.iter().filter(|package| !is_symbols(package)));
-    must(lintian).context("a package is not as Debian wants it; `lintian --info` explains each line")?;
-    ensure!(packages.len() >= PACKAGES.len(), "debhelper made {packages:?} only");
+    must(lintian).context("lintian rejects a package; `lintian --info` explains each line")?;
+    ensure!(packages.len() >= PACKAGES.len(), "debhelper built only {packages:?}");
     Ok(())
 }

@@ -44,7 +44,7 @@ pub fn script(page: &Page) -> Result<String> {
 }
 
 fn shell(block: &Block) -> Result<String> {
-    Ok(match block.says() {
+    Ok(match block.options() {
         "" => block.text.clone(),
         "service" => format!("{{\n{}\n}} &\nservice=$!; sleep 2; kill -0 $service\n", block.text),
         why if why.starts_with("not run: ") => format!("not_run() {{\n{}\n}}\n", block.text),
@@ -53,7 +53,7 @@ fn shell(block: &Block) -> Result<String> {
 }
 
 fn toml(block: &Block) -> Result<String> {
-    let (program, path) = block.says().split_once(' ').unwrap_or((block.says(), ""));
+    let (program, path) = block.options().split_once(' ').unwrap_or((block.options(), ""));
     let check = match program {
         "agent" => "fabriclens-agent run",
         "collector" => "fabriclens serve",

@@ -59,7 +59,7 @@ const FRAGMENTS: &[&str] = &["ethtool -S", "ip link set down"];
 const PLACEHOLDERS: &[(&str, &str, &str)] = &[
     ("openssl", "FILE", "/mnt/certificate.pem"),
     ("", "FILE", "/mnt/token"),
-    ("fabriclens", "NAME", "somebody"),
+    ("fabriclens", "NAME", "example"),
     ("", "HOST", "gpu-12"),
     ("", "NETDEV", "eth1"),
     ("", "JOB", "4711"),
@@ -93,7 +93,7 @@ pub fn commands(page: &Page) -> Commands {
                 // In a subshell: variables do not reach the next command.
                 let _ = writeln!(
                     commands.script,
-                    "echo '--- {place}: a command in a sentence'\n({line}) > /mnt/said 2>&1 || {{ cat /mnt/said; false; }}"
+                    "echo '--- {place}: a command in a sentence'\n({line}) > /mnt/output 2>&1 || {{ cat /mnt/output; false; }}"
                 );
             }
         }

@@ -21,7 +21,7 @@ impl Block {
     }
 
     /// Words after the language.
-    pub fn says(&self) -> &str {
+    pub fn options(&self) -> &str {
         self.info.strip_prefix(self.language()).unwrap_or_default().trim()
     }
 }
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn blocks_have_language_options_and_line() {
         let page = Page::parse(Path::new("/"), Path::new("docs/a.md"), TEXT);
-        let blocks: Vec<_> = page.blocks.iter().map(|b| (b.language(), b.says(), &*b.text, b.line)).collect();
+        let blocks: Vec<_> = page.blocks.iter().map(|b| (b.language(), b.options(), &*b.text, b.line)).collect();
         assert_eq!(blocks, [("sh", "not run: why", "ls\n", 5), ("", "", "ls\n", 9)]);
     }
 

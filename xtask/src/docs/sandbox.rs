@@ -126,7 +126,7 @@ pub fn inside(programs: &Path, pages: &[Page]) -> Result<()> {
     }
     if dashboards {
         std::thread::sleep(STORY.saturating_sub(begin.elapsed()));
-        crate::dashboards::ask_demo("http://127.0.0.1:7470")?;
+        crate::dashboards::check_demo("http://127.0.0.1:7470")?;
     }
     println!("{sentences} commands in sentences ran, {} did not:", skipped.len());
     skipped.iter().for_each(|line| println!("    {line}"));
@@ -205,8 +205,8 @@ fn fleet(programs: &Path, scratch: &Path) -> Result<(Child, String)> {
             bail!("the demo ended with {status}");
         }
         let Ok(answer) = ureq::get("http://127.0.0.1:7470/api/v1/incidents").call() else { continue };
-        let told: serde_json::Value = serde_json::from_str(&answer.into_body().read_to_string()?)?;
-        if let Some(id) = told["incidents"][0]["id"].as_str() {
+        let answer: serde_json::Value = serde_json::from_str(&answer.into_body().read_to_string()?)?;
+        if let Some(id) = answer["incidents"][0]["id"].as_str() {
             println!("job {FIRST_JOB}, incident {id}");
             return Ok((demo, id.to_owned()));
         }

@@ -33,8 +33,8 @@ pub fn kernel(major: u32, minor: u32) -> Result<()> {
 fn able(program: &str, args: &[&str], remedy: &str) -> Result<()> {
     let done = Command::new(program).args(args).stdin(Stdio::null()).stdout(Stdio::null()).output();
     let done = done.with_context(|| format!("{program} is not installed"))?;
-    let said = String::from_utf8_lossy(&done.stderr);
-    ensure!(done.status.success(), "`{program} {}` fails: {}; {remedy}", args.join(" "), said.trim());
+    let printed = String::from_utf8_lossy(&done.stderr);
+    ensure!(done.status.success(), "`{program} {}` fails: {}; {remedy}", args.join(" "), printed.trim());
     Ok(())
 }
 

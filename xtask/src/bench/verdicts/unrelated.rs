@@ -34,20 +34,20 @@ pub fn merge(dir: &Path, other: &Path) -> Result<()> {
     })?;
     let (path, old) = (dir.join("ports.csv.gz"), dir.join("alone.csv.gz"));
     std::fs::rename(&path, &old)?;
-    let (mut own, mut beside) = (lines(&old)?, lines(&other.join("ports.csv.gz"))?);
+    let (mut own, mut unrelated) = (lines(&old)?, lines(&other.join("ports.csv.gz"))?);
     let mut output = GzEncoder::new(File::create(&path)?, Compression::fast());
     let head = own.next().context("no columns")??;
-    beside.next().context("no columns")??;
+    unrelated.next().context("no columns")??;
     writeln!(output, "{head}")?;
-    let (mut own, mut beside) = (own.peekable(), beside.peekable());
+    let (mut own, mut unrelated) = (own.peekable(), unrelated.peekable());
     let tick = |line: Option<&std::io::Result<String>>| {
         line.and_then(|line| line.as_ref().ok()?.split(',').next()?.parse::<i64>().ok()).unwrap_or(i64::MAX)
     };
     loop {
-        if tick(own.peek()) <= tick(beside.peek()) {
+        if tick(own.peek()) <= tick(unrelated.peek()) {
             let Some(line) = own.next() else { break };
             writeln!(output, "{}", line?)?;
-        } else if let Some(line) = beside.next() {
+        } else if let Some(line) = unrelated.next() {
             let line = line?;
             let mut cells = line.splitn(3, ',');
             let mut cell = || cells.next().context("a line has too few columns");
@@ -68,9 +68,9 @@ pub fn contains(root: &Value, evidence_at: &str) -> bool {
 
 fn both(dir: &Path, other: &Path, file: &str, lists: &[&str], rename: impl Fn(&mut Value)) -> Result<()> {
     let read = |dir: &Path| -> Result<Value> { Ok(serde_json::from_slice(&std::fs::read(dir.join(file))?)?) };
-    let (mut own, mut beside) = (read(dir)?, read(other)?);
+    let (mut own, mut unrelated) = (read(dir)?, read(other)?);
     for list in lists {
-        let more = beside[*list].as_array_mut().with_context(|| format!("{file} has no {list}"))?;
+        let more = unrelated[*list].as_array_mut().with_context(|| format!("{file} has no {list}"))?;
         more.iter_mut().for_each(&rename);
         own[*list].as_array_mut().with_context(|| format!("{file} has no {list}"))?.append(more);
     }

@@ -62,7 +62,7 @@ impl Clock {
 /// Steps the clock of one agent by two minutes forward, back, backward and back.
 pub fn agent_steps(bed: &mut TestBed, random: &mut Random, hold: Duration) -> Result<Outcome> {
     let (host, begin) = (random.below(bed.agents.len()), now());
-    let usual = bed.agents[host].env.clone();
+    let env = bed.agents[host].env.clone();
     let Some(clock) = Clock::of(&bed.dir, &mut bed.agents[host])? else {
         return Outcome::skipped("no libfaketime here");
     };
@@ -80,7 +80,7 @@ pub fn agent_steps(bed: &mut TestBed, random: &mut Random, hold: Duration) -> Re
         ensure!(noticed >= 4.0, "the agent counted {noticed} of four clock steps");
         Ok(noticed)
     });
-    bed.agents[host].env = usual;
+    bed.agents[host].env = env;
     bed.agents[host].end(TIMEOUT)?;
     bed.agents[host].start()?;
     let unsampled = vec![(host, begin - 125.0, now() + 125.0)];
@@ -92,12 +92,12 @@ pub fn agent_steps(bed: &mut TestBed, random: &mut Random, hold: Duration) -> Re
 
 /// Steps the clock of the collector more than a year ahead, back, and a day into the past.
 pub fn collector_steps(bed: &mut TestBed, _: &mut Random, hold: Duration) -> Result<Outcome> {
-    let usual = bed.collector.env.clone();
+    let env = bed.collector.env.clone();
     let Some(clock) = Clock::of(&bed.dir, &mut bed.collector)? else {
         return Outcome::skipped("no libfaketime here");
     };
     let seen = restart(bed).and_then(|()| step_collector(bed, &clock, hold));
-    bed.collector.env = usual;
+    bed.collector.env = env;
     restart(bed)?;
     seen
 }

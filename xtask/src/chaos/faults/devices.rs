@@ -1,6 +1,6 @@
 //! Faults of RDMA devices: reads that block, and devices that come and go.
 
-use super::{Fault, Outcome, agent_says};
+use super::{Fault, Outcome, agent_reports};
 use crate::chaos::testbed::device_of;
 use crate::sim::tree::host_name;
 use std::fs;
@@ -15,9 +15,9 @@ pub const FAULTS: &[Fault] = &[
             let Some(device) = &bed.device else { return Outcome::skipped("no FUSE or no bindfs here") };
             device.signal("STOP")?;
             std::thread::sleep(hold.max(Duration::from_secs(5)));
-            let said = agent_says(bed, 0, "stuck");
+            let reported = agent_reports(bed, 0, "stuck");
             device.signal("CONT")?;
-            Outcome::of(said?)
+            Outcome::of(reported?)
         },
     },
     Fault {

@@ -52,17 +52,17 @@ pub fn all() -> impl Iterator<Item = &'static Fault> {
 }
 
 /// Waits until `/healthz` of every agent has a reason with `words`.
-fn agents_say(bed: &TestBed, words: &str, timeout: Duration) -> Result<String> {
-    (0..bed.agents.len()).try_for_each(|host| wait_for(timeout, || agent_says(bed, host, words)).map(|_| ()))?;
-    agent_says(bed, 0, words)
+fn agents_report(bed: &TestBed, words: &str, timeout: Duration) -> Result<String> {
+    (0..bed.agents.len()).try_for_each(|host| wait_for(timeout, || agent_reports(bed, host, words)).map(|_| ()))?;
+    agent_reports(bed, 0, words)
 }
 
-fn agent_says(bed: &TestBed, host: usize, words: &str) -> Result<String> {
+fn agent_reports(bed: &TestBed, host: usize, words: &str) -> Result<String> {
     let (_, text) = get(&format!("http://127.0.0.1:{}/healthz", bed.agent_ports[host]))?;
-    let told: serde_json::Value = serde_json::from_str(&text)?;
-    let reasons = told["reasons"].as_array().into_iter().flatten().filter_map(|one| one.as_str());
+    let health: serde_json::Value = serde_json::from_str(&text)?;
+    let reasons = health["reasons"].as_array().into_iter().flatten().filter_map(|one| one.as_str());
     let found = reasons.into_iter().find(|one| one.contains(words)).map(str::to_owned);
-    found.with_context(|| format!("/healthz of {} does not say \"{words}\": {text}", host_name(host)))
+    found.with_context(|| format!("/healthz of {} has no reason \"{words}\": {text}", host_name(host)))
 }
 
 fn wait_for<T>(timeout: Duration, mut look: impl FnMut() -> Result<T>) -> Result<T> {

@@ -1,6 +1,6 @@
 //! Faults of processes: killed, stopped and restarted.
 
-use super::{Fault, Outcome, agents_say};
+use super::{Fault, Outcome, agents_report};
 use crate::chaos::testbed::{TIMEOUT, TestBed, get, now, sum_of};
 use crate::sim::tree::host_name;
 use anyhow::{Result, ensure};
@@ -23,11 +23,11 @@ pub const FAULTS: &[Fault] = &[
         expected: "it starts within 5 s with all acknowledged samples; agents report that it is away",
         inject: |bed, _, hold| {
             bed.collector.kill();
-            let said = agents_say(bed, "the collector has been away", hold)?;
+            let reported = agents_report(bed, "the collector has been away", hold)?;
             bed.collector.start()?;
             let took = bed.wait_ready()?;
             ensure!(took < Duration::from_secs(5), "it took {took:?} to start");
-            Outcome::of(format!("ready after {:.2} s; {said}", took.as_secs_f64()))
+            Outcome::of(format!("ready after {:.2} s; {reported}", took.as_secs_f64()))
         },
     },
     Fault {
@@ -63,9 +63,9 @@ pub const FAULTS: &[Fault] = &[
         expected: "agents time out waiting for its answer, and nothing is lost",
         inject: |bed, _, hold| {
             bed.collector.signal("STOP")?;
-            let said = agents_say(bed, "the collector has been away", hold.max(Duration::from_secs(15)));
+            let reported = agents_report(bed, "the collector has been away", hold.max(Duration::from_secs(15)));
             bed.collector.signal("CONT")?;
-            Outcome::of(said?)
+            Outcome::of(reported?)
         },
     },
     Fault {

@@ -1,6 +1,6 @@
 //! Faults of resources: full disks, no more file descriptors, too much load and too little memory.
 
-use super::{Fault, Outcome, agents_say, wait_for};
+use super::{Fault, Outcome, agents_report, wait_for};
 use crate::chaos::service::Service;
 use crate::chaos::testbed::{TIMEOUT, TestBed, fds, get, lag, now, soft_limit, sum_of};
 use crate::steps::call;
@@ -23,9 +23,9 @@ pub const FAULTS: &[Fault] = &[
         expected: "it reports the full disk and refuses samples until there is space",
         inject: |bed, _, hold| {
             let ballast = fill(&bed.dir.join("data"))?;
-            let said = says_full(bed, hold.max(Duration::from_secs(15)));
+            let reported = reports_full(bed, hold.max(Duration::from_secs(15)));
             fs::remove_file(ballast)?;
-            Outcome::of(format!("/readyz: {}", said?))
+            Outcome::of(format!("/readyz: {}", reported?))
         },
     },
     Fault {
@@ -34,7 +34,7 @@ pub const FAULTS: &[Fault] = &[
         inject: |bed, _, hold| {
             let (ballast, from) = (fill(&bed.dir.join("spools"))?, now());
             bed.collector.end(TIMEOUT)?;
-            let said = agents_say(bed, "the spool", TIMEOUT);
+            let reported = agents_report(bed, "the spool", TIMEOUT);
             std::thread::sleep(hold);
             fs::remove_file(ballast)?;
             bed.collector.start()?;
@@ -42,7 +42,7 @@ pub const FAULTS: &[Fault] = &[
             let dropped = bed.agents_sum("fabriclens_agent_uplink_dropped_total")?;
             // Samples are kept in memory only, which may overflow.
             let unsampled = (0..bed.agents.len()).map(|host| (host, from, now() + 2.0)).collect();
-            Outcome::unsampled(format!("{dropped:.0} points dropped and counted; {}", said?), unsampled)
+            Outcome::unsampled(format!("{dropped:.0} points dropped and counted; {}", reported?), unsampled)
         },
     },
     Fault {
@@ -53,14 +53,14 @@ pub const FAULTS: &[Fault] = &[
                 [&bed.collector].into_iter().chain(&bed.agents).map(Service::id).collect::<Result<_>>()?;
             let limit =
                 |id: u32, files: &str| call("prlimit", &["--pid", &id.to_string(), &format!("--nofile={files}:")]);
-            let usual = ids.iter().map(|id| soft_limit(*id)).collect::<Result<Vec<_>>>()?;
+            let before = ids.iter().map(|id| soft_limit(*id)).collect::<Result<Vec<_>>>()?;
             let open = ids.iter().map(|id| fds(*id)).collect::<Result<Vec<_>>>()?;
             ids.iter().zip(&open).try_for_each(|(id, open)| limit(*id, &open.to_string()))?;
             // Each connection needs another descriptor.
             let peers: Vec<_> = (0..50).map(|_| TcpStream::connect(("127.0.0.1", bed.ports[0]))).collect();
             std::thread::sleep(hold);
             drop(peers);
-            ids.iter().zip(&usual).try_for_each(|(id, usual)| limit(*id, usual))?;
+            ids.iter().zip(&before).try_for_each(|(id, before)| limit(*id, before))?;
             let open = open[0];
             Outcome::of(format!("no descriptors beyond the open ones ({open} of the collector) for {hold:?}"))
         },
@@ -156,12 +156,12 @@ fn fill(disk: &Path) -> Result<PathBuf> {
 
 /// Waits until `/readyz` reports that samples cannot be stored. A failed block frees its space, which may be enough for the
 /// log: then `/readyz` must report at the end that blocks cannot be written.
-fn says_full(bed: &TestBed, timeout: Duration) -> Result<String> {
+fn reports_full(bed: &TestBed, timeout: Duration) -> Result<String> {
     let page = || get(&format!("{}/readyz", bed.url)).map(|(code, text)| format!("{code}, {}", text.trim()));
     let refuses = wait_for(timeout, || {
-        let said = page()?;
-        ensure!(said.starts_with("503"), "/readyz says {said}");
-        Ok(said)
+        let reported = page()?;
+        ensure!(reported.starts_with("503"), "/readyz says {reported}");
+        Ok(reported)
     });
-    refuses.or_else(|error| page().ok().filter(|said| said.contains("blocks cannot be written")).ok_or(error))
+    refuses.or_else(|error| page().ok().filter(|reported| reported.contains("blocks cannot be written")).ok_or(error))
 }

@@ -1,18 +1,18 @@
-//! The JSON has names and values that Grafana publishes (`grafana.txt`, written by tests/lab/dashboards/schema), and all that must
-//! be there. What is published says nothing of what plugins of data sources take: those of Prometheus' are [`OF_PROMETHEUS`].
+//! Tests the JSON against Grafana's published schema (`grafana.txt`, written by tests/lab/dashboards/schema): known names,
+//! allowed values, required fields. The schema lacks the fields of data source plugins: see [`PROMETHEUS_FIELDS`].
 
 use super::all;
 use super::json::dashboard;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// What Prometheus' annotations have beside those of others.
-const OF_PROMETHEUS: &[&str] = &["expr", "step", "titleFormat", "textFormat", "tagKeys", "useValueForTime"];
+/// Fields of Prometheus annotations.
+const PROMETHEUS_FIELDS: &[&str] = &["expr", "step", "titleFormat", "textFormat", "tagKeys", "useValueForTime"];
 
-/// Kinds of panels whose paths may be those of `panel`.
+/// Panel kinds that share the paths below `panel`.
 const KINDS: &[&str] = &["timeseries", "stat", "bargauge", "table", "heatmap", "state-timeline"];
 
-/// What may stand at a path, and whether something must.
+/// Allowed types and values of each path, and whether the path is required.
 struct Types(BTreeMap<String, (Vec<String>, bool)>);
 
 impl Types {
@@ -27,14 +27,14 @@ impl Types {
         Self(text.lines().filter(|l| !l.starts_with('#')).map(line).collect())
     }
 
-    /// A path of a kind of panel, or of every kind.
+    /// Entry of a path, also of one that all panel kinds share.
     fn at(&self, path: &str) -> Option<&(Vec<String>, bool)> {
         let (kind, rest) = path.split_once('.')?;
         self.0.get(path).or_else(|| self.0.get(&format!("panel.{rest}")).filter(|_| KINDS.contains(&kind)))
     }
 
-    /// What is wrong with a value.
-    fn judge(&self, path: &str, value: &Value, wrong: &mut Vec<String>) {
+    /// Collects the errors of a value.
+    fn check(&self, path: &str, value: &Value, wrong: &mut Vec<String>) {
         let Some((what, _)) = self.0.get(path).or_else(|| self.at(path)) else {
             return wrong.push(format!("{path} is not known"));
         };
@@ -55,19 +55,19 @@ impl Types {
             Value::Array(list) if self.at(&format!("{path}[]")).is_some() || !any => {
                 let each = format!("{path}[]");
                 let known = self.0.contains_key(&each) || self.at(&each).is_some();
-                list.iter().filter(|_| known).for_each(|one| self.judge(&each, one, wrong));
+                list.iter().filter(|_| known).for_each(|one| self.check(&each, one, wrong));
             }
             Value::Object(map) if !any => {
                 for (key, one) in map {
                     let (own, some) = (format!("{path}.{key}"), format!("{path}.*"));
                     let known = self.0.contains_key(&own) || self.at(&own).is_some();
-                    let plugin = path == "annotations.list[]" && OF_PROMETHEUS.contains(&key.as_str());
+                    let plugin = path == "annotations.list[]" && PROMETHEUS_FIELDS.contains(&key.as_str());
                     if !plugin {
                         let free = !known && (self.0.contains_key(&some) || self.at(&some).is_some());
-                        self.judge(if free { &some } else { &own }, one, wrong);
+                        self.check(if free { &some } else { &own }, one, wrong);
                     }
                 }
-                for must in self.musts(path).filter(|m| !map.contains_key(*m)) {
+                for must in self.required(path).filter(|m| !map.contains_key(*m)) {
                     wrong.push(format!("{path} has no {must}"));
                 }
             }
@@ -75,8 +75,8 @@ impl Types {
         }
     }
 
-    /// Names that an object at a path must have.
-    fn musts<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a str> {
+    /// Required fields of an object.
+    fn required<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a str> {
         let (kind, rest) = path.split_once('.').map_or((path, None), |(kind, rest)| (kind, Some(rest)));
         let shared = rest.map_or("panel.".to_owned(), |rest| format!("panel.{rest}."));
         let is_panel = KINDS.contains(&kind);
@@ -94,10 +94,10 @@ impl Types {
             match key.as_str() {
                 "panels" => {
                     for panel in value.as_array().unwrap() {
-                        self.judge(panel["type"].as_str().unwrap(), panel, &mut wrong);
+                        self.check(panel["type"].as_str().unwrap(), panel, &mut wrong);
                     }
                 }
-                key => self.judge(key, value, &mut wrong),
+                key => self.check(key, value, &mut wrong),
             }
         }
         wrong.extend(["schemaVersion"].iter().filter(|k| json[**k].is_null()).map(|k| format!("no {k}")));
@@ -106,7 +106,7 @@ impl Types {
 }
 
 #[test]
-fn dashboards_are_of_the_types_that_grafana_publishes() {
+fn dashboards_match_the_schema() {
     let types = Types::read();
     for one in all() {
         let wrong = types.dashboard(&dashboard(&one));
@@ -115,7 +115,7 @@ fn dashboards_are_of_the_types_that_grafana_publishes() {
 }
 
 #[test]
-fn names_and_values_that_are_not_published_are_seen() {
+fn unknown_names_and_values_are_found() {
     let types = Types::read();
     for (at, value, says) in [
         ("/graphTooltip", Value::from(3), "graphTooltip is 3"),
