@@ -5,7 +5,9 @@ use std::collections::HashSet;
 
 use fabriclens_correlate::Incident;
 use fabriclens_correlate::topology::port_name;
-use fabriclens_correlate::{ALL, Fabric, Frame, IncidentTracker, Job, Ports, SignalSpec, Topology, ask, frames};
+use fabriclens_correlate::{
+    ALL, Fabric, Frame, IncidentTracker, Job, Ports, SignalSpec, Topology, query_at, query_frames,
+};
 use fabriclens_model::{Matcher, Read};
 use fabriclens_promql::{Engine, QueryError};
 
@@ -75,7 +77,7 @@ impl Backfill {
 
     fn query_one(&mut self, one: usize, at: i64) {
         let one = &mut self.signals[one];
-        match ask(&self.engine, self.state.data.reader(), self.tracker.fabric(), one.row, at) {
+        match query_at(&self.engine, self.state.data.reader(), self.tracker.fabric(), one.row, at) {
             Ok(answer) => one.answer = answer,
             Err(error) => tracing::debug!(%error, query = one.row.promql("30s"), "cannot query a signal"),
         }
@@ -168,7 +170,7 @@ impl Backfill {
         let ticks: Vec<i64> = (0..).map(|n| from + n * STEP_MS).take_while(|t| *t <= to).collect();
         // Slow signals look back for up to a day and are queried in turn.
         let rows = ALL.iter().filter(|row| !row.slow);
-        frames(&self.engine, read, self.tracker.fabric(), rows, &ticks, STEP_MS)
+        query_frames(&self.engine, read, self.tracker.fabric(), rows, &ticks, STEP_MS)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 
-use fabriclens_correlate::{HostPort, IncidentTracker, LinkEnd, connected};
+use fabriclens_correlate::{HostPort, IncidentTracker, LinkEnd, connected_ports};
 
 use fabriclens_state::AppState;
 
@@ -40,7 +40,7 @@ impl PeerQueries {
             // The port may have been removed and its index reused.
             if at(tracker, &pending.of) == Some(pending.port) {
                 let others = found.iter().filter_map(|other| at(tracker, other)).collect();
-                tracker.connect(pending.port, others);
+                tracker.set_peers(pending.port, others);
             }
             self.next = Some(Instant::now() + (pending.began.elapsed() * PAUSE).max(LEAST));
             self.pending = None;
@@ -48,12 +48,12 @@ impl PeerQueries {
         if self.next.is_some_and(|next| Instant::now() < next) {
             return;
         }
-        let Some(port) = tracker.unconnected() else { return };
+        let Some(port) = tracker.next_port_without_peers() else { return };
         let LinkEnd { node, port: name } = &tracker.fabric().ports.list[port].end;
         let of = (tracker.fabric().topology.nodes[*node].name.clone(), name.clone());
         let (tell, answer) = sync_channel(1);
         let (data, to) = (state.data.clone(), of.clone());
-        let ask = move || match connected(data.reader(), &to, now_ms) {
+        let ask = move || match connected_ports(data.reader(), &to, now_ms) {
             // The collector may have stopped.
             Ok(found) => _ = tell.send(found),
             Err(error) => tracing::debug!(host = to.0, port = to.1, %error, "cannot query the peers of a port"),

@@ -26,7 +26,6 @@ const ALLOWED: &[(&str, usize)] = &[
     ("collector/config", 5),
     ("collector/ingest", 2),
     ("collector/job-sources", 2),
-    ("collector/jobs", 2),
     ("collector/promql", 9),
     ("collector/report", 2),
     ("collector/server", 4),

@@ -12,9 +12,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Frames that are kept.
-const KEPT: usize = 128;
+const HISTORY_FRAMES: usize = 128;
 /// Frames of a baseline.
-const USUAL: usize = 60;
+const BASELINE_FRAMES: usize = 60;
 
 /// The latest frames and the baseline frames.
 #[derive(Default)]
@@ -22,28 +22,28 @@ pub struct History {
     frames: VecDeque<Arc<Frame>>,
     /// Last known line rate of each port, bytes per second; 0 if it was never reported. It is reported seldom.
     rates: Vec<f64>,
-    calm: VecDeque<Arc<Frame>>,
+    baseline_frames: VecDeque<Arc<Frame>>,
     /// Incremented with each new baseline frame.
-    calmed: u64,
+    baseline_revision: u64,
     /// Cached baselines by number of fresh frames, with the revisions of frames and jobs that they are made of.
     baseline: ((u64, u64), HashMap<usize, Arc<Baseline>>),
     /// Cached local baseline, with its last instant and the revision of jobs.
-    there: Option<((i64, u64), Arc<Baseline>)>,
+    local: Option<((i64, u64), Arc<Baseline>)>,
 }
 
 impl History {
     /// Appends a frame and drops the oldest. The frame of `lag` frames ago joins the baseline, unless it is older than
     /// `calm_ns`.
-    pub fn push(&mut self, frame: Frame, lag: usize, calm_ns: i64) {
-        if self.frames.len() == KEPT {
+    pub fn push(&mut self, frame: Frame, lag: usize, baseline_from_ns: i64) {
+        if self.frames.len() == HISTORY_FRAMES {
             self.frames.pop_front();
         }
         let (time_ns, rates) = (frame.time_ns, ALL.iter().filter(|row| row.is_rate()).map(|row| row.signal));
         let told: Vec<(Signal, usize, f64)> = rates.flat_map(|signal| frame.values_of(signal)).collect();
         self.frames.push_back(Arc::new(frame));
         told.into_iter().for_each(|(signal, port, value)| self.fill(time_ns, signal, port, value));
-        let past = self.frames.iter().nth_back(lag).filter(|f| f.time_ns >= calm_ns && !f.is_empty());
-        let next = past.filter(|f| self.calm.back().is_none_or(|last| last.time_ns < f.time_ns)).cloned();
+        let past = self.frames.iter().nth_back(lag).filter(|f| f.time_ns >= baseline_from_ns && !f.is_empty());
+        let next = past.filter(|f| self.baseline_frames.back().is_none_or(|last| last.time_ns < f.time_ns)).cloned();
         if let Some(frame) = next {
             self.add_baseline_frame(frame);
         }
@@ -89,23 +89,23 @@ impl History {
     }
 
     /// Clears the samples of removed ports, so that a reused port index starts empty.
-    pub fn remove_ports(&mut self, gone: &mut RemovedPorts) {
-        self.frames.iter_mut().chain(&mut self.calm).for_each(|frame| *frame = gone.frame(frame));
-        for port in &gone.ports {
+    pub fn remove_ports(&mut self, removed: &mut RemovedPorts) {
+        self.frames.iter_mut().chain(&mut self.baseline_frames).for_each(|frame| *frame = removed.frame(frame));
+        for port in &removed.ports {
             if let Some(rate) = self.rates.get_mut(*port) {
                 *rate = 0.0;
             }
         }
-        (self.baseline, self.there) = Default::default();
+        (self.baseline, self.local) = Default::default();
     }
 
     /// Adds a frame that is known to be free of incidents.
     pub fn add_baseline_frame(&mut self, frame: Arc<Frame>) {
-        if self.calm.len() == USUAL {
-            self.calm.pop_front();
+        if self.baseline_frames.len() == BASELINE_FRAMES {
+            self.baseline_frames.pop_front();
         }
-        self.calm.push_back(frame);
-        self.calmed += 1;
+        self.baseline_frames.push_back(frame);
+        self.baseline_revision += 1;
     }
 
     /// The frame of an instant, for samples that arrive after it was pushed.
@@ -179,13 +179,13 @@ impl History {
 
     /// The global baseline. Frames before `fresh_ns` are compared with, but do not count as known traffic.
     pub fn baseline(&mut self, fabric: &Fabric, fresh_ns: i64) -> Arc<Baseline> {
-        let of = (self.calmed, fabric.revision());
+        let of = (self.baseline_revision, fabric.revision());
         if self.baseline.0 != of {
             self.baseline = (of, HashMap::new());
         }
-        let fresh = self.calm.iter().filter(|frame| frame.time_ns >= fresh_ns).count();
+        let fresh = self.baseline_frames.iter().filter(|frame| frame.time_ns >= fresh_ns).count();
         let any = self.baseline.1.values().next().cloned();
-        let calm = || Window::new(self.calm.iter().cloned().collect());
+        let calm = || Window::new(self.baseline_frames.iter().cloned().collect());
         let new =
             || Arc::new(any.map_or_else(|| Baseline::of(calm(), fabric, fresh_ns), |baseline| baseline.known(fresh)));
         self.baseline.1.entry(fresh).or_insert_with(new).clone()
@@ -196,19 +196,21 @@ impl History {
     pub fn local_baseline(&mut self, fabric: &Fabric, lag: usize, since_ns: i64, fresh_ns: i64) -> Arc<Baseline> {
         let mut recent: Vec<Arc<Frame>> = self.frames.iter().rev().skip(lag).cloned().collect();
         recent.retain(|frame| !frame.is_empty());
-        recent.truncate(USUAL);
+        recent.truncate(BASELINE_FRAMES);
         recent.reverse();
         let (first, last) = (recent.first().map(|f| f.time_ns), recent.last().map(|f| f.time_ns));
-        let stopped = self.calm.back().is_some_and(|calm| Some(calm.time_ns) < last);
-        let Some(last) = last.filter(|_| stopped && recent.len() >= self.calm.len() && first >= Some(since_ns)) else {
+        let stopped = self.baseline_frames.back().is_some_and(|calm| Some(calm.time_ns) < last);
+        let Some(last) =
+            last.filter(|_| stopped && recent.len() >= self.baseline_frames.len() && first >= Some(since_ns))
+        else {
             return self.baseline(fabric, fresh_ns);
         };
         let of = (last, fabric.revision());
-        if let Some((_, baseline)) = self.there.as_ref().filter(|(known, _)| *known == of) {
+        if let Some((_, baseline)) = self.local.as_ref().filter(|(known, _)| *known == of) {
             return baseline.clone();
         }
         let baseline = Baseline::of(Window::new(recent), fabric, i64::MIN);
-        self.there.insert((of, Arc::new(baseline))).1.clone()
+        self.local.insert((of, Arc::new(baseline))).1.clone()
     }
 }
 
@@ -232,7 +234,7 @@ mod tests {
         assert!(Arc::ptr_eq(&all, &history.baseline(&fabric, 0)), "it is worked out once");
         history.push(Frame::new(40_000_000_000), 1, i64::MIN);
         assert!(!Arc::ptr_eq(&all, &history.baseline(&fabric, 0)), "one more frame is usual");
-        let few = all.only(&[7, 130]);
+        let few = all.only_ports(&[7, 130]);
         assert_eq!((few.fresh, few.window.ticks()), (all.fresh, all.window.ticks()));
         for port in [0, 6, 7, 8, 129, 130, 299, 300] {
             let kept = [7, 130].contains(&port);
@@ -240,7 +242,7 @@ mod tests {
                 |baseline: &Baseline| (baseline.window.mean(Signal::Tx, port), baseline.window.max(Signal::Tx, port));
             assert_eq!(of(&few), if kept { of(&all) } else { (None, None) }, "{port}");
         }
-        let stretches = few.window.frames().iter().flat_map(|f| &f.columns).flat_map(Column::stretches).count();
+        let stretches = few.window.frames().iter().flat_map(|f| &f.columns).flat_map(Column::blocks).count();
         assert_eq!(stretches, 2 * few.window.ticks(), "what is not kept takes no room");
     }
 

@@ -39,8 +39,8 @@ impl Baseline {
 
     /// A copy with the samples of these ports only, and with all jobs, to save memory.
     #[must_use]
-    pub fn only(&self, ports: &[usize]) -> Self {
-        Self { window: Arc::new(self.window.only(ports)), fresh: self.fresh, jobs: self.jobs.clone() }
+    pub fn only_ports(&self, ports: &[usize]) -> Self {
+        Self { window: Arc::new(self.window.only_ports(ports)), fresh: self.fresh, jobs: self.jobs.clone() }
     }
 
     /// Usual throughput of a job; `None` if it was not measured or the index belonged to another job then.

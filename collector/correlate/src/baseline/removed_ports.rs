@@ -25,7 +25,7 @@ impl RemovedPorts {
         if !frame.has_any_of(&self.ports) {
             return frame.clone();
         }
-        let without = || [frame.clone(), Arc::new(frame.without(&self.ports))];
+        let without = || [frame.clone(), Arc::new(frame.without_ports(&self.ports))];
         self.frames.entry(Arc::as_ptr(frame)).or_insert_with(without)[1].clone()
     }
 
@@ -62,16 +62,16 @@ mod tests {
             history.push(frame, 1, i64::MIN);
         }
         let fabric = Fabric::new(Topology::default(), Ports::default(), Vec::new());
-        let (old, mut gone) = (history.baseline(&fabric, 0), RemovedPorts::new((0..128).chain([200]).collect()));
-        let new = gone.baseline(&old);
-        history.remove_ports(&mut gone);
+        let (old, mut removed) = (history.baseline(&fabric, 0), RemovedPorts::new((0..128).chain([200]).collect()));
+        let new = removed.baseline(&old);
+        history.remove_ports(&mut removed);
         for baseline in [&new, &history.baseline(&fabric, 0)] {
             let kept = |port: &usize| baseline.window.mean(Signal::Tx, *port) == Some((port + 1) as f64);
             assert_eq!((0..300).filter(kept).count(), 300 - 129);
-            assert!(!baseline.window.frames()[0].has_any_of(&gone.ports));
+            assert!(!baseline.window.frames()[0].has_any_of(&removed.ports));
         }
-        assert!(Arc::ptr_eq(&new, &gone.baseline(&old)), "what is shared stays shared");
+        assert!(Arc::ptr_eq(&new, &removed.baseline(&old)), "what is shared stays shared");
         assert!(Arc::ptr_eq(&new.window.frames()[0], &history.baseline(&fabric, 0).window.frames()[0]));
-        assert!(Arc::ptr_eq(&new, &gone.baseline(&new)), "there is nothing left to take away");
+        assert!(Arc::ptr_eq(&new, &removed.baseline(&new)), "there is nothing left to take away");
     }
 }

@@ -47,8 +47,8 @@ impl Window {
 
     /// A copy with the samples of these ports only.
     #[must_use]
-    pub fn only(&self, ports: &[usize]) -> Self {
-        Self::new(self.frames.iter().map(|frame| Arc::new(frame.only(ports))).collect())
+    pub fn only_ports(&self, ports: &[usize]) -> Self {
+        Self::new(self.frames.iter().map(|frame| Arc::new(frame.only_ports(ports))).collect())
     }
 
     /// A window with each frame replaced.
@@ -104,7 +104,7 @@ impl Window {
         let ports = columns().map(Column::ports).fold(sums.len(), usize::max);
         sums.resize(ports, 0.0);
         counts.resize(ports, 0);
-        for (first, values) in columns().flat_map(Column::stretches) {
+        for (first, values) in columns().flat_map(Column::blocks) {
             for ((sum, count), value) in sums[first..].iter_mut().zip(&mut counts[first..]).zip(values) {
                 let measured = !value.is_nan();
                 *sum += if measured { f64::from(*value) } else { 0.0 };
@@ -136,7 +136,7 @@ impl Window {
     /// The same for some ports.
     pub fn load_of_ports(&self, ports: &[usize], since_ns: i64) -> Vec<f64> {
         let frames = self.frames.iter().filter(|f| f.time_ns >= since_ns);
-        frames.map(|f| f.load(ports)).filter(|load| !load.is_nan()).collect()
+        frames.map(|f| f.load_of_ports(ports)).filter(|load| !load.is_nan()).collect()
     }
 
     /// Whether the port's counters stood still for so many consecutive frames although it was up and not paused.

@@ -11,21 +11,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Seconds between checks, and seconds after which a reason expires.
-const LOOK_S: f64 = 5.0;
-const KEPT_S: f64 = 300.0;
+const CHECK_S: f64 = 5.0;
+const EXPIRES_S: f64 = 300.0;
 /// Frames that are checked, and consecutive frames without traffic that count as stalled. The baseline lags twenty
 /// frames behind, so it still shows the time before.
-const LOOK: usize = 18;
-const STILL: usize = 15;
-const BRIEF: usize = 5;
+const CHECK_TICKS: usize = 18;
+const STALLED_TICKS: usize = 15;
+const BRIEF_TICKS: usize = 5;
 /// Baseline frames from which the usual traffic of a port is known.
-const KNOWN: usize = 45;
+const KNOWN_TICKS: usize = 45;
 /// Share of its usual throughput that a job must move for one stalled port to be implausible.
 const GOES_ON: f64 = 0.5;
 /// Factor from which the two ends of a cable contradict each other about pause.
 const DIFFERS: f64 = 2.0;
 /// Limit of listed ports. More than that have a common cause.
-const MOST: usize = 100;
+const MAX_LISTED: usize = 100;
 
 /// Why counters are implausible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,7 +67,7 @@ impl ImplausibleReason {
 pub struct CounterSanity {
     /// Last time of each reason, Unix nanoseconds.
     seen_ns: BTreeMap<(usize, ImplausibleReason), i64>,
-    looked_ns: i64,
+    checked_ns: i64,
 }
 
 impl CounterSanity {
@@ -78,7 +78,7 @@ impl CounterSanity {
 
     /// Records a reason.
     pub fn record(&mut self, port: usize, reason: ImplausibleReason, now_ns: i64) {
-        if self.seen_ns.len() < MOST || self.seen_ns.contains_key(&(port, reason)) {
+        if self.seen_ns.len() < MAX_LISTED || self.seen_ns.contains_key(&(port, reason)) {
             self.seen_ns.insert((port, reason), now_ns);
         }
     }
@@ -90,16 +90,16 @@ impl CounterSanity {
 
     /// Frames that a check needs, if one is due.
     pub fn due(&mut self, now_ns: i64) -> Option<usize> {
-        let due = now_ns.saturating_sub(self.looked_ns) as f64 >= LOOK_S * 1e9;
+        let due = now_ns.saturating_sub(self.checked_ns) as f64 >= CHECK_S * 1e9;
         due.then(|| {
-            self.looked_ns = now_ns;
-            LOOK
+            self.checked_ns = now_ns;
+            CHECK_TICKS
         })
     }
 
     /// Checks all ports, and drops expired reasons.
-    pub fn look(&mut self, ctx: &DetectorContext<'_>) {
-        let now_ns = self.looked_ns;
+    pub fn check(&mut self, ctx: &DetectorContext<'_>) {
+        let now_ns = self.checked_ns;
         for port in ctx.host_ports() {
             if let Some(reason) = pause(ctx, port) {
                 self.record(port, reason, now_ns);
@@ -108,7 +108,7 @@ impl CounterSanity {
         for port in still(ctx, |port| self.seen_ns.contains_key(&(port, ImplausibleReason::StandsStill))) {
             self.record(port, ImplausibleReason::StandsStill, now_ns);
         }
-        self.seen_ns.retain(|_, seen_ns| now_ns.saturating_sub(*seen_ns) as f64 <= KEPT_S * 1e9);
+        self.seen_ns.retain(|_, seen_ns| now_ns.saturating_sub(*seen_ns) as f64 <= EXPIRES_S * 1e9);
     }
 }
 
@@ -126,11 +126,11 @@ fn pause(ctx: &DetectorContext<'_>, port: usize) -> Option<ImplausibleReason> {
 /// Ports that stalled alone. The stall of a `known` port may have become part of the baseline.
 fn still(ctx: &DetectorContext<'_>, known: impl Fn(usize) -> bool) -> Vec<usize> {
     let before: &Window = &ctx.baseline.window;
-    if before.ticks() < KNOWN {
+    if before.ticks() < KNOWN_TICKS {
         return Vec::new();
     }
-    let stands = |p: &usize| known(*p) || !before.stalled(*p, BRIEF);
+    let stands = |p: &usize| known(*p) || !before.stalled(*p, BRIEF_TICKS);
     let goes_on = |job: &usize| ctx.slowdown(*job).is_some_and(|slowdown| slowdown.ratio >= GOES_ON);
     let jobs = ctx.jobs().filter(goes_on);
-    jobs.flat_map(|job| ctx.stalled_alone(&ctx.fabric.jobs[job], STILL)).filter(stands).collect()
+    jobs.flat_map(|job| ctx.stalled_alone(&ctx.fabric.jobs[job], STALLED_TICKS)).filter(stands).collect()
 }

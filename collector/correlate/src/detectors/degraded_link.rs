@@ -57,7 +57,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let alone = (0..ports.list.len()).filter(|p| ports.list[*p].link.is_none()).map(|p| (LocationId::Port(p), vec![p]));
     let judge = |(root, ports): (LocationId, Vec<usize>)| {
         let first = |judge: Judge| ports.iter().find_map(|p| judge(ctx, &root, *p));
-        first(says).or_else(|| first(narrows)).or_else(|| first(shows)).or_else(|| first(wears))
+        first(rate_fell).or_else(|| first(lost_lanes)).or_else(|| first(queue_grows)).or_else(|| first(wears_out))
     };
     links.chain(alone).filter_map(judge).collect()
 }
@@ -65,7 +65,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
 type Judge = fn(&DetectorContext<'_>, &LocationId, usize) -> Option<Finding>;
 
 /// The reported rate fell.
-fn says(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Finding> {
+fn rate_fell(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Finding> {
     let rate = ctx.window.last_value(Signal::Rate, port)?;
     let should = ctx.line_rate(port)?.max(ctx.fabric.nominal_rate(port).unwrap_or(0.0));
     let least = ctx.threshold(&LESS) * should;
@@ -87,7 +87,7 @@ fn is_down(ctx: &DetectorContext<'_>, port: usize) -> bool {
 }
 
 /// Lanes are missing, while the rate is unknown or unchanged.
-fn narrows(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Finding> {
+fn lost_lanes(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Finding> {
     let (width, what) = lanes(ctx, port).filter(|_| !is_down(ctx, port))?;
     let began = ctx.first_time(|f| f.get(Signal::Width, port).is_some_and(|lanes| lanes < width.threshold));
     let text = format!("the link at {} lost lanes: {what}.", name(ctx, port));
@@ -104,7 +104,7 @@ fn lanes(ctx: &DetectorContext<'_>, port: usize) -> Option<(Evidence, String)> {
 }
 
 /// Data waits for the link, but it sends less than its rate.
-fn shows(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Finding> {
+fn queue_grows(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Finding> {
     // Few ports report their queue.
     ctx.mean(Signal::Queue, port)?;
     let rate = ctx.line_rate(port)?;
@@ -143,7 +143,7 @@ fn shows(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Fi
 }
 
 /// Error correction corrects far more than a day ago.
-fn wears(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Finding> {
+fn wears_out(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Finding> {
     let last = |signal| ctx.window.last_value(signal, port);
     // Minutes prove nothing: rates over five minutes rise while a collector or an agent starts.
     let before = last(Signal::FecMendedBefore)?;

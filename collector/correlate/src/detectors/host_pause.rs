@@ -122,7 +122,7 @@ impl Held {
     }
 
     /// The counter that shows the pause, and its port.
-    fn told(&self, ctx: &DetectorContext<'_>, port: usize) -> (Signal, usize) {
+    fn counter(&self, ctx: &DetectorContext<'_>, port: usize) -> (Signal, usize) {
         let counts = ctx.mean(Signal::PauseTx, port).is_some_and(|share| share >= self.least);
         match self.peer {
             _ if self.estimated => (Signal::PauseFrames, port),
@@ -140,7 +140,7 @@ fn judge(ctx: &DetectorContext<'_>, port: usize, warns: bool) -> Option<Finding>
     if held < how.least || (samples as f64) < ctx.threshold(&SAMPLES) {
         return None;
     }
-    let (signal, at) = how.told(ctx, port);
+    let (signal, at) = how.counter(ctx, port);
     let which = how.priorities(ctx, signal, at);
     let (storm, sure, cause) = is_storm(ctx, port, &how, held, warns);
     let (kind, what) = if storm {
@@ -170,7 +170,7 @@ fn judge(ctx: &DetectorContext<'_>, port: usize, warns: bool) -> Option<Finding>
 fn is_storm(ctx: &DetectorContext<'_>, port: usize, how: &Held, held: f64, warns: bool) -> (bool, f64, Vec<Evidence>) {
     let rate = ctx.line_rate(port).unwrap_or(f64::NAN);
     // A NIC that does not count its own pause has no usable frame counter either.
-    let (signal, at) = how.told(ctx, port);
+    let (signal, at) = how.counter(ctx, port);
     let counted = |of| ctx.mean_in_priority(Signal::PauseFrames, port, of).filter(|n| *n > 0.0);
     let frames = counted(ctx.dominant_priority(signal, at)).unwrap_or(f64::NAN);
     // Pause per frame, relative to the longest pause. For an estimate that is 1 by construction and says nothing.

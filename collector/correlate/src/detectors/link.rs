@@ -46,24 +46,24 @@ thresholds! {
 
 /// A cable or, where none is known, a port.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Line {
+struct Cabling {
     port: usize,
     link: Option<usize>,
 }
 
 /// Each link once, by its first port.
-fn lines(ctx: &DetectorContext<'_>) -> Vec<Line> {
+fn cablings(ctx: &DetectorContext<'_>) -> Vec<Cabling> {
     let ports = ctx.fabric.ports.list.iter().enumerate();
     let first = |(at, port): &(usize, &crate::model::ports::Port)| port.peer.is_none_or(|peer| *at < peer);
-    ports.filter(first).map(|(port, p)| Line { port, link: p.link }).collect()
+    ports.filter(first).map(|(port, p)| Cabling { port, link: p.link }).collect()
 }
 
-fn ends(ctx: &DetectorContext<'_>, line: Line) -> impl Iterator<Item = usize> {
-    [Some(line.port), ctx.fabric.ports.list[line.port].peer].into_iter().flatten()
+fn ends(ctx: &DetectorContext<'_>, cabling: Cabling) -> impl Iterator<Item = usize> {
+    [Some(cabling.port), ctx.fabric.ports.list[cabling.port].peer].into_iter().flatten()
 }
 
-fn root(line: Line) -> LocationId {
-    line.link.map_or(LocationId::Port(line.port), LocationId::Link)
+fn root(cabling: Cabling) -> LocationId {
+    cabling.link.map_or(LocationId::Port(cabling.port), LocationId::Link)
 }
 
 /// Whether a port was up at any known time.
@@ -89,23 +89,24 @@ fn fell(ctx: &DetectorContext<'_>, port: usize) -> Option<i64> {
 }
 
 fn down(ctx: &DetectorContext<'_>) -> Vec<Finding> {
-    let fell_line =
-        |line: &Line| Some((*line, ends(ctx, *line).filter_map(|p| Some((p, fell(ctx, p)?))).min_by_key(|f| f.1)?));
-    let all = lines(ctx);
-    let mut fallen: Vec<(Line, (usize, i64))> = all.iter().filter_map(fell_line).collect();
+    let fell_cabling = |cabling: &Cabling| {
+        Some((*cabling, ends(ctx, *cabling).filter_map(|p| Some((p, fell(ctx, p)?))).min_by_key(|f| f.1)?))
+    };
+    let all = cablings(ctx);
+    let mut fallen: Vec<(Cabling, (usize, i64))> = all.iter().filter_map(fell_cabling).collect();
     let mut had = vec![0usize; ctx.fabric.topology.nodes.len()];
     if fallen.len() > 1 {
-        for line in all.iter().filter(|l| ends(ctx, **l).any(|p| was_up(ctx, p))) {
-            ends(ctx, *line).for_each(|p| had[ctx.fabric.ports.list[p].end.node] += 1);
+        for cabling in all.iter().filter(|l| ends(ctx, **l).any(|p| was_up(ctx, p))) {
+            ends(ctx, *cabling).for_each(|p| had[ctx.fabric.ports.list[p].end.node] += 1);
         }
     }
     let mut found = Vec::new();
-    while let Some((node, lines)) = whole(ctx, &had, &fallen) {
+    while let Some((node, cablings)) = whole(ctx, &had, &fallen) {
         let (port, began) =
-            fallen.iter().filter(|(l, _)| lines.contains(l)).map(|f| f.1).min_by_key(|f| f.1).unwrap_or((0, 0));
-        fallen.retain(|(line, _)| !lines.contains(line));
+            fallen.iter().filter(|(l, _)| cablings.contains(l)).map(|f| f.1).min_by_key(|f| f.1).unwrap_or((0, 0));
+        fallen.retain(|(cabling, _)| !cablings.contains(cabling));
         let evidence = evidence(ctx, Signal::Up, port, 0.0, 1.0);
-        let (named, n) = (&ctx.fabric.topology.nodes[node], lines.len());
+        let (named, n) = (&ctx.fabric.topology.nodes[node], cablings.len());
         let (root, why) = match named.role {
             crate::model::topology::Role::Host => (LocationId::Host(node), "the host is down or restarts"),
             _ => (LocationId::Switch(node), "the switch is down or restarts"),
@@ -113,10 +114,10 @@ fn down(ctx: &DetectorContext<'_>) -> Vec<Finding> {
         let text = format!("{n} links of {} went down together: {why}.", named.name);
         found.push(Finding::new(IncidentKind::LinkDown, root, 0.97, evidence, text).began_at(Some(began)));
     }
-    found.extend(fallen.into_iter().map(|(line, (port, began))| {
+    found.extend(fallen.into_iter().map(|(cabling, (port, began))| {
         let evidence = evidence(ctx, Signal::Up, port, 0.0, 1.0);
         let text = format!("the link at {} is down; it was up before.", name(ctx, port));
-        Finding::new(IncidentKind::LinkDown, root(line), 0.95, evidence, text).began_at(Some(began))
+        Finding::new(IncidentKind::LinkDown, root(cabling), 0.95, evidence, text).began_at(Some(began))
     }));
     if found.len() as f64 <= ctx.threshold(&MANY) { found } else { together(ctx, found) }
 }
@@ -140,23 +141,27 @@ fn together(ctx: &DetectorContext<'_>, found: Vec<Finding>) -> Vec<Finding> {
 }
 
 /// The node that most of the fallen links share, if nearly all of its links are among them.
-fn whole(ctx: &DetectorContext<'_>, had: &[usize], fallen: &[(Line, (usize, i64))]) -> Option<(usize, HashSet<Line>)> {
+fn whole(
+    ctx: &DetectorContext<'_>,
+    had: &[usize],
+    fallen: &[(Cabling, (usize, i64))],
+) -> Option<(usize, HashSet<Cabling>)> {
     let list = &ctx.fabric.ports.list;
     let mut lost = vec![0usize; had.len()];
-    for (line, _) in fallen {
-        ends(ctx, *line).for_each(|p| lost[list[p].end.node] += 1);
+    for (cabling, _) in fallen {
+        ends(ctx, *cabling).for_each(|p| lost[list[p].end.node] += 1);
     }
     let nearly_all = |n: &usize| lost[*n] >= 2 && lost[*n] as f64 >= ctx.threshold(&WHOLE) * had[*n] as f64;
     let node = (0..had.len()).filter(nearly_all).max_by_key(|n| lost[*n])?;
-    let of_node = |line: &Line| ends(ctx, *line).any(|p| list[p].end.node == node);
-    Some((node, fallen.iter().map(|(line, _)| *line).filter(of_node).collect()))
+    let of_node = |cabling: &Cabling| ends(ctx, *cabling).any(|p| list[p].end.node == node);
+    Some((node, fallen.iter().map(|(cabling, _)| *cabling).filter(of_node).collect()))
 }
 
 fn flap(ctx: &DetectorContext<'_>) -> Vec<Finding> {
-    lines(ctx).into_iter().filter_map(|line| flaps(ctx, line)).collect()
+    cablings(ctx).into_iter().filter_map(|cabling| flaps(ctx, cabling)).collect()
 }
 
-fn flaps(ctx: &DetectorContext<'_>, line: Line) -> Option<Finding> {
+fn flaps(ctx: &DetectorContext<'_>, cabling: Cabling) -> Option<Finding> {
     let last = |signal, port| ctx.window.last_value(signal, port).unwrap_or(0.0);
     let of_port = |port: usize| {
         // Short falls between two samples are seen by the device alone; its counter is usable once it is ten minutes
@@ -170,11 +175,11 @@ fn flaps(ctx: &DetectorContext<'_>, line: Line) -> Option<Finding> {
         }
         (seen >= 1.0 && day >= long).then_some((port, Signal::LinkDownsDay, day, long, "24 hours", None))
     };
-    let worst = ends(ctx, line).filter_map(of_port).max_by(|a, b| a.2.total_cmp(&b.2));
+    let worst = ends(ctx, cabling).filter_map(of_port).max_by(|a, b| a.2.total_cmp(&b.2));
     let (port, signal, times, limit, time, began) = worst?;
     let evidence = evidence(ctx, signal, port, times, limit);
     let text = format!("the link at {} went down {times:.0} times in {time}.", name(ctx, port));
-    Some(Finding::new(IncidentKind::LinkFlap, root(line), 0.96, evidence, text).began_at(began))
+    Some(Finding::new(IncidentKind::LinkFlap, root(cabling), 0.96, evidence, text).began_at(began))
 }
 
 /// Instants at which a port went down, Unix nanoseconds.

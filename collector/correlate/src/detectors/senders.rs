@@ -8,7 +8,7 @@ use crate::model::signal::Signal;
 use std::collections::BTreeSet;
 
 /// Senders that are named, the largest first.
-const NAMED: usize = 256;
+const MAX_SENDERS: usize = 256;
 /// Share of all additional notifications from which a receiver is the only one.
 const ALONE: f64 = 0.8;
 /// Share of the largest sender's notifications below which a port is likely notified by another receiver.
@@ -24,8 +24,9 @@ pub fn senders(ctx: &DetectorContext<'_>, receivers: &[usize]) -> Vec<usize> {
         let now = ctx.mean(signal, port)?;
         Some((now - ctx.baseline_mean(signal, port).unwrap_or(0.0)).max(0.0))
     };
-    let told = |ports: &mut dyn Iterator<Item = usize>| ports.filter_map(|p| more(Signal::CnpTx, p)).sum::<f64>();
-    let (own, all) = (told(&mut receivers.iter().copied()), told(&mut ctx.host_ports()));
+    let notifications =
+        |ports: &mut dyn Iterator<Item = usize>| ports.filter_map(|p| more(Signal::CnpTx, p)).sum::<f64>();
+    let (own, all) = (notifications(&mut receivers.iter().copied()), notifications(&mut ctx.host_ports()));
     let alone = own > 0.0 && own >= ALONE * all;
     let jobs = fabric.jobs.iter().filter(|job| receivers.iter().any(|port| job.ports.contains(port)));
     let members: BTreeSet<usize> = jobs.flat_map(|job| job.ports.iter().copied()).collect();
@@ -35,9 +36,9 @@ pub fn senders(ctx: &DetectorContext<'_>, receivers: &[usize]) -> Vec<usize> {
         ports.sort_by(|a, b| b.1.total_cmp(&a.1));
         let least = PART * ports.first().map_or(0.0, |first| first.1);
         let loud = ports.into_iter().filter(|(_, more)| *more > 0.0 && *more >= least);
-        loud.map(|(port, _)| port).take(NAMED).collect::<Vec<_>>()
+        loud.map(|(port, _)| port).take(MAX_SENDERS).collect::<Vec<_>>()
     };
-    let connected = fabric.connected_to(receivers).unwrap_or_default();
+    let connected = fabric.peers_of(receivers).unwrap_or_default();
     let connected = || connected.iter().copied().filter(sends);
     let notified = |port| Some((port, more(Signal::CnpRx, port)?));
     let most = ctx.host_ports().filter_map(notified).map(|(_, more)| more).fold(0.0, f64::max);

@@ -4,7 +4,7 @@ use crate::detectors::thresholds::Thresholds;
 use crate::engine::recording::Recording;
 use crate::model::incident::Incident;
 use crate::model::topology::{HostNames, Role, TopologySource, merge};
-use crate::signals::query_eval::frames;
+use crate::signals::query_eval::query_frames;
 use crate::signals::table::ALL;
 use crate::tracker::incident_tracker::IncidentTracker;
 use fabriclens_promql::{Engine, QueryError};
@@ -18,7 +18,7 @@ pub fn backtest(recording: Recording, thresholds: Thresholds) -> Result<Vec<Inci
     let step_ms = ticks.windows(2).map(|w| w[1] - w[0]).min().unwrap_or(1000);
     let limits = fabriclens_promql::Limits { max_steps: usize::MAX, max_samples: usize::MAX, ..Default::default() };
     let engine = Engine::new(limits);
-    let all = frames(&engine, &recording.memory, &recording.fabric, ALL.iter(), ticks, step_ms)?;
+    let all = query_frames(&engine, &recording.memory, &recording.fabric, ALL.iter(), ticks, step_ms)?;
     let mut watch = IncidentTracker::new(recording.fabric, thresholds);
     let mut incidents = Vec::new();
     for frame in all {

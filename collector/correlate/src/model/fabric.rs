@@ -31,7 +31,7 @@ pub struct Fabric {
     /// Revision of `jobs`.
     revision: u64,
     /// Queue-pair peers of the ports that were looked up.
-    connected: HashMap<usize, BTreeSet<usize>>,
+    peers: HashMap<usize, BTreeSet<usize>>,
 }
 
 impl Fabric {
@@ -39,7 +39,7 @@ impl Fabric {
     pub fn new(topology: Topology, ports: Ports, jobs: Vec<Job>) -> Self {
         let described = vec![true; topology.nodes.len()];
         let mut fabric =
-            Self { topology, ports, jobs, owner: Vec::new(), described, revision: 0, connected: HashMap::new() };
+            Self { topology, ports, jobs, owner: Vec::new(), described, revision: 0, peers: HashMap::new() };
         fabric.index_owners();
         fabric
     }
@@ -71,7 +71,7 @@ impl Fabric {
     /// topology names it or `keeps` returns true.
     pub(crate) fn remove_ports(&mut self, ports: &[usize], keeps: impl Fn(usize) -> bool) {
         ports.iter().for_each(|port| self.ports.remove(*port));
-        self.connected.clear();
+        self.peers.clear();
         for node in 0..self.topology.nodes.len() {
             let described = self.described.get(node).copied().unwrap_or(false);
             let left = described || keeps(node) || !self.ports.of_node(node).is_empty();
@@ -160,19 +160,19 @@ impl Fabric {
     }
 
     /// Stores the queue-pair peers of a port ([`crate::connected_ports`]).
-    pub fn connect(&mut self, port: usize, others: BTreeSet<usize>) {
-        self.connected.insert(port, others);
+    pub fn set_peers(&mut self, port: usize, others: BTreeSet<usize>) {
+        self.peers.insert(port, others);
     }
 
     /// The first of these ports whose queue-pair peers are not stored yet. Forgets the peers of all other ports.
-    pub(crate) fn unconnected(&mut self, ports: &[usize]) -> Option<usize> {
-        self.connected.retain(|port, _| ports.contains(port));
-        ports.iter().copied().find(|port| !self.connected.contains_key(port))
+    pub(crate) fn first_without_peers(&mut self, ports: &[usize]) -> Option<usize> {
+        self.peers.retain(|port, _| ports.contains(port));
+        ports.iter().copied().find(|port| !self.peers.contains_key(port))
     }
 
     /// Queue-pair peers of any of these ports; `None` if they are unknown for one of them.
-    pub(crate) fn connected_to(&self, ports: &[usize]) -> Option<BTreeSet<usize>> {
-        let of = |port: &usize| self.connected.get(port).filter(|others| !others.is_empty());
+    pub(crate) fn peers_of(&self, ports: &[usize]) -> Option<BTreeSet<usize>> {
+        let of = |port: &usize| self.peers.get(port).filter(|others| !others.is_empty());
         let known: Option<Vec<_>> = ports.iter().map(of).collect();
         known.map(|known| known.into_iter().flatten().copied().collect())
     }

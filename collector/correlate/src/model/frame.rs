@@ -13,35 +13,35 @@ pub const FULL_PACKET_BYTES: f64 = 4096.0;
 const BEYOND: f64 = 2.0;
 
 /// Ports in one block of a column.
-const STRETCH: usize = 128;
+const BLOCK: usize = 128;
 
 /// One signal by port, in blocks of ports. Blocks without values are not allocated.
 #[derive(Clone, Debug, Default)]
-pub struct Column(Vec<Option<Box<[f32; STRETCH]>>>);
+pub struct Column(Vec<Option<Box<[f32; BLOCK]>>>);
 
 impl Column {
     fn set(&mut self, port: usize, value: f32) {
-        let at = port / STRETCH;
+        let at = port / BLOCK;
         if self.0.len() <= at {
             self.0.resize_with(at + 1, || None);
         }
-        self.0[at].get_or_insert_with(|| Box::new([f32::NAN; STRETCH]))[port % STRETCH] = value;
+        self.0[at].get_or_insert_with(|| Box::new([f32::NAN; BLOCK]))[port % BLOCK] = value;
     }
 
     /// The value of a port; `NaN` if it was not measured.
     fn get(&self, port: usize) -> f32 {
-        let window = self.0.get(port / STRETCH).and_then(Option::as_deref);
-        window.map_or(f32::NAN, |values| values[port % STRETCH])
+        let block = self.0.get(port / BLOCK).and_then(Option::as_deref);
+        block.map_or(f32::NAN, |values| values[port % BLOCK])
     }
 
     /// Ports that fit into the allocated blocks.
     pub fn ports(&self) -> usize {
-        self.0.len() * STRETCH
+        self.0.len() * BLOCK
     }
 
     /// Blocks with values, and the first port of each.
-    pub fn stretches(&self) -> impl Iterator<Item = (usize, &[f32; STRETCH])> {
-        self.0.iter().enumerate().filter_map(|(at, values)| Some((at * STRETCH, values.as_deref()?)))
+    pub fn blocks(&self) -> impl Iterator<Item = (usize, &[f32; BLOCK])> {
+        self.0.iter().enumerate().filter_map(|(at, values)| Some((at * BLOCK, values.as_deref()?)))
     }
 }
 
@@ -128,13 +128,13 @@ impl Frame {
         if let Some((_, loads)) = known.as_ref().filter(|(of, _)| *of == fabric.revision()) {
             return loads.clone();
         }
-        let loads: Arc<[f64]> = fabric.jobs.iter().map(|job| self.load(&job.ports)).collect();
+        let loads: Arc<[f64]> = fabric.jobs.iter().map(|job| self.load_of_ports(&job.ports)).collect();
         *known = Some((fabric.revision(), loads.clone()));
         loads
     }
 
     /// Bytes per second that these ports send and receive; `NaN` if nothing was measured.
-    pub(crate) fn load(&self, ports: &[usize]) -> f64 {
+    pub(crate) fn load_of_ports(&self, ports: &[usize]) -> f64 {
         let wasted = |signal, port| self.get(signal, port).filter(|n| *n > 0.0).map_or(0.0, |n| n * FULL_PACKET_BYTES);
         let moved = |p: &usize| {
             let useful = |all, lost| Some((self.get(all, *p)? - wasted(lost, *p)).max(0.0));
@@ -157,7 +157,7 @@ impl Frame {
     }
 
     /// A copy with the values of these ports only.
-    pub(crate) fn only(&self, ports: &[usize]) -> Self {
+    pub(crate) fn only_ports(&self, ports: &[usize]) -> Self {
         let mut few = Self::new(self.time_ns);
         for (from, to) in self.columns.iter().zip(&mut few.columns) {
             let told = ports.iter().map(|port| (*port, from.get(*port))).filter(|(_, value)| !value.is_nan());
@@ -174,13 +174,13 @@ impl Frame {
 
     /// A copy without the values of these ports.
     #[must_use]
-    pub fn without(&self, ports: &[usize]) -> Self {
+    pub fn without_ports(&self, ports: &[usize]) -> Self {
         let mut others = Self { loads: Loads::default(), ..self.clone() };
         for column in &mut others.columns {
             let room = column.ports();
             ports.iter().filter(|port| **port < room).for_each(|port| column.set(*port, f32::NAN));
-            for window in &mut column.0 {
-                *window = window.take().filter(|values| values.iter().any(|value| !value.is_nan()));
+            for block in &mut column.0 {
+                *block = block.take().filter(|values| values.iter().any(|value| !value.is_nan()));
             }
         }
         others
@@ -188,7 +188,7 @@ impl Frame {
 
     /// Values of one signal, by port.
     pub(crate) fn values_of(&self, signal: Signal) -> impl Iterator<Item = (Signal, usize, f64)> + '_ {
-        let each = self.columns[signal as usize].stretches().flat_map(|(first, values)| (first..).zip(values));
+        let each = self.columns[signal as usize].blocks().flat_map(|(first, values)| (first..).zip(values));
         each.filter(|(_, value)| !value.is_nan()).map(move |(port, value)| (signal, port, f64::from(*value)))
     }
 

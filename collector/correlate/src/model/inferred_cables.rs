@@ -18,20 +18,20 @@ pub(crate) const TICKS: usize = 20;
 /// Frames that are summed, because nodes do not read their counters at the same instant.
 const SUMMED: usize = 3;
 /// Candidates per port, those with the closest byte counts.
-const NEAREST: usize = 32;
+const CANDIDATES: usize = 32;
 /// Accepted difference between two ends, as a share of the bytes that they move.
-const APART: f64 = 0.05;
+const MAX_DIFFERENCE: f64 = 0.05;
 /// How many times farther every other port must be.
 const MARGIN: f64 = 3.0;
 /// Differences below this share count as equal.
-const SAME: f64 = 0.002;
+const EQUAL: f64 = 0.002;
 /// Bytes per second below which traffic is control traffic of switches.
 const ACTIVE: f64 = 1e6;
 /// Consecutive votes that accept a pair, and that drop it.
-const LOOKS: u8 = 3;
+const VOTES: u8 = 3;
 
 /// A port with enough traffic to be compared.
-struct Moving {
+struct Candidate {
     port: usize,
     is_switch: bool,
     /// Bytes per second, summed over some frames: sent, received; `NaN` where a frame is missing.
@@ -49,16 +49,16 @@ struct Pair {
 
 /// Pairs of ports that likely share a cable.
 #[derive(Default)]
-pub(crate) struct Cables {
+pub(crate) struct InferredCables {
     /// By its ports, the lower first.
     pairs: BTreeMap<[usize; 2], Pair>,
     /// The pair of each port.
     of: HashMap<usize, [usize; 2]>,
     /// An accepted pair was dropped since the last update.
-    fewer: bool,
+    dropped: bool,
 }
 
-impl Cables {
+impl InferredCables {
     /// Compares the latest frames. Returns whether the accepted pairs have changed.
     pub fn update(&mut self, frames: &[Arc<Frame>], fabric: &Fabric, is_switch: impl Fn(usize) -> bool) -> bool {
         let before: Vec<[usize; 2]> = self.known().collect();
@@ -70,17 +70,17 @@ impl Cables {
         let free = || (0..fabric.ports.list.len()).filter(|p| is_free(fabric, *p));
         // Most fabrics have no switch whose counters are read.
         if free().any(forwards) {
-            let all: Vec<Moving> = free().filter_map(|p| Moving::new(frames, p, forwards(p))).collect();
+            let all: Vec<Candidate> = free().filter_map(|p| Candidate::new(frames, p, forwards(p))).collect();
             self.vote(&all, fabric);
         }
-        std::mem::take(&mut self.fewer) || !self.known().eq(before)
+        std::mem::take(&mut self.dropped) || !self.known().eq(before)
     }
 
     /// Drops the pairs of ports without recent samples. The next update reports the change.
     pub fn forget_ports(&mut self, ports: &[usize]) {
         let pairs: Vec<[usize; 2]> = ports.iter().filter_map(|port| self.of.get(port).copied()).collect();
         for pair in pairs {
-            self.fewer |= self.pairs.get(&pair).is_some_and(|pair| pair.known);
+            self.dropped |= self.pairs.get(&pair).is_some_and(|pair| pair.known);
             self.forget(pair);
         }
     }
@@ -96,18 +96,18 @@ impl Cables {
         }
     }
 
-    fn vote(&mut self, all: &[Moving], fabric: &Fabric) {
-        let at: HashMap<usize, &Moving> = all.iter().map(|m| (m.port, m)).collect();
+    fn vote(&mut self, all: &[Candidate], fabric: &Fabric) {
+        let at: HashMap<usize, &Candidate> = all.iter().map(|m| (m.port, m)).collect();
         let mut settled = HashSet::new();
         let mut against = Vec::new();
         for (ports, pair) in &mut self.pairs {
             // A pair without traffic gives no evidence.
             let [Some(a), Some(b)] = ports.map(|p| at.get(&p)) else { continue };
             let far = distance(a, b);
-            if far > 2.0 * APART {
+            if far > 2.0 * MAX_DIFFERENCE {
                 against.push(*ports);
-            } else if pair.known && far <= APART {
-                pair.votes = LOOKS;
+            } else if pair.known && far <= MAX_DIFFERENCE {
+                pair.votes = VOTES;
                 settled.extend(*ports);
             }
         }
@@ -129,8 +129,8 @@ impl Cables {
         for ports in found {
             if ports.iter().all(|p| self.of.get(p).is_none_or(|of| *of == ports)) {
                 let pair = self.pairs.entry(ports).or_default();
-                pair.votes = (pair.votes + 1).min(LOOKS);
-                pair.known |= pair.votes == LOOKS;
+                pair.votes = (pair.votes + 1).min(VOTES);
+                pair.known |= pair.votes == VOTES;
                 self.of.extend(ports.map(|p| (p, ports)));
             }
         }
@@ -162,7 +162,7 @@ fn is_free(fabric: &Fabric, port: usize) -> bool {
         && !fabric.ports.list[port].end.is_unknown()
 }
 
-impl Moving {
+impl Candidate {
     /// `None` if too little was measured or too little moves.
     fn new(frames: &[Arc<Frame>], port: usize, is_switch: bool) -> Option<Self> {
         let summed = |signal| -> Vec<f32> {
@@ -180,7 +180,7 @@ impl Moving {
 }
 
 /// Difference of two ports as ends of one cable, relative to what they move; 0 if each receives what the other sends.
-fn distance(a: &Moving, b: &Moving) -> f64 {
+fn distance(a: &Candidate, b: &Candidate) -> f64 {
     let (mut apart, mut moved) = (0.0, 0.0);
     for (sent, received) in [(&a.tx, &b.rx), (&b.tx, &a.rx)] {
         for (s, r) in sent.iter().zip(received).filter(|(s, r)| !s.is_nan() && !r.is_nan()) {
@@ -192,23 +192,23 @@ fn distance(a: &Moving, b: &Moving) -> f64 {
 }
 
 /// Pairs that are each other's closest by far. Ports in `settled` already have a pair.
-fn matches(all: &[Moving], settled: &HashSet<usize>, fabric: &Fabric) -> Vec<[usize; 2]> {
-    let order = |which: fn(&&Moving) -> bool| {
-        let mut order: Vec<&Moving> = all.iter().filter(which).collect();
+fn matches(all: &[Candidate], settled: &HashSet<usize>, fabric: &Fabric) -> Vec<[usize; 2]> {
+    let order = |which: fn(&&Candidate) -> bool| {
+        let mut order: Vec<&Candidate> = all.iter().filter(which).collect();
         order.sort_by(|a, b| a.mean[1].total_cmp(&b.mean[1]));
         order
     };
     // At least one end of a cable is a switch.
     let (switches, every) = (order(|m| m.is_switch), order(|_| true));
-    let node = |m: &Moving| fabric.ports.list[m.port].end.node;
-    let nearest = |a: &Moving| {
+    let node = |m: &Candidate| fabric.ports.list[m.port].end.node;
+    let nearest = |a: &Candidate| {
         let order = if a.is_switch { &every } else { &switches };
         let near = near(order, a.mean[0]).filter(|b| node(b) != node(a));
-        let mut far: Vec<(f64, usize)> = near.take(NEAREST).map(|b| (distance(a, b), b.port)).collect();
+        let mut far: Vec<(f64, usize)> = near.take(CANDIDATES).map(|b| (distance(a, b), b.port)).collect();
         far.sort_by(|x, y| x.0.total_cmp(&y.0));
         let (best, with) = *far.first()?;
         let next = far.get(1).map_or(f64::INFINITY, |f| f.0);
-        (best <= APART && next >= MARGIN * best.max(SAME)).then_some((a.port, with))
+        (best <= MAX_DIFFERENCE && next >= MARGIN * best.max(EQUAL)).then_some((a.port, with))
     };
     let open = all.iter().filter(|a| !settled.contains(&a.port));
     let best: HashMap<usize, usize> = open.filter_map(nearest).collect();
@@ -216,10 +216,10 @@ fn matches(all: &[Moving], settled: &HashSet<usize>, fabric: &Fabric) -> Vec<[us
 }
 
 /// Ports ordered by distance of their received bytes from `sent`, closest first, within reach.
-fn near<'a>(order: &'a [&'a Moving], sent: f64) -> impl Iterator<Item = &'a Moving> {
+fn near<'a>(order: &'a [&'a Candidate], sent: f64) -> impl Iterator<Item = &'a Candidate> {
     let mut up = order.partition_point(|m| m.mean[1] < sent);
     let mut down = up;
-    let apart = move |m: &&Moving| (m.mean[1] - sent).abs();
+    let apart = move |m: &&Candidate| (m.mean[1] - sent).abs();
     let next = move || {
         let (above, below) = (order.get(up), down.checked_sub(1).map(|n| &order[n]));
         let take_above = match (above, below) {
@@ -234,5 +234,5 @@ fn near<'a>(order: &'a [&'a Moving], sent: f64) -> impl Iterator<Item = &'a Movi
         }
         Some(*one)
     };
-    std::iter::from_fn(next).take_while(move |m| apart(m) <= 2.0 * APART * sent.max(m.mean[1]))
+    std::iter::from_fn(next).take_while(move |m| apart(m) <= 2.0 * MAX_DIFFERENCE * sent.max(m.mean[1]))
 }

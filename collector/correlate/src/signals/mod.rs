@@ -5,5 +5,7 @@ pub mod frame_sink;
 pub mod late_samples;
 pub mod query_eval;
 pub mod queue_pairs;
+mod stream_readers;
+mod stream_slots;
 pub mod streaming_eval;
 pub mod table;

@@ -11,14 +11,14 @@ use fabriclens_promql::{Engine, QueryError, Value};
 use std::collections::HashSet;
 
 /// When a port was last sampled; every port has this metric.
-const HEARD: &str = r#"timestamp(fabric_port_io_bytes_total{direction="transmit"})"#;
+const LAST_SAMPLE: &str = r#"timestamp(fabric_port_io_bytes_total{direction="transmit"})"#;
 
 /// Queries signals at instants (Unix ms, ascending), which are `step_ms` or multiples of it apart, and returns a frame
 /// for each.
 ///
 /// # Errors
 /// [`QueryError`] of the first query that fails.
-pub fn frames(
+pub fn query_frames(
     engine: &Engine,
     read: &dyn Read,
     fabric: &Fabric,
@@ -72,7 +72,7 @@ fn silent(
     step_ms: i64,
 ) -> Result<HashSet<(usize, usize)>, QueryError> {
     let (Some(first), Some(last)) = (ticks_ms.first(), ticks_ms.last()) else { return Ok(HashSet::new()) };
-    let Value::Matrix(series) = engine.range(read, HEARD, *first, *last, step_ms)?.value else {
+    let Value::Matrix(series) = engine.range(read, LAST_SAMPLE, *first, *last, step_ms)?.value else {
         return Ok(HashSet::new());
     };
     let mut silent = HashSet::new();
@@ -93,7 +93,7 @@ fn silent(
 ///
 /// # Errors
 /// [`QueryError`] if the query fails.
-pub fn ask(
+pub fn query_at(
     engine: &Engine,
     read: &dyn Read,
     fabric: &Fabric,

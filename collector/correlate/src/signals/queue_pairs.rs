@@ -9,10 +9,10 @@ const INFO: &str = "fabric_queue_pair_info";
 /// Greater than zero if an agent exports only some of its queue pairs.
 const OMITTED: &str = "fabric_queue_pair_omitted";
 /// How long the last sample of a series stays valid, ms.
-const STANDS: i64 = 300_000;
+const VALID_MS: i64 = 300_000;
 /// Bytes that the query may read. Queue pair numbers are not unique across hosts: if ten thousand hosts use the same
 /// numbers, every match is ambiguous and worth nothing.
-const BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 
 /// Host and port name, as [`port_name`] writes it.
 pub type HostPort = (String, String);
@@ -23,11 +23,11 @@ pub type HostPort = (String, String);
 ///
 /// # Errors
 /// [`ReadError`] if the store cannot be read.
-pub fn connected(read: &dyn Read, to: &HostPort, time_ms: i64) -> Result<BTreeSet<HostPort>, ReadError> {
-    let purse = FixedBudget::new(BYTES);
+pub fn connected_ports(read: &dyn Read, to: &HostPort, time_ms: i64) -> Result<BTreeSet<HostPort>, ReadError> {
+    let purse = FixedBudget::new(MAX_BYTES);
     let standing = |name: &str, more: Vec<Matcher>| -> Result<Vec<Labels>, ReadError> {
         let matchers: Vec<Matcher> = [Matcher::equal("__name__", name)].into_iter().chain(more).collect();
-        let all = read.select_within(&matchers, time_ms - STANDS, time_ms, &purse)?;
+        let all = read.select_within(&matchers, time_ms - VALID_MS, time_ms, &purse)?;
         let stands = |s: &Series| s.values.last().is_some_and(|v| !is_stale(*v) && *v > 0.0);
         Ok(all.into_iter().filter(stands).map(|s| s.labels).collect())
     };
@@ -112,7 +112,7 @@ mod tests {
 
     /// Hosts connected to `a`.
     fn told(all: Vec<Series>) -> Vec<String> {
-        let found = connected(&Memory(all), &("a".to_owned(), "mlx5_0/1".to_owned()), NOW).unwrap();
+        let found = connected_ports(&Memory(all), &("a".to_owned(), "mlx5_0/1".to_owned()), NOW).unwrap();
         found.into_iter().map(|(host, _)| host).collect()
     }
 

@@ -7,109 +7,22 @@
 
 use crate::model::priority;
 use crate::model::topology::port_name;
-use crate::signals::expression::{Alternatives, Divisor, Measure, Term};
 use crate::signals::frame_sink::FrameSink;
 use crate::signals::late_samples::LateSamples;
-use crate::signals::table::{ALL, LOOK_BACK, SignalSpec};
-use fabriclens_model::{Labels, Layout, LayoutId, Matcher, is_absent, is_stale};
+use crate::signals::stream_readers::{Readers, Use};
+use crate::signals::stream_slots::{Cell, NONE, NewIndices, Slot, sample, write};
+use crate::signals::table::{ALL, SignalSpec};
+use fabriclens_model::{Labels, Layout, LayoutId, is_absent, is_stale};
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Weak;
 
 /// Known label lists before dropped lists are looked for.
-const PLANS: usize = 4096;
+const MAX_PLANS: usize = 4096;
 /// Limit of series.
-const SERIES: usize = 8_000_000;
-/// How long the value of a divisor stays valid, ms.
-const HOLDS_MS: i64 = 300_000;
+const MAX_SERIES: usize = 8_000_000;
 /// Series are evicted once one in this many is silent.
-const MANY: usize = 8;
-const NONE: u32 = u32::MAX;
-
-/// A term that is evaluated here.
-struct Reader {
-    /// Row of its signal in [`ALL`].
-    row: usize,
-    series: Vec<Matcher>,
-    rate: bool,
-    scale: f64,
-    /// Index of the divisor series.
-    over: Option<usize>,
-}
-
-/// Terms and divisor series, by metric name.
-#[derive(Default)]
-struct Readers {
-    terms: Vec<Reader>,
-    divisors: Vec<Vec<Matcher>>,
-    by_metric: HashMap<&'static str, Vec<Use>>,
-}
-
-#[derive(Clone, Copy)]
-enum Use {
-    Term(usize),
-    Divisor(usize),
-}
-
-impl Readers {
-    /// Takes the expression of a row, if all of its terms can be evaluated over arriving samples: gauges and rates of now.
-    fn add(&mut self, row: usize, expression: Alternatives) -> bool {
-        let streams = |term: &Term| {
-            let of_now = matches!(term.measure, Measure::Gauge | Measure::Rate) && term.offset.is_none();
-            of_now && term.spread.is_none() && term.unless.is_none()
-        };
-        expression.0.iter().all(streams) && expression.0.iter().all(|term| self.add_term(row, term).is_some())
-    }
-
-    fn add_term(&mut self, row: usize, term: &Term) -> Option<()> {
-        let series = term.selector.matchers().ok()?;
-        let (scale, over) = match term.divisor {
-            None => (1.0, None),
-            Some(Divisor::Number(number)) => (1.0 / number, None),
-            Some(Divisor::Series(selector)) => {
-                self.by_metric.entry(selector.metric).or_default().push(Use::Divisor(self.divisors.len()));
-                self.divisors.push(selector.matchers().ok()?);
-                (1.0, Some(self.divisors.len() - 1))
-            }
-        };
-        self.by_metric.entry(term.selector.metric).or_default().push(Use::Term(self.terms.len()));
-        self.terms.push(Reader { row, series, rate: term.measure == Measure::Rate, scale, over });
-        Some(())
-    }
-}
-
-/// A series in one of its uses.
-struct Slot {
-    cell: u32,
-    term: u32,
-    over: u32,
-    /// Priority of the series, if the signal is kept per priority.
-    priority: Option<u8>,
-    /// Hash of its labels without the name.
-    same: u64,
-    /// Unix ms and value: the last sample of an earlier frame, and the newest sample.
-    before: (i64, f64),
-    newest: (i64, f64),
-    /// Instant of the frame of `value`, Unix ms.
-    frame: i64,
-    value: f64,
-}
-
-impl Slot {
-    /// A slot without samples that belongs to no signal.
-    fn of_nothing(same: u64) -> Self {
-        let never = (i64::MIN, 0.0);
-        let (frame, value) = (i64::MIN, f64::NAN);
-        Self { cell: NONE, term: NONE, over: NONE, priority: None, same, before: never, newest: never, frame, value }
-    }
-}
-
-/// One signal at one port: series that become one value.
-struct Cell {
-    row: usize,
-    port: usize,
-    members: Vec<u32>,
-}
+const EVICT_ONE_IN: usize = 8;
 
 /// A column of a label list that some term reads.
 struct Column {
@@ -130,7 +43,7 @@ pub struct StreamingEval {
     readers: Readers,
     plans: HashMap<LayoutId, Plan>,
     /// Number of plans at which dropped lists are looked for.
-    many: usize,
+    plan_limit: usize,
     slots: Vec<Slot>,
     cells: Vec<Cell>,
     index: HashMap<(u32, u64), u32>,
@@ -149,7 +62,7 @@ impl StreamingEval {
         let standing = Self {
             readers,
             plans: HashMap::new(),
-            many: PLANS,
+            plan_limit: MAX_PLANS,
             slots: Vec::new(),
             cells: Vec::new(),
             index: HashMap::new(),
@@ -187,7 +100,7 @@ impl StreamingEval {
                 stays[slot.over as usize] = true;
             }
         }
-        let few = stays.iter().filter(|stays| !**stays).count() < (self.slots.len() / MANY).max(1);
+        let few = stays.iter().filter(|stays| !**stays).count() < (self.slots.len() / EVICT_ONE_IN).max(1);
         if few && gone.is_empty() {
             return;
         }
@@ -195,7 +108,7 @@ impl StreamingEval {
         for (slot, _) in self.slots.iter().zip(&stays).filter(|(slot, stays)| **stays && slot.cell != NONE) {
             cells_stay[slot.cell as usize] = true;
         }
-        let (slots, cells) = (Moved::new(&stays), Moved::new(&cells_stay));
+        let (slots, cells) = (NewIndices::new(&stays), NewIndices::new(&cells_stay));
         slots.keep(&mut self.slots);
         cells.keep(&mut self.cells);
         for slot in &mut self.slots {
@@ -232,24 +145,24 @@ impl StreamingEval {
         self.full
     }
 
-    /// Writes samples (column-major, as the store has them) into the frames of `watch`; drops samples that no frame
+    /// Writes samples (column-major, as the store has them) into the frames of `sink`; drops samples that no frame
     /// covers.
-    pub fn take(&mut self, series: &Layout, times: &[i64], values: &[f64], watch: &mut dyn FrameSink) {
+    pub fn take(&mut self, series: &Layout, times: &[i64], values: &[f64], sink: &mut dyn FrameSink) {
         let id = series.id();
         if !self.plans.contains_key(&id) {
-            if self.plans.len() >= self.many {
+            if self.plans.len() >= self.plan_limit {
                 self.plans.retain(|_, plan| plan.list.strong_count() > 0);
-                self.many = PLANS.max(2 * self.plans.len());
+                self.plan_limit = MAX_PLANS.max(2 * self.plans.len());
             }
-            let uses = self.plan(series, watch);
+            let uses = self.plan(series, sink);
             self.plans.insert(id, Plan { list: series.downgrade(), uses });
         }
         let Self { readers, plans, slots, cells, step_ms, late, .. } = self;
         let Some(plan) = plans.get(&id).filter(|plan| !plan.uses.is_empty()) else { return };
-        let (first, now_ms) = (plan.uses[0].slot as usize, watch.now_ns() / 1_000_000);
+        let (first, now_ms) = (plan.uses[0].slot as usize, sink.now_ns() / 1_000_000);
         for (row, time) in times.iter().enumerate() {
             let frame = frame_of(*time, *step_ms);
-            late.note(slots[first].same, *time, slots[first].newest.0, now_ms);
+            late.record(slots[first].same, *time, slots[first].newest.0, now_ms);
             for of_cell in plan.uses.chunk_by(|a, b| a.cell == b.cell) {
                 let mut any = false;
                 for column in of_cell {
@@ -259,18 +172,18 @@ impl StreamingEval {
                     }
                 }
                 if let Some(cell) = cells.get(of_cell[0].cell as usize).filter(|_| any) {
-                    write(cell, slots, (frame, *step_ms), watch);
+                    write(cell, slots, (frame, *step_ms), sink);
                 }
             }
         }
     }
 
-    fn plan(&mut self, series: &Layout, watch: &mut dyn FrameSink) -> Vec<Column> {
+    fn plan(&mut self, series: &Layout, sink: &mut dyn FrameSink) -> Vec<Column> {
         let mut uses = Vec::new();
         for (column, labels) in series.iter().enumerate() {
             let Some(found) = self.readers.by_metric.get(labels.metric()) else { continue };
             for one in found.clone() {
-                if let Some(slot) = self.slot(one, labels, watch) {
+                if let Some(slot) = self.slot(one, labels, sink) {
                     uses.push(Column { at: column as u32, slot, cell: self.slots[slot as usize].cell });
                 }
             }
@@ -279,7 +192,7 @@ impl StreamingEval {
         uses
     }
 
-    fn slot(&mut self, one: Use, labels: &Labels, watch: &mut dyn FrameSink) -> Option<u32> {
+    fn slot(&mut self, one: Use, labels: &Labels, sink: &mut dyn FrameSink) -> Option<u32> {
         let (matchers, number) = match one {
             Use::Term(at) => (&self.readers.terms[at].series, 2 * at as u32),
             Use::Divisor(at) => (&self.readers.divisors[at], 2 * at as u32 + 1),
@@ -291,12 +204,12 @@ impl StreamingEval {
         if let Some(slot) = self.index.get(&(number, same)) {
             return Some(*slot);
         }
-        if self.slots.len() >= SERIES {
+        if self.slots.len() >= MAX_SERIES {
             self.full = true;
             return None;
         }
         let Use::Term(at) = one else { return Some(self.divisor(number, same)) };
-        let port = watch.measured_port(labels.get("host"), &port_name(labels))?;
+        let port = sink.measured_port(labels.get("host"), &port_name(labels))?;
         let (row, over) = (self.readers.terms[at].row, self.readers.terms[at].over);
         let over = over.map_or(NONE, |divisor| self.divisor(2 * divisor as u32 + 1, same));
         let next = self.cells.len() as u32;
@@ -307,7 +220,7 @@ impl StreamingEval {
         let slot = self.slots.len() as u32;
         self.cells[cell as usize].members.push(slot);
         let priority = priority::of_series(ALL[row].signal, labels).map(|of| of as u8);
-        self.slots.push(Slot { cell, term: at as u32, over, priority, ..Slot::of_nothing(same) });
+        self.slots.push(Slot { cell, term: at as u32, over, priority, ..Slot::unused(same) });
         self.index.insert((number, same), slot);
         Some(slot)
     }
@@ -316,35 +229,9 @@ impl StreamingEval {
         let next = self.slots.len() as u32;
         let slot = *self.index.entry((number, same)).or_insert(next);
         if slot == next {
-            self.slots.push(Slot::of_nothing(same));
+            self.slots.push(Slot::unused(same));
         }
         slot
-    }
-}
-
-/// New indices of list entries after removals.
-struct Moved(Vec<u32>);
-
-impl Moved {
-    fn new(stay: &[bool]) -> Self {
-        let mut next = 0..;
-        Self(stay.iter().map(|stays| if *stays { next.next().unwrap_or(NONE) } else { NONE }).collect())
-    }
-
-    fn to(&self, at: u32) -> u32 {
-        self.0.get(at as usize).copied().unwrap_or(NONE)
-    }
-
-    /// Updates an index; returns whether its entry stays.
-    fn moves(&self, at: &mut u32) -> bool {
-        *at = self.to(*at);
-        *at != NONE
-    }
-
-    fn keep<T>(&self, list: &mut Vec<T>) {
-        let mut at = 0..;
-        list.retain(|_| at.next().is_some_and(|at: usize| self.0[at] != NONE));
-        list.shrink_to_fit();
     }
 }
 
@@ -357,53 +244,4 @@ fn hash(labels: &Labels) -> u64 {
     let mut hasher = DefaultHasher::new();
     labels.iter().filter(|(name, _)| *name != "__name__").for_each(|pair| pair.hash(&mut hasher));
     hasher.finish()
-}
-
-/// Takes a sample; returns whether it gives its frame a value.
-fn sample(slots: &mut [Slot], at: u32, terms: &[Reader], now: (i64, f64), (frame, step_ms): (i64, i64)) -> bool {
-    let over = slots[at as usize].over;
-    let divisor = slots.get(over as usize).map(|s| s.newest);
-    let slot = &mut slots[at as usize];
-    if now.0 <= slot.newest.0 {
-        return false;
-    }
-    if slot.frame != frame {
-        (slot.before, slot.frame) = (slot.newest, frame);
-    }
-    slot.newest = now;
-    let Some(term) = terms.get(slot.term as usize) else { return false };
-    let value = match slot.before {
-        _ if !term.rate => now.1,
-        (then, _) if then == i64::MIN || now.0 - then > LOOK_BACK * step_ms => f64::NAN,
-        (_, past) if now.1 < past => f64::NAN,
-        (then, past) => (now.1 - past) / (now.0 - then) as f64 * 1000.0,
-    };
-    slot.value = match divisor {
-        None => value * term.scale,
-        Some((then, by)) if now.0.saturating_sub(then) <= HOLDS_MS => value * term.scale / by,
-        Some(_) => f64::NAN,
-    };
-    true
-}
-
-fn write(cell: &Cell, slots: &[Slot], (frame, step_ms): (i64, i64), watch: &mut dyn FrameSink) {
-    let row = &ALL[cell.row];
-    let here = || cell.members.iter().map(|m| &slots[*m as usize]).filter(|s| s.frame == frame && !s.value.is_nan());
-    // As with PromQL's `or`: of series that differ only in the name, that of the first term counts.
-    let first = |slot: &&Slot| !here().any(|other| other.same == slot.same && other.term < slot.term);
-    let told = || here().filter(first);
-    let Some(value) = told().map(|s| s.value).reduce(|a, b| row.join.of(a, b)) else { return };
-    let time_ns = frame.saturating_mul(1_000_000);
-    if let Some(into) = watch.frame(time_ns) {
-        into.set(row.signal, cell.port, value);
-        // Hardly any port is paused.
-        for one in told().filter(|_| value > 0.0) {
-            if let Some(of) = one.priority {
-                into.set_priority(row.signal, of.into(), cell.port, one.value);
-            }
-        }
-    }
-    if row.is_rate() && here().any(|s| s.newest.0 - s.before.0 > 3 * step_ms / 2) {
-        watch.fill(time_ns, row.signal, cell.port, value);
-    }
 }

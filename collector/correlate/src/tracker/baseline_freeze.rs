@@ -14,14 +14,14 @@ const ENDED: usize = 256;
 impl IncidentTracker {
     /// A cache that holds the fault domains of this tick.
     pub(super) fn new_cache(&mut self) -> EvaluationCache {
-        let baseline = self.eval.history.baseline(&self.eval.fabric, self.calm_ns);
+        let baseline = self.eval.history.baseline(&self.eval.fabric, self.baseline_from_ns);
         let now = self.eval.history.last_since(self.eval.ticks(HEARD_S), i64::MIN);
         EvaluationCache::of(FaultDomains::of(&self.eval.fabric, &self.eval.thresholds, &now, &baseline))
     }
 
     /// Fault domains that an incident touches.
-    pub(super) fn containing(&self, cache: &EvaluationCache, episode: &OpenIncident) -> DomainSet {
-        cache.containing(episode.verdict(), &self.eval.fabric)
+    pub(super) fn containing(&self, cache: &EvaluationCache, incident: &OpenIncident) -> DomainSet {
+        cache.containing(incident.verdict(), &self.eval.fabric)
     }
 
     /// When the last incident that touched these domains ended, Unix ns.
@@ -31,23 +31,27 @@ impl IncidentTracker {
     }
 
     /// Remembers where a closed incident was, and returns the domains that are free of it from now on.
-    pub(super) fn close(&mut self, cache: &EvaluationCache, episode: &OpenIncident) -> DomainSet {
-        let verdict = episode.verdict();
+    pub(super) fn close(&mut self, cache: &EvaluationCache, incident: &OpenIncident) -> DomainSet {
+        let verdict = incident.verdict();
         if verdict.kind.spec().freezes_baseline && !verdict.is_host_down(&self.eval.fabric) {
             let now_ns = self.eval.history.now_ns();
-            self.calm_ns = now_ns + (SETTLE_S * 1e9) as i64;
+            self.baseline_from_ns = now_ns + (SETTLE_S * 1e9) as i64;
             self.ended.push_back((verdict.ports(&self.eval.fabric), now_ns));
             if self.ended.len() > ENDED {
                 self.ended.pop_front();
             }
         }
-        self.containing(cache, episode)
+        self.containing(cache, incident)
     }
 
     /// When all of these incidents count as part of the baseline, at the earliest `calm_ns`; Unix ns.
-    pub(super) fn frozen_until_ns<'a>(&self, open: impl Iterator<Item = &'a OpenIncident>, calm_ns: i64) -> i64 {
+    pub(super) fn frozen_until_ns<'a>(
+        &self,
+        open: impl Iterator<Item = &'a OpenIncident>,
+        baseline_from_ns: i64,
+    ) -> i64 {
         let standing =
             |e: &OpenIncident| e.start_ns.saturating_add((self.long_lived_after_s(e.verdict()) * 1e9) as i64);
-        open.filter(|e| e.verdict().kind.spec().freezes_baseline).map(standing).fold(calm_ns, i64::max)
+        open.filter(|e| e.verdict().kind.spec().freezes_baseline).map(standing).fold(baseline_from_ns, i64::max)
     }
 }

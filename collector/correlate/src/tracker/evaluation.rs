@@ -30,7 +30,7 @@ pub(super) struct Evaluator {
 }
 
 /// Frames of a window, and the address of a baseline.
-type Beside = (Range<usize>, *const Baseline);
+type WindowKey = (Range<usize>, *const Baseline);
 
 /// Results of one tick. Incidents that are evaluated in it need much of the same: what all detectors find in the last
 /// seconds against the global baseline.
@@ -38,8 +38,8 @@ type Beside = (Range<usize>, *const Baseline);
 pub(super) struct EvaluationCache {
     pub domains: FaultDomains,
     pub(super) windows: RefCell<HashMap<Range<usize>, Arc<Window>>>,
-    slowdowns: RefCell<HashMap<Beside, Rc<SlowdownCache>>>,
-    pub(super) seen: RefCell<HashMap<(Beside, *const FaultDomain), Rc<Evaluation>>>,
+    slowdowns: RefCell<HashMap<WindowKey, Rc<SlowdownCache>>>,
+    pub(super) seen: RefCell<HashMap<(WindowKey, *const FaultDomain), Rc<Evaluation>>>,
 }
 
 impl EvaluationCache {
@@ -75,8 +75,8 @@ impl Evaluator {
         baseline: &Arc<Baseline>,
         at: &DomainSet,
     ) -> Rc<Evaluation> {
-        let (beside, domain) = ((span.clone(), Arc::as_ptr(baseline)), cache.domains.union(at));
-        let slowdowns = || cache.slowdowns.borrow_mut().entry(beside.clone()).or_default().clone();
+        let (window_key, domain) = ((span.clone(), Arc::as_ptr(baseline)), cache.domains.union(at));
+        let slowdowns = || cache.slowdowns.borrow_mut().entry(window_key.clone()).or_default().clone();
         let window = |span: Range<usize>| {
             let mut known = cache.windows.borrow_mut();
             // Sums of the last frames may already be known.
@@ -93,7 +93,7 @@ impl Evaluator {
             slowdowns: slowdowns(),
             found: [const { OnceCell::new() }; detectors::ALL.len()],
         };
-        let key = (beside.clone(), Arc::as_ptr(&domain));
+        let key = (window_key.clone(), Arc::as_ptr(&domain));
         cache.seen.borrow_mut().entry(key).or_insert_with(|| Rc::new(seen())).clone()
     }
 
@@ -184,15 +184,15 @@ impl Evaluator {
 
     /// Moves the start back if frames just before it arrived late: a finding in the quiet time before belongs to the
     /// incident.
-    pub(super) fn look_before(&self, cache: &EvaluationCache, episode: &mut OpenIncident) {
-        while let Some(began_ns) = self.began_before(cache, episode) {
-            episode.backdate(began_ns);
+    pub(super) fn look_before(&self, cache: &EvaluationCache, incident: &mut OpenIncident) {
+        while let Some(began_ns) = self.began_before(cache, incident) {
+            incident.backdate(began_ns);
         }
     }
 
-    fn began_before(&self, cache: &EvaluationCache, episode: &OpenIncident) -> Option<i64> {
-        let (begin_ns, step_ns) = (episode.begin_ns(), (self.history.step_s() * 1e9) as i64);
-        let known = episode.verdict();
+    fn began_before(&self, cache: &EvaluationCache, incident: &OpenIncident) -> Option<i64> {
+        let (begin_ns, step_ns) = (incident.begin_ns(), (self.history.step_s() * 1e9) as i64);
+        let known = incident.verdict();
         // One sample next to its start is enough; for earlier ones a detector must be sure.
         let before = [(begin_ns - self.nanoseconds(QUIET_S), begin_ns), (begin_ns - step_ns, begin_ns + step_ns)];
         before.into_iter().find_map(|(from_ns, to_ns)| {
@@ -200,7 +200,7 @@ impl Evaluator {
             if span.len() < LEAST || !self.history.has_late_frames(span.clone(), begin_ns) {
                 return None;
             }
-            self.began(cache, &episode.baseline, known, span).filter(|began_ns| *began_ns < begin_ns)
+            self.began(cache, &incident.baseline, known, span).filter(|began_ns| *began_ns < begin_ns)
         })
     }
 

@@ -30,9 +30,9 @@ impl IncidentTracker {
         }
         self.eval.fabric.remove_ports(&silent, |node| nodes.contains(&node));
         self.implausible.remove_ports(&silent);
-        let mut gone = RemovedPorts::new(silent);
-        self.eval.history.remove_ports(&mut gone);
-        self.open.iter_mut().for_each(|episode| episode.baseline = gone.baseline(&episode.baseline));
-        gone.ports
+        let mut removed = RemovedPorts::new(silent);
+        self.eval.history.remove_ports(&mut removed);
+        self.open.iter_mut().for_each(|incident| incident.baseline = removed.baseline(&incident.baseline));
+        removed.ports
     }
 }

@@ -5,7 +5,9 @@ mod evaluation;
 mod eviction;
 pub mod incident_tracker;
 mod open_incident;
+mod open_summary;
 mod opening;
+mod reevaluation;
 #[cfg(test)]
 mod tests;
 mod timing;

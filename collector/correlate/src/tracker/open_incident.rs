@@ -91,19 +91,19 @@ impl OpenIncident {
             inferred: !incident.kind.is_observed(),
             observed_at: None,
         };
-        let mut episode = Self::new(incident.id.clone(), baseline, &finding, incident.start_ns, incident.detected_ns);
-        episode.weight = 1.0;
-        episode.split_from.clone_from(&incident.split_from);
+        let mut resumed = Self::new(incident.id.clone(), baseline, &finding, incident.start_ns, incident.detected_ns);
+        resumed.weight = 1.0;
+        resumed.split_from.clone_from(&incident.split_from);
         let port = |sender: &Sender| match sender.port.find(fabric)? {
             LocationId::Port(port) => Some(port),
             _ => None,
         };
-        episode.senders = incident.senders.iter().filter_map(port).collect();
-        episode.suffer = incident.victim_jobs.iter().filter_map(job).map(|job| (job, 1.0)).collect();
-        episode.before = incident.low_before.iter().filter_map(|(id, part)| Some((job(id)?, *part))).collect();
+        resumed.senders = incident.senders.iter().filter_map(port).collect();
+        resumed.suffer = incident.victim_jobs.iter().filter_map(job).map(|job| (job, 1.0)).collect();
+        resumed.before = incident.low_before.iter().filter_map(|(id, part)| Some((job(id)?, *part))).collect();
         let score = finding.confidence;
-        episode.verdicts.push((finding, score));
-        Some(episode)
+        resumed.verdicts.push((finding, score));
+        Some(resumed)
     }
 
     /// Counts as found at an instant.
@@ -120,7 +120,7 @@ impl OpenIncident {
         }
         let near = |port: &usize| LocationId::Port(*port).overlaps(root, fabric);
         let ports: Vec<usize> = (0..fabric.ports.list.len()).filter(near).collect();
-        self.baseline = Arc::new(self.baseline.only(&ports));
+        self.baseline = Arc::new(self.baseline.only_ports(&ports));
         self.settled = true;
     }
 

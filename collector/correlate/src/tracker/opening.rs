@@ -5,8 +5,9 @@ use crate::detectors::fault_domain::DomainSet;
 use crate::model::finding::Finding;
 use crate::model::location::LocationId;
 use crate::tracker::evaluation::{EvaluationCache, row};
-use crate::tracker::incident_tracker::{IncidentTracker, OpenSummary};
+use crate::tracker::incident_tracker::IncidentTracker;
 use crate::tracker::open_incident::OpenIncident;
+use crate::tracker::open_summary::OpenSummary;
 use crate::tracker::timing::{BEFORE_S, COMPARES_S, LAG_S, LEAST, MOST, SETTLE_S, YOUNG_S};
 use std::sync::Arc;
 
@@ -21,21 +22,22 @@ impl IncidentTracker {
 
     fn begin_at(&mut self, cache: &EvaluationCache, open: &mut Vec<OpenIncident>, at: &DomainSet) {
         let over_ns = self.over_ns(cache, at);
-        let calm_ns = over_ns.saturating_add((SETTLE_S * 1e9) as i64);
+        let baseline_from_ns = over_ns.saturating_add((SETTLE_S * 1e9) as i64);
         let near: Vec<&OpenIncident> =
-            open.iter().filter(|episode| self.containing(cache, episode).meets(at)).collect();
-        let (lag, frozen_until_ns) = (self.eval.ticks(LAG_S), self.frozen_until_ns(near.iter().copied(), calm_ns));
-        let baseline = self.eval.history.local_baseline(&self.eval.fabric, lag, frozen_until_ns, calm_ns);
+            open.iter().filter(|incident| self.containing(cache, incident).meets(at)).collect();
+        let (lag, frozen_until_ns) =
+            (self.eval.ticks(LAG_S), self.frozen_until_ns(near.iter().copied(), baseline_from_ns));
+        let baseline = self.eval.history.local_baseline(&self.eval.fabric, lag, frozen_until_ns, baseline_from_ns);
         // Long-lived faults that do not change traffic hide nothing.
-        let others: Vec<OpenSummary> = near.iter().map(|episode| self.summary(cache, episode)).collect();
+        let others: Vec<OpenSummary> = near.iter().map(|incident| self.summary(cache, incident)).collect();
         let first = others.iter().all(|other| other.chronic);
         // No open incident changes traffic, or all that do are part of the baseline by now.
-        let straight = near.iter().all(|e| self.is_long_lived(e) || !e.verdict().kind.spec().freezes_baseline);
+        let unfrozen = near.iter().all(|e| self.is_long_lived(e) || !e.verdict().kind.spec().freezes_baseline);
         let mut found: Vec<(Finding, usize, i64)> = Vec::new();
         for (length, detectors) in self.eval.by_length(&baseline, |d| self.eval.ticks(d.warm_up_s)) {
             // Detectors that compare nothing need no calm time before.
             for compares in [false, true] {
-                let span = self.eval.span(length, if compares { calm_ns } else { over_ns });
+                let span = self.eval.span(length, if compares { baseline_from_ns } else { over_ns });
                 if span.len() < LEAST {
                     continue;
                 }
@@ -43,7 +45,7 @@ impl IncidentTracker {
                 for detector in detectors.iter().filter(|d| (d.baseline_s > 0.0) == compares) {
                     let apart = |f: &Finding| {
                         let owned = |o: &OpenSummary| o.covers(f, &self.eval.fabric) || o.kind.explains(f.kind);
-                        let inferred = || straight && detector.baseline_s >= COMPARES_S && f.root != LocationId::Fabric;
+                        let inferred = || unfrozen && detector.baseline_s >= COMPARES_S && f.root != LocationId::Fabric;
                         // Traffic of another priority waits for another cause.
                         let apart =
                             || !f.kind.spec().is_coarse && !others.iter().any(|o| o.priorities.meets(f.priorities));
@@ -136,14 +138,14 @@ impl IncidentTracker {
         let to_ns = finding.began_ns.unwrap_or(since_ns - self.eval.nanoseconds(LAG_S));
         let before = self.eval.history.span_between(to_ns - self.eval.nanoseconds(BEFORE_S), to_ns);
         let before = self.eval.evaluation(cache, before, baseline, &at);
-        let mut episode = OpenIncident::new(id, baseline.clone(), &finding, since_ns, now_ns)
+        let mut incident = OpenIncident::new(id, baseline.clone(), &finding, since_ns, now_ns)
             .with_losses_before(&self.eval.context(&before));
         // The first of the incidents that it was attributed to.
         let had = open.iter_mut().filter_map(|e| e.give_up(&finding).then(|| e.id.clone()));
-        episode.split_from = had.reduce(|first, _| first);
+        incident.split_from = had.reduce(|first, _| first);
         let long = self.eval.evaluation(cache, self.eval.history.span_since(usize::MAX, since_ns), baseline, &at);
-        episode.record([finding], &self.eval.context(&long));
-        self.eval.look_before(cache, &mut episode);
-        open.push(episode);
+        incident.record([finding], &self.eval.context(&long));
+        self.eval.look_before(cache, &mut incident);
+        open.push(incident);
     }
 }

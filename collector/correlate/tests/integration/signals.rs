@@ -1,6 +1,6 @@
 //! Signals find the series that agents send.
 
-use fabriclens_correlate::{ALL, Fabric, Frame, Link, LinkEnd, Node, Ports, Role, Signal, Topology, frames};
+use fabriclens_correlate::{ALL, Fabric, Frame, Link, LinkEnd, Node, Ports, Role, Signal, Topology, query_frames};
 use fabriclens_model::{Labels, Memory, Series};
 use fabriclens_promql::Engine;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn last(series: &[Told]) -> Frame {
     let topology = Topology::new(vec![node("h0", Role::Host), node("leaf", Role::Leaf)], vec![link]);
     let ports = Ports::new(&topology);
     let fabric = Fabric::new(topology, ports, Vec::new());
-    let all = frames(&Engine::default(), &memory, &fabric, ALL.iter(), &[LAST * 1000], STEP * 1000).unwrap();
+    let all = query_frames(&Engine::default(), &memory, &fabric, ALL.iter(), &[LAST * 1000], STEP * 1000).unwrap();
     all.into_iter().next().unwrap()
 }
 

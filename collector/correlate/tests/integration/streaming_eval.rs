@@ -1,7 +1,7 @@
 //! The streaming evaluator gives the same values as PromQL over a store.
 
 use fabriclens_correlate::{
-    ALL, Fabric, Frame, IncidentTracker, Ports, Signal, SignalSpec, StreamingEval, Thresholds, Topology, frames,
+    ALL, Fabric, Frame, IncidentTracker, Ports, Signal, SignalSpec, StreamingEval, Thresholds, Topology, query_frames,
 };
 use fabriclens_model::{Labels, Layout, Memory, Series, absent};
 use fabriclens_promql::Engine;
@@ -80,7 +80,7 @@ fn streaming_equals_promql() {
         }
     }
     let memory = Memory(series.into_values().collect());
-    let asked = frames(&Engine::default(), &memory, watch.fabric(), ALL.iter(), &ticks, 1000).unwrap();
+    let asked = query_frames(&Engine::default(), &memory, watch.fabric(), ALL.iter(), &ticks, 1000).unwrap();
     let ports = watch.fabric().ports.list.len();
     assert_eq!(ports, 2);
     let mut other = IncidentTracker::new(watch.fabric().clone(), Thresholds::default());

@@ -243,7 +243,7 @@ fn queue_pairs_name_the_senders() {
     let found = |others: &[usize], told: &[usize], also: usize| {
         let mut fabric = fabric();
         let port = host(&fabric, 5);
-        fabric.connect(port, others.iter().map(|h| host(&fabric, *h)).collect());
+        fabric.set_peers(port, others.iter().map(|h| host(&fabric, *h)).collect());
         let fault = |fabric: &Fabric, frame: &mut Frame| {
             marked(fabric, frame, told);
             frame.set(Signal::CnpTx, host(fabric, also), 15_000.0);

@@ -1,0 +1,124 @@
+//! The series of the streaming evaluator: their last samples, and how these become values of a port.
+
+use crate::signals::frame_sink::FrameSink;
+use crate::signals::stream_readers::Reader;
+use crate::signals::table::{ALL, LOOK_BACK};
+
+/// How long the value of a divisor stays valid, ms.
+const DIVISOR_VALID_MS: i64 = 300_000;
+/// No slot or cell.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A series in one of its uses.
+pub(super) struct Slot {
+    pub cell: u32,
+    pub term: u32,
+    pub over: u32,
+    /// Priority of the series, if the signal is kept per priority.
+    pub priority: Option<u8>,
+    /// Hash of its labels without the name.
+    pub same: u64,
+    /// Unix ms and value: the last sample of an earlier frame, and the newest sample.
+    pub before: (i64, f64),
+    pub newest: (i64, f64),
+    /// Instant of the frame of `value`, Unix ms.
+    pub frame: i64,
+    pub value: f64,
+}
+
+impl Slot {
+    /// A slot without samples that belongs to no signal.
+    pub(super) fn unused(same: u64) -> Self {
+        let never = (i64::MIN, 0.0);
+        let (frame, value) = (i64::MIN, f64::NAN);
+        Self { cell: NONE, term: NONE, over: NONE, priority: None, same, before: never, newest: never, frame, value }
+    }
+}
+
+/// One signal at one port: series that become one value.
+pub(super) struct Cell {
+    pub row: usize,
+    pub port: usize,
+    pub members: Vec<u32>,
+}
+
+/// Takes a sample; returns whether it gives its frame a value.
+pub(super) fn sample(
+    slots: &mut [Slot],
+    at: u32,
+    terms: &[Reader],
+    now: (i64, f64),
+    (frame, step_ms): (i64, i64),
+) -> bool {
+    let over = slots[at as usize].over;
+    let divisor = slots.get(over as usize).map(|s| s.newest);
+    let slot = &mut slots[at as usize];
+    if now.0 <= slot.newest.0 {
+        return false;
+    }
+    if slot.frame != frame {
+        (slot.before, slot.frame) = (slot.newest, frame);
+    }
+    slot.newest = now;
+    let Some(term) = terms.get(slot.term as usize) else { return false };
+    let value = match slot.before {
+        _ if !term.rate => now.1,
+        (then, _) if then == i64::MIN || now.0 - then > LOOK_BACK * step_ms => f64::NAN,
+        (_, past) if now.1 < past => f64::NAN,
+        (then, past) => (now.1 - past) / (now.0 - then) as f64 * 1000.0,
+    };
+    slot.value = match divisor {
+        None => value * term.scale,
+        Some((then, by)) if now.0.saturating_sub(then) <= DIVISOR_VALID_MS => value * term.scale / by,
+        Some(_) => f64::NAN,
+    };
+    true
+}
+
+pub(super) fn write(cell: &Cell, slots: &[Slot], (frame, step_ms): (i64, i64), sink: &mut dyn FrameSink) {
+    let row = &ALL[cell.row];
+    let here = || cell.members.iter().map(|m| &slots[*m as usize]).filter(|s| s.frame == frame && !s.value.is_nan());
+    // As with PromQL's `or`: of series that differ only in the name, that of the first term counts.
+    let first = |slot: &&Slot| !here().any(|other| other.same == slot.same && other.term < slot.term);
+    let first_terms = || here().filter(first);
+    let Some(value) = first_terms().map(|s| s.value).reduce(|a, b| row.join.of(a, b)) else { return };
+    let time_ns = frame.saturating_mul(1_000_000);
+    if let Some(into) = sink.frame(time_ns) {
+        into.set(row.signal, cell.port, value);
+        // Hardly any port is paused.
+        for one in first_terms().filter(|_| value > 0.0) {
+            if let Some(of) = one.priority {
+                into.set_priority(row.signal, of.into(), cell.port, one.value);
+            }
+        }
+    }
+    if row.is_rate() && here().any(|s| s.newest.0 - s.before.0 > 3 * step_ms / 2) {
+        sink.fill(time_ns, row.signal, cell.port, value);
+    }
+}
+
+/// New indices of list entries after removals.
+pub(super) struct NewIndices(Vec<u32>);
+
+impl NewIndices {
+    pub(super) fn new(stay: &[bool]) -> Self {
+        let mut next = 0..;
+        Self(stay.iter().map(|stays| if *stays { next.next().unwrap_or(NONE) } else { NONE }).collect())
+    }
+
+    pub(super) fn to(&self, at: u32) -> u32 {
+        self.0.get(at as usize).copied().unwrap_or(NONE)
+    }
+
+    /// Updates an index; returns whether its entry stays.
+    pub(super) fn moves(&self, at: &mut u32) -> bool {
+        *at = self.to(*at);
+        *at != NONE
+    }
+
+    pub(super) fn keep<T>(&self, list: &mut Vec<T>) {
+        let mut at = 0..;
+        list.retain(|_| at.next().is_some_and(|at: usize| self.0[at] != NONE));
+        list.shrink_to_fit();
+    }
+}
