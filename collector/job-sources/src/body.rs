@@ -203,7 +203,7 @@ mod tests {
         assert!(why(r#"{"hosts": ["a"]}"#).starts_with("missing field `id`"));
         assert!(why("id=1").contains("a job is written as {\"id\": \"4711\""));
         assert!(why(r#"{"id": "1", "start": "noon"}"#).starts_with("start \"noon\" is not a time; write Unix seconds"));
-        assert!(why(r#"{"id": "1", "hosts": "n[1"}"#).starts_with("hosts: \"n[1\" is no host list"));
+        assert!(why(r#"{"id": "1", "hosts": "n[1"}"#).starts_with("hosts: \"n[1\" is not a host list"));
         assert!(why(r#"{"id": "1", "end": 1e300}"#).starts_with("end "));
     }
 }
