@@ -32,7 +32,7 @@ pub struct Args {
 }
 
 /// Directories with pages; README, ARCHITECTURE and CONTRIBUTING come first.
-const PAGES: &[&str] = &["docs", "docs/runbooks", "deploy"];
+const PAGES: &[&str] = &["docs", "docs/design", "docs/runbooks", "deploy"];
 
 /// Checks the pages.
 ///
