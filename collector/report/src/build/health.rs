@@ -192,7 +192,7 @@ fn differing(
                 named.push(&more);
             }
             let of = if of.is_empty() { String::new() } else { format!(" ({of})") };
-            let text = format!("{setting}{of} is {value}, but {usual} on {many} other ports of this job");
+            let text = format!("{setting}{of} is {value} here and {usual} at {many} other ports of this job");
             findings.push(found(Severity::Warning, named.join(", "), text, "configure all hosts of the job alike"));
         }
     }

@@ -255,9 +255,9 @@ fn differing_settings_and_links_are_found() {
         found,
         [
             "h1 mlx5_0: the link went down 2 times",
-            "h2 mlx5_1: the link runs below what the port can do: 200 of 400 Gb/s",
-            "h2 mlx5_1: PFC (priority 3) is off, and on at 3 other ports of this job",
-            "h2 mlx5_1: the speed of the link is 200 Gb/s, and 400 Gb/s at 3 other ports of this job",
+            "h2 mlx5_1: the link runs below the maximum speed of the port: 200 of 400 Gb/s",
+            "h2 mlx5_1: PFC (priority 3) is off here and on at 3 other ports of this job",
+            "h2 mlx5_1: the link speed is 200 Gb/s here and 400 Gb/s at 3 other ports of this job",
         ]
     );
 }
