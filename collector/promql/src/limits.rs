@@ -39,7 +39,7 @@ impl Default for Limits {
 pub struct CancelToken(Arc<AtomicBool>);
 
 impl CancelToken {
-    /// Makes the query end with [`QueryError::Cancelled`] soon.
+    /// Makes the query end with [`crate::QueryError::Cancelled`] soon.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

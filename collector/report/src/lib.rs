@@ -1,7 +1,7 @@
 //! The communication report of a job: its traffic, the congestion it suffered and caused, and the time that the network
 //! cost it, computed from the series of its hosts and from its rollups.
 //!
-//! The collector's HTTP API calls [`build`] on a blocking thread and renders the [`Report`] as HTML, Markdown or JSON.
+//! The collector's HTTP API calls [`build()`] on a blocking thread and renders the [`Report`] as HTML, Markdown or JSON.
 //! The crate reads samples through the `Read` trait and a PromQL engine; it does no HTTP and no disk access.
 //!
 //! ```
