@@ -7,86 +7,22 @@
 mod attributes;
 mod cache;
 mod group;
+mod limits;
 mod metric;
 pub mod names;
+mod rows;
 mod template;
+
+pub use crate::proto::DecodeError;
+pub use limits::{Limits, cut};
+pub use rows::{Meta, Rejected, Rows};
 
 use crate::proto::{Field, Reader};
 use cache::Cache;
-use fabriclens_rows::{LayoutInterner, RowGroup, is_absent};
+use fabriclens_rows::LayoutInterner;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message as _;
 use template::Templates;
-
-/// The contents of one request, ready to be stored.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rows {
-    /// Series that share time stamps.
-    pub groups: Vec<RowGroup>,
-    /// Rejected points with reasons, for OTLP's partial success.
-    pub rejected: Vec<Rejected>,
-    /// Metadata of metrics that are new to this decoder, or whose metadata changed.
-    pub metadata: Vec<Meta>,
-}
-
-/// Points that were rejected for one reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejected {
-    /// Metric name as sent.
-    pub metric: String,
-    /// Number of points.
-    pub points: usize,
-    /// Reason and remedy.
-    pub reason: String,
-}
-
-/// Metadata of a metric, for `/api/v1/metadata`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Meta {
-    /// Prometheus name; for a histogram or summary without suffix.
-    pub name: String,
-    /// `counter`, `gauge`, `histogram` or `summary`.
-    pub kind: &'static str,
-    /// UCUM unit, as sent.
-    pub unit: String,
-    /// Description, as sent.
-    pub help: String,
-}
-
-/// Limits of one request, and of the decoder's caches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Samples in a request (a histogram point counts one per bucket, plus sum and count).
-    pub points: usize,
-    /// Labels of a series, including `__name__`.
-    pub labels: usize,
-    /// Bytes of a label name or value.
-    pub label_bytes: usize,
-    /// Cached label sets. If exceeded, the whole cache is dropped and built again; see also [`Decoder::forget_idle`].
-    pub cached_series: usize,
-    /// Bytes of cache keys. One request may add half of this.
-    pub cached_bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { points: 2_000_000, labels: 64, label_bytes: 4096, cached_series: 2_000_000, cached_bytes: 512 << 20 }
-    }
-}
-
-/// Why a request could not be decoded at all. Nothing of it is stored; a retry cannot help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
-    /// The bytes are not a valid message.
-    #[error("malformed OTLP metrics request: {0}; send an ExportMetricsServiceRequest in protobuf")]
-    Malformed(&'static str),
-}
-
-/// The longest prefix of a text within a number of bytes.
-pub fn cut(text: &str, bytes: usize) -> &str {
-    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or(0)]
-}
 
 /// Decodes requests to [`Rows`].
 #[derive(Default)]
@@ -199,32 +135,5 @@ impl Decoder {
             self.templates.learn(self.cache.plans(resource), scope, sink, info, &mut self.layouts);
         }
         Ok(())
-    }
-}
-
-impl Rows {
-    /// Number of samples in all groups.
-    pub fn samples(&self) -> usize {
-        self.groups.iter().flat_map(|g| &g.values).filter(|v| !is_absent(**v)).count()
-    }
-
-    /// Number of rejection entries and of rejected points so far.
-    fn refused(&self) -> (usize, usize) {
-        (self.rejected.len(), self.rejected.iter().map(|r| r.points).sum())
-    }
-
-    /// Counts rejected points; there are few reasons, so a list is sufficient.
-    fn reject(&mut self, metric: &str, points: usize, reason: &str) {
-        /// Further entries are merged into the last one, so that a hostile request cannot grow the list.
-        const LINES: usize = 100;
-        let name: String = metric.chars().take(200).collect();
-        let same = |r: &&mut Rejected| r.reason == reason && r.metric == name;
-        if let Some(r) = self.rejected.iter_mut().find(same) {
-            r.points += points;
-        } else if self.rejected.len() < LINES {
-            self.rejected.push(Rejected { metric: name, points, reason: reason.to_owned() });
-        } else if let Some(r) = self.rejected.last_mut() {
-            r.points += points;
-        }
     }
 }

@@ -6,6 +6,8 @@
 mod layout;
 mod point;
 
+pub use layout::SCOPE;
+
 use crate::proto::{Reader, Writer};
 use crate::{Column, Resource, Section, Value};
 use fabriclens_catalog::MetricKind;
@@ -14,9 +16,6 @@ use layout::Layout;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message as _;
 use std::sync::Arc;
-
-/// Scope name of everything an agent sends.
-pub const SCOPE: &str = "fabriclens-agent";
 
 /// Layouts cached per resource: one for each of its column lists alone, and some combinations.
 const LAYOUTS: usize = 24;

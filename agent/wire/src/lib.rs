@@ -62,7 +62,7 @@ pub enum Value {
     Int(u64),
     /// Any other number.
     Float(f64),
-    /// The distribution of a [`Kind::Histogram`](fabriclens_catalog::Kind::Histogram) metric.
+    /// The distribution of a [`MetricKind::Histogram`](fabriclens_catalog::MetricKind::Histogram) metric.
     Histogram(Arc<Histogram>),
 }
 

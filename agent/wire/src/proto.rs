@@ -1,7 +1,13 @@
 //! Minimal protobuf: a writer for `encode`, and a borrowing reader for `decode` and the collector's other inputs.
 //! Neither allocates per field.
 
-use crate::decode::DecodeError;
+/// A request that cannot be decoded at all. Nothing of it is stored; a retry cannot help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// The bytes are not a valid message.
+    #[error("malformed OTLP metrics request: {0}; send an ExportMetricsServiceRequest in protobuf")]
+    Malformed(&'static str),
+}
 
 /// Appends fields of a message.
 #[derive(Default)]

@@ -66,16 +66,16 @@ fn hosts(records: &Records, agents: &HostNames, all: &mut Vec<String>) {
     if seen.is_empty() || reported.is_empty() {
         return;
     }
-    let who: Vec<&str> = reports.map(|(s, _)| s.text()).collect();
-    let (who, verb) =
-        (who.join(" and "), if who.len() == 1 { ("does not name", "names") } else { ("do not name", "name") });
+    let sources: Vec<&str> = reports.map(|(s, _)| s.text()).collect();
+    let (sources, verb) =
+        (sources.join(" and "), if sources.len() == 1 { ("does not name", "names") } else { ("do not name", "name") });
     let more: Vec<&String> = seen.difference(&reported).collect();
     if !more.is_empty() {
-        all.push(format!("seen on {}, which {who} {}", list(&more, "and"), verb.0));
+        all.push(format!("seen on {}, which {sources} {}", list(&more, "and"), verb.0));
     }
     let idle: Vec<&String> = known.into_iter().filter(|h| !seen.contains(*h)).collect();
     if !idle.is_empty() {
-        all.push(format!("no process seen on {}, which {who} {}", list(&idle, "and"), verb.1));
+        all.push(format!("no process seen on {}, which {sources} {}", list(&idle, "and"), verb.1));
     }
 }
 

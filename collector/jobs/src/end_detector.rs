@@ -16,7 +16,7 @@ const SILENT_NS: i64 = 300 * SECOND;
 /// Time after which a job ends although all of its agents are silent.
 const LOST_NS: i64 = 86_400 * SECOND;
 
-/// What the samples of all agents show.
+/// Result of scanning the samples of all agents.
 #[derive(Clone, Debug, Default)]
 pub struct AgentScan {
     /// Jobs, one entry per job and host.
@@ -88,7 +88,7 @@ impl EndDetector {
     }
 }
 
-/// When the job ended, Unix nanoseconds; `None` if it may still run.
+/// End of the job, Unix nanoseconds; `None` if it may still run.
 fn end_time(hosts: &BTreeMap<String, LastSeen>, scans: &HashMap<String, Vec<i64>>, now_ns: i64) -> Option<i64> {
     let last = hosts.values().map(|l| l.at_ns).max()?;
     let (mut gone, mut silent) = (false, true);

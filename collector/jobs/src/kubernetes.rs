@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// to six minutes before a retry.
 const RETRY_NS: i64 = 600_000_000_000;
 
-/// Why an answer cannot be used.
+/// A response that cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum KubernetesError {
     /// Not a JSON pod list.
@@ -41,7 +41,7 @@ pub fn jobs(pods: &[Pod], cluster: &str, agents: &HostNames) -> JobList {
         let Some(owner) = owner::find(pod) else { continue };
         match pod.lifetime() {
             Some(Ok(lifetime)) => by_id.entry(owner.id(pod)).or_default().push((owner, lifetime, pod)),
-            // The pod waits.
+            // The pod is pending.
             None => {}
             Some(Err(why)) => unparsed.push((pod.name(), why)),
         }

@@ -15,7 +15,7 @@ const TEXT: usize = 512;
 /// Devices or processes of a job on one host.
 const PER_HOST: usize = 4096;
 
-/// Where a record comes from. If names differ, the later variant wins: schedulers know names best.
+/// Source of a record. If names differ, the later variant wins: schedulers know names best.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -52,7 +52,7 @@ impl Source {
 /// Identity of a job in all sources. Schedulers reuse ids, but never for two jobs of a cluster at one time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobKey {
-    /// `""` in a single-cluster setup.
+    /// Cluster name; empty in a single-cluster setup.
     pub cluster: String,
     /// The scheduler's id: `4711`, `4711_3` (array task), `4711+1` (part of a heterogeneous job), or a pod's owner.
     pub id: String,
@@ -89,16 +89,16 @@ pub struct JobRecord {
     /// Display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Partition, account, namespace and the like.
+    /// Labels, such as partition, account and namespace.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Other ids of the job, as hosts have them: the number of an array task, the UIDs of pods.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
-    /// Unix nanoseconds.
+    /// Start, Unix nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_ns: Option<i64>,
-    /// Unix nanoseconds; `None` while it runs.
+    /// End, Unix nanoseconds; `None` while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_ns: Option<i64>,
     /// Allocation by host name, as this source names the host.
@@ -106,7 +106,7 @@ pub struct JobRecord {
     pub hosts: BTreeMap<String, HostAllocation>,
 }
 
-/// Why a record is refused; names the field and the limit.
+/// A record that is refused, with the field and the limit.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RecordError {
     /// Empty, too long, or with control characters.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// A job as agents see it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SeenJob {
-    /// `slurm`, `kubernetes` and the like.
+    /// Scheduler name, such as `slurm` or `kubernetes`.
     pub scheduler: String,
     /// `""` if its hosts do not know it.
     pub cluster: String,
@@ -36,12 +36,12 @@ pub struct Sighting {
 /// A run that agents saw and whose end they have not seen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenRun {
-    /// Its job.
+    /// Key of the job.
     pub key: JobKey,
     /// Id and aliases.
     pub names: Vec<String>,
     /// Hosts on which agents saw it.
     pub hosts: Vec<String>,
-    /// When agents saw it first, Unix nanoseconds.
+    /// First time that agents saw it, Unix nanoseconds.
     pub start_ns: i64,
 }

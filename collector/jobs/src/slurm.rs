@@ -26,7 +26,7 @@ const WAITING: [&str; 10] = [
 /// Values that mean none.
 const NONE: [&str; 4] = ["", "(null)", "None assigned", "N/A"];
 
-/// Why an answer cannot be used.
+/// A response that cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum SlurmError {
     /// Neither JSON nor text of jobs.
@@ -40,7 +40,7 @@ pub enum SlurmError {
     Reported(String),
 }
 
-/// Jobs of an answer, and jobs that cannot be parsed. `cluster` is used if Slurm names none.
+/// Jobs of a response, and jobs that cannot be parsed. `cluster` is used if Slurm names none.
 ///
 /// # Errors
 /// [`SlurmError`].

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A run of a job, merged from all sources.
 #[derive(Serialize, Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// `""` in a single-cluster setup.
+    /// Cluster name; empty in a single-cluster setup.
     pub cluster: String,
-    /// The scheduler's id.
+    /// Job id of the scheduler.
     pub id: String,
     /// Number of the run under this id, from 1: requeued jobs run again, and schedulers reuse ids.
     pub run: u32,
@@ -20,14 +20,14 @@ pub struct Job {
     pub user: String,
     /// Display name; `""` if unknown.
     pub name: String,
-    /// Partition, account, namespace and the like.
+    /// Labels, such as partition, account and namespace.
     pub labels: BTreeMap<String, String>,
     /// Other ids that hosts have for it, such as the number of an array task and the UIDs of pods; sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<String>,
-    /// Unix nanoseconds.
+    /// Start, Unix nanoseconds.
     pub start_ns: i64,
-    /// Unix nanoseconds; `None` while it runs.
+    /// End, Unix nanoseconds; `None` while it runs.
     pub end_ns: Option<i64>,
     /// Allocation by the agent's name of the host.
     pub hosts: BTreeMap<String, HostAllocation>,
@@ -38,7 +38,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Its identity.
+    /// Key of the job.
     pub fn key(&self) -> JobKey {
         JobKey { cluster: self.cluster.clone(), id: self.id.clone() }
     }

@@ -1,60 +1,13 @@
-//! The public entry point: limits, deadlines, and evaluation from query text to result.
+//! The public entry point: evaluates query text to a result.
 
 use crate::error::QueryError;
 use crate::eval::{Columns, Context, Grid};
+use crate::limits::{CancelToken, Limits};
 use crate::parse;
 use crate::plan::{Expr, Node};
 use crate::value::{Outcome, Sample, Value, ValueKind};
 use fabriclens_model::{Budget, Labels, Read, Series, SharedSeries, Unlimited, is_stale};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-/// Limits of one query, and the two default intervals of the language.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// Samples read plus values computed.
-    pub max_samples: usize,
-    /// Series that one selector may read.
-    pub max_series: usize,
-    /// Steps of a range query.
-    pub max_steps: usize,
-    /// Maximum wall clock time.
-    pub timeout: Duration,
-    /// How far an instant selector looks back for a sample.
-    pub lookback: Duration,
-    /// Resolution of a subquery that specifies none.
-    pub subquery_step: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            max_samples: 50_000_000,
-            max_series: 1_000_000,
-            max_steps: 11_000,
-            timeout: Duration::from_secs(120),
-            lookback: Duration::from_secs(300),
-            subquery_step: Duration::from_secs(60),
-        }
-    }
-}
-
-/// Lets another thread cancel a running query; clones share the flag.
-#[derive(Clone, Debug, Default)]
-pub struct CancelToken(Arc<AtomicBool>);
-
-impl CancelToken {
-    /// Makes the query end with [`QueryError::Cancelled`] soon.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether [`Self::cancel`] was called.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// Evaluates queries. It holds only limits, so one engine serves any number of threads.
 #[derive(Clone, Debug)]
@@ -127,7 +80,7 @@ impl Engine {
         with_deep_stack(query, || {
             let expr = parse::parse(query)?;
             let grid = Grid { start: time_ms, step: 1, steps: 1 };
-            let mut cx = Context::new(read, self, query, cancel, grid);
+            let mut cx = Context::new(read, &self.limits, self.budget(), query, cancel, grid);
             let value = instant_value(&mut cx, &expr, time_ms)?;
             Ok(cx.outcome(value))
         })
@@ -170,7 +123,7 @@ impl Engine {
                     "invalid expression type {kind:?} for range query, must be Scalar or instant Vector"
                 )));
             }
-            let mut cx = Context::new(read, self, query, cancel, grid);
+            let mut cx = Context::new(read, &self.limits, self.budget(), query, cancel, grid);
             let value = Value::Matrix(range_value(&mut cx, &expr, grid)?);
             Ok(cx.outcome(value))
         })

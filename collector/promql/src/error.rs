@@ -27,13 +27,16 @@ impl std::fmt::Display for Position {
     }
 }
 
+/// Result of evaluating an expression or a part of it.
+pub(crate) type Evaluated<T> = Result<T, QueryError>;
+
 /// A failed query. `Display` is the text of Prometheus' `error` field.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum QueryError {
     /// The text is not a valid query, or does not type-check.
     #[error("{}parse error: {message}", position.map(|p| format!("{p}: ")).unwrap_or_default())]
     Parse {
-        /// What is wrong, in Prometheus' wording if it has one.
+        /// Description of the error, in Prometheus' wording if it has one.
         message: String,
         /// Position of the error, if known.
         position: Option<Position>,

@@ -24,13 +24,15 @@ mod engine;
 mod error;
 mod eval;
 mod functions;
+mod limits;
 mod number;
 mod parse;
 mod plan;
 mod value;
 
-pub use engine::{CancelToken, Engine, Limits};
+pub use engine::Engine;
 pub use error::{Position, QueryError};
+pub use limits::{CancelToken, Limits};
 pub use number::{exponential, general};
 pub use value::{Outcome, Sample, Stats, Value, ValueKind};
 

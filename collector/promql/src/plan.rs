@@ -1,7 +1,6 @@
 //! The query plan that the parser hands to the evaluator: parentheses removed, types checked, functions resolved to
-//! rows of [`crate::functions::ALL`].
+//! rows of the function table.
 
-use crate::functions::Function;
 use crate::value::ValueKind;
 use fabriclens_model::Matcher;
 
@@ -14,6 +13,10 @@ pub(crate) struct Expr {
     pub node: Node,
 }
 
+/// Index of a row in the function table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FunctionId(pub usize);
+
 #[derive(Debug)]
 pub(crate) enum Node {
     Number(f64),
@@ -23,7 +26,7 @@ pub(crate) enum Node {
     /// A range vector selector: `foo[5m]`.
     Range(Selector, i64),
     Subquery(Box<Subquery>),
-    Call(&'static Function, Vec<Expr>),
+    Call(FunctionId, Vec<Expr>),
     Negate(Box<Expr>),
     Binary(Box<Binary>),
     Aggregate(Box<Aggregate>),

@@ -67,7 +67,7 @@ pub enum Value {
 pub struct Stats {
     /// Samples that selectors passed to the expression, counted per step: `totalQueryableSamples`.
     pub samples: usize,
-    /// Samples read plus values computed: an upper bound of what was held in memory at once.
+    /// Samples read plus values computed: an upper bound of the values held in memory at once.
     pub held: usize,
     /// Time spent reading series.
     pub reading: Duration,

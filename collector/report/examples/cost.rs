@@ -1,5 +1,6 @@
-//! What a report takes: a job of HOSTS hosts with 8 ports of 19 series each, for HOURS, one sample each SECONDS, over a
-//! store on disk; a fourth argument is a file for the page. `cargo xtask bench report` runs it for several sizes.
+//! Measures time and memory of a report: a job of HOSTS hosts with 8 ports of 19 series each, for HOURS, with one
+//! sample every SECONDS, over a store on disk. The optional fourth argument is a file for the HTML page. `cargo xtask
+//! bench report` runs it for several sizes.
 
 use fabriclens_jobs::{HostAllocation, Job, JobKey, JobRecord, Source};
 use fabriclens_model::{Labels, Layout};
@@ -9,15 +10,15 @@ use fabriclens_store::{AppendError, Options, RowGroup, Store};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// As the collector has it.
+/// The collector uses the same allocator.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const PORTS: usize = 8;
 const BEGIN: i64 = 1_700_006_400_000;
-/// Rows of an append.
+/// Rows per append.
 const ROWS: i64 = 120;
-/// Counters of a port that have both directions, and those that have none.
+/// Counters of a port with both directions, and those without a direction.
 const BOTH: [&str; 5] = [
     "fabric_port_io_bytes_total",
     "fabric_rdma_io_bytes_total",
@@ -55,7 +56,7 @@ fn port(host: usize, device: usize) -> Layout {
     both.chain(one).collect()
 }
 
-/// The job's own rollups, as the collector makes them.
+/// The job's rollups, as the collector computes them.
 fn rollups() -> Layout {
     let of = |name: &str, rail: &str, direction: &str| {
         let text = |t: &str| t.to_owned();
@@ -99,12 +100,12 @@ fn fill(store: &Store, hosts: usize, end: i64, interval: i64) -> Result<(), Box<
         at += ROWS * interval;
     }
     store.flush()?;
-    // What merging is left takes no part in what is measured.
+    // Finish merging before the measurement starts.
     store.maintain()?;
     Ok(())
 }
 
-/// Processor time of this process so far, ms.
+/// CPU time of this process so far, ms.
 fn processor() -> Result<u64, Box<dyn std::error::Error>> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
     let ticks = text.rsplit_once(')').ok_or("no such line")?.1.split(' ').skip(12).take(2);

@@ -1,8 +1,20 @@
-//! The communication report of a job: what the network did for it and to it, worked out of its hosts' series and the
-//! job's own rollups, for any job and time, as a value ([`Report`]) and as HTML, Markdown and JSON.
+//! The communication report of a job: its traffic, the congestion it suffered and caused, and the time that the network
+//! cost it, computed from the series of its hosts and from its rollups.
 //!
-//! [`build`] reads through a PromQL engine and the read trait, so it does not know where samples are kept; it is called
-//! by the collector's HTTP API, on a thread that may block. No HTTP and no disk here.
+//! The collector's HTTP API calls [`build()`] on a blocking thread and renders the [`Report`] as HTML, Markdown or JSON.
+//! The crate reads samples through the `Read` trait and a PromQL engine; it does no HTTP and no disk access.
+//!
+//! ```
+//! use fabriclens_report::model::{Figure, Grade, Part, Unit};
+//!
+//! // Parts of different grades are never added up.
+//! let part = |grade, value| Part { grade, value, of: 4 };
+//! let sent = Figure { unit: Unit::Bytes, parts: vec![part(Grade::Exclusive, 7e9), part(Grade::Shared, 2e9)] };
+//! assert_eq!(sent.part(Grade::Exclusive), Some(7e9));
+//! assert_eq!(sent.largest(), Some(7e9));
+//! assert_eq!(Figure::none(Unit::Bytes).largest(), None, "not measured, which is not zero");
+//! assert!(fabriclens_report::schema().contains("Figure"));
+//! ```
 #![forbid(unsafe_code)]
 
 mod build;
@@ -16,11 +28,11 @@ pub use render::{html, markdown};
 
 /// The report as JSON.
 pub fn json(report: &Report) -> String {
-    // Maps of text, numbers and lists always have a form; a number that is none becomes null.
+    // The types serialize without errors; a number that is not finite becomes null.
     serde_json::to_string(report).unwrap_or_default()
 }
 
-/// The published form of [`json`], as JSON Schema.
+/// JSON Schema of [`json`], as published in `docs/report.schema.json`.
 pub fn schema() -> String {
     let schema = schemars::schema_for!(Report);
     serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"

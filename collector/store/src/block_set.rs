@@ -5,13 +5,11 @@ use crate::block::read::{Block, OpenFailure, parse_name};
 use crate::dir::DataDir;
 use crate::error::{OpenError, StoreError};
 use crate::io::Files;
-use crate::store::Shared;
 use crate::wal::replay::Damage;
 use parking_lot::RwLock;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// One directory of blocks.
 pub struct BlockSet {
@@ -99,19 +97,5 @@ impl BlockSet {
     /// Total size of the files, bytes.
     pub fn bytes(&self) -> u64 {
         self.all().iter().map(|b| b.bytes).sum()
-    }
-}
-
-impl Shared {
-    /// Records damage in a block, once per message.
-    pub fn report(&self, block: &Block, e: &StoreError) {
-        block.damaged.store(true, Ordering::Relaxed);
-        let message = e.to_string();
-        let mut damage = self.damage.lock();
-        if damage.len() >= 1000 || damage.iter().any(|d| d.message == message) {
-            return;
-        }
-        tracing::warn!(error = %message, "damaged block");
-        damage.push(Damage { path: block.path.clone(), offset: 0, bytes: 0, message });
     }
 }

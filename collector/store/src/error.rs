@@ -1,4 +1,4 @@
-//! Errors of the store: each says what was being done, to what, and the remedy.
+//! Errors of the store. Each message names the operation, the path and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -143,7 +143,7 @@ pub enum StoreError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the damage.
         message: String,
     },
     /// The metadata database failed.

@@ -24,18 +24,21 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod append;
 mod block;
 mod block_set;
+mod block_writer;
 pub mod codec;
 mod dir;
 mod error;
+mod flush;
 pub mod fuzzing;
 mod head;
 pub mod io;
-
 mod maintenance;
 mod merge;
 mod metadata;
+mod notifier;
 mod options;
 mod read;
 mod retention;
@@ -45,17 +48,19 @@ mod rollup;
 mod rows;
 mod selection;
 mod series_builder;
+mod shared;
 mod snapshot;
 mod stats;
 mod store;
 mod wal;
 
+pub use append::{Written, filter_times};
 pub use error::{AppendError, OpenError, StoreError};
 pub use fabriclens_model::RowGroup;
 pub use metadata::Metadata;
 pub use options::{Clock, Options, SeriesLimits};
 pub use rows::Appended;
 pub use stats::{Cardinality, Stats};
-pub use store::{Store, Written, filter_times};
+pub use store::Store;
 pub use wal::record as log_record;
 pub use wal::replay::Damage;

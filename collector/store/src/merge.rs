@@ -7,10 +7,9 @@ use crate::block_set::BlockSet;
 use crate::error::StoreError;
 use crate::options::millis;
 use crate::rollup;
-use crate::store::Shared;
+use crate::shared::Shared;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 /// Blocks of similar size that are merged while their window still grows.
 const FAN: usize = 4;
@@ -38,7 +37,7 @@ impl Shared {
         self.options.retention.map_or(i64::MAX, |r| (millis(r) / 10).max(span))
     }
 
-    /// Returns false if a block turned out to be damaged: it is kept as it is and not chosen again.
+    /// Returns false if a block is damaged: it stays unmerged and is not chosen again.
     fn merge_these(&self, set: &BlockSet, mut chosen: Vec<Arc<Block>>) -> Result<bool, StoreError> {
         if set.rollups {
             chosen.sort_by(rollup::newest_first);
@@ -82,20 +81,6 @@ impl Shared {
                 Ok(false)
             }
             Err(e) => Err(e),
-        }
-    }
-
-    /// Limits work behind appends to half a core, in slices short enough that an append never waits for a core. Call
-    /// the result between slices; it returns false when the store is being closed.
-    pub fn yield_to_ingest(&self) -> impl FnMut() -> bool {
-        let mut last = Instant::now();
-        move || {
-            let worked = last.elapsed();
-            if worked >= Duration::from_millis(5) {
-                std::thread::sleep(worked.min(Duration::from_millis(50)));
-                last = Instant::now();
-            }
-            !self.closed.load(Ordering::Acquire)
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::block::read::Block;
 use crate::block_set::BlockSet;
 use crate::error::StoreError;
 use crate::options::millis;
-use crate::store::Shared;
+use crate::shared::Shared;
 use std::sync::Arc;
 use std::time::Duration;
 

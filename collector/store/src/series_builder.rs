@@ -48,7 +48,7 @@ type Key = Vec<(usize, usize, usize)>;
 /// Lists of times with the same ends and length.
 type SameEnds = Vec<Arc<[i64]>>;
 
-/// Lists that are compared before giving up: a fleet whose ports each miss another second has very many.
+/// Lists compared before giving up: if every port misses a different second, there are very many lists.
 const MAX_ALIKE: usize = 8;
 
 /// Assembled lists of times, each stored once if it can be found.

@@ -1,87 +1,36 @@
-//! An open store: opening, appending with group commit, and the state that its threads share.
+//! The handle of an open store: opening, closing, and the entry points of appends and maintenance.
 
-use crate::block_set::{self, BlockSet};
+use crate::append::Written;
+use crate::block_set;
 use crate::dir::DataDir;
 use crate::error::{AppendError, OpenError, StoreError};
 use crate::head::generation::Generation;
 use crate::io::{Files, OsFiles};
-use crate::maintenance::{Maintenance, Notifier};
-use crate::metadata::{Metadata, MetadataDb, Table};
-use crate::options::{Clock, Options, millis};
+use crate::maintenance;
+use crate::metadata::{Metadata, MetadataDb};
+use crate::notifier::Notifier;
+use crate::options::{Clock, Options};
 use crate::retention_clock::RetentionClock;
 use crate::rollback_guard::RollbackGuard;
-use crate::rollup::RolledUp;
-use crate::rows::{Appended, check};
+use crate::rows::Appended;
+use crate::shared::{Head, Maintenance, Shared};
 use crate::wal::replay::{self, Damage};
 use crate::wal::writer::{self, Log};
-use fabriclens_model::{RowGroup, is_absent};
-use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+use fabriclens_model::RowGroup;
+use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
-/// Appends are refused once the unflushed log exceeds this multiple of `head_bytes`.
-const MAX_BACKLOG: u64 = 4;
-
-/// How long an append waits for a flush that has fallen behind.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Calls of [`Store::relieve_memory`] after which the unused index of a block is dropped.
+const IDLE_CALLS: u32 = 20;
 
 /// An open store; share it in an `Arc`. Dropping it stops its threads and releases the directory lock.
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-}
-
-/// State shared by the handle and the background threads.
-pub(crate) struct Shared {
-    pub options: Options,
-    pub files: Arc<dyn Files>,
-    pub log: Mutex<Log>,
-    pub written: Condvar,
-    pub head: RwLock<Head>,
-    pub metadata: Table,
-    /// Detects a metadata database that lost its newest writes.
-    pub rollback_guard: RollbackGuard,
-    /// Clock that retention measures ages by.
-    pub retention_clock: Arc<RetentionClock>,
-    /// The metadata database; holds `metadata`, `rolled_up` and the tables of other components.
-    pub db: sled::Db,
-    pub damage: Mutex<Vec<Damage>>,
-    pub totals: Mutex<Appended>,
-    /// Blocks of raw samples.
-    pub blocks: BlockSet,
-    /// Blocks of rollups, read where raw samples are too many or expired.
-    pub rollups: BlockSet,
-    /// Blocks whose samples are already in rollups.
-    pub rolled_up: RolledUp,
-    pub maintenance: Maintenance,
-    /// Errors of the last flush and of the last merge, if they failed.
-    pub last_errors: Mutex<[Option<String>; 2]>,
-    pub flush_notifier: Notifier,
-    pub merge_notifier: Notifier,
-    pub closed: AtomicBool,
-    /// Newest sample accepted, Unix ms.
-    pub newest: AtomicI64,
-    /// Dropped last: releases the directory lock.
-    pub dir: DataDir,
-}
-
-/// Samples that are readable but not yet durable.
-#[must_use = "not durable before it is committed"]
-#[derive(Debug)]
-pub struct Written {
-    appended: Appended,
-    /// Sequence number of the append in the log.
-    ticket: u64,
-}
-
-/// Rows in memory: the generation that takes appends, and full ones waiting to become blocks, oldest first.
-pub(crate) struct Head {
-    pub current: Generation,
-    pub older: Vec<Arc<Generation>>,
 }
 
 impl Store {
@@ -102,13 +51,13 @@ impl Store {
         let mut damage = Vec::new();
         let dir = DataDir::open(&*files, dir, &mut damage)?;
         let meta = dir.root.join("meta");
-        let precious = |e| MetadataDb::error(&dir.root, &meta, e);
+        let database_error = |e| MetadataDb::error(&dir.root, &meta, e);
         let MetadataDb { db, metadata, rolled_up } = MetadataDb::open(&dir.root, &meta, &mut damage)?;
         let unusable = |e| OpenError::io("open", &dir.root, &meta, std::io::Error::other::<StoreError>(e));
         let rollback_guard = RollbackGuard::open(&db, &dir.root, &mut damage).map_err(unusable)?;
         let (blocks, next_block) = block_set::load(&dir, false, &*files, &mut damage)?;
         let (rollups, next_rollup) = block_set::load(&dir, true, &*files, &mut damage)?;
-        let rolled_up = rolled_up.keep(&blocks.all()).map_err(precious)?;
+        let rolled_up = rolled_up.keep(&blocks.all()).map_err(database_error)?;
         let older = replay_all(&dir, &options, &*files, &mut damage)?;
         let in_blocks = blocks.all().iter().map(|b| b.footer.generations.1).max();
         let number = older.last().map(|g| g.number).max(in_blocks).unwrap_or(0) + 1;
@@ -143,10 +92,9 @@ impl Store {
             options,
         });
         let store = Self { shared, threads: Mutex::new(Vec::new()) };
-        for (name, body) in Shared::THREADS.iter().filter(|_| store.shared.options.background) {
-            let shared = store.shared.clone();
-            let spawned = std::thread::Builder::new().name((*name).into()).spawn(move || body(&shared));
-            store.threads.lock().push(spawned.map_err(|source| OpenError::Io {
+        let background = store.shared.options.background;
+        for thread in background.then(|| maintenance::spawn(&store.shared)).into_iter().flatten() {
+            store.threads.lock().push(thread.map_err(|source| OpenError::Io {
                 what: "start a thread for",
                 path: store.shared.dir.root.clone(),
                 source,
@@ -221,6 +169,31 @@ impl Store {
         }
     }
 
+    /// Flushes everything in memory to durable blocks.
+    ///
+    /// # Errors
+    /// [`StoreError`]; samples that could not be written stay in memory and in the log.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        self.shared.flush_all()
+    }
+
+    /// Reduces memory: flushes the head soon although it is not full, and forgets silent series and rarely used block
+    /// indexes. Call it a few times per second while memory is short.
+    pub fn relieve_memory(&self) {
+        self.shared.drop_idle_indexes(IDLE_CALLS);
+        self.shared.maintenance.relieve_memory.store(true, Ordering::Relaxed);
+        self.shared.flush_notifier.notify();
+    }
+
+    /// One maintenance round: flush if due, apply retention, merge.
+    ///
+    /// # Errors
+    /// [`StoreError`] of the first step that failed; the next round tries again.
+    pub fn maintain(&self) -> Result<(), StoreError> {
+        let first = self.shared.expire_and_merge();
+        self.shared.flush_due().and(first)
+    }
+
     /// All metric metadata, by metric name.
     pub fn metadata(&self) -> Arc<BTreeMap<String, Metadata>> {
         self.shared.metadata.all()
@@ -230,115 +203,6 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-impl Shared {
-    fn write(&self, groups: &[RowGroup]) -> Result<Written, AppendError> {
-        for (i, group) in groups.iter().enumerate() {
-            check(group, i)?;
-        }
-        let (oldest, newest) = self.accepted_times();
-        let mut sum = Appended::default();
-        let mut log = self.log.lock();
-        self.ready(&mut log)?;
-        {
-            let mut head = self.head.write();
-            let Head { current, older } = &mut *head;
-            for group in groups {
-                if group.times.iter().all(|t| (oldest..=newest).contains(t)) {
-                    sum += current.append(group, older, &mut log.pending);
-                } else {
-                    let kept = filter_times(group, oldest, newest, &mut sum);
-                    sum += current.append(&kept, older, &mut log.pending);
-                }
-            }
-        }
-        let seen = groups.iter().flat_map(|g| &g.times).filter(|t| **t <= newest).max();
-        self.newest.fetch_max(seen.copied().unwrap_or(i64::MIN), Ordering::Relaxed);
-        log.appended += 1;
-        Ok(Written { appended: sum, ticket: log.appended })
-    }
-
-    /// Oldest and newest time that an append may carry now, Unix ms.
-    fn accepted_times(&self) -> (i64, i64) {
-        let now = self.retention_clock.times((self.options.clock)());
-        let ago = |from: i64, d: Option<Duration>| d.map_or(i64::MIN, |d| from.saturating_sub(millis(d)));
-        let window = ago(self.newest.load(Ordering::Relaxed), self.options.out_of_order);
-        let oldest = ago(now.age, self.options.retention).max(window);
-        (oldest, now.latest.saturating_add(millis(self.options.max_future)))
-    }
-
-    /// Refuses an append that could not be kept, before any of it is stored.
-    fn ready(&self, log: &mut MutexGuard<'_, Log>) -> Result<(), AppendError> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(AppendError::Closed);
-        }
-        if log.failure().is_some() {
-            log.recover(&self.head.read().current)?;
-            self.written.notify_all();
-        }
-        if log.bytes > self.options.head_bytes {
-            self.flush_notifier.notify();
-        }
-        let most = self.options.head_bytes.saturating_mul(MAX_BACKLOG);
-        let patience = Instant::now() + PATIENCE;
-        while log.bytes > most {
-            let last_errors = self.last_errors.lock()[0].clone();
-            if last_errors.is_some() || self.written.wait_until(log, patience).timed_out() {
-                return Err(AppendError::HeadFull {
-                    bytes: log.bytes,
-                    message: last_errors.unwrap_or_else(|| "the disk is too slow to keep up with appends".into()),
-                });
-            }
-            self.flush_notifier.notify();
-        }
-        Ok(())
-    }
-
-    /// Returns when the append with this sequence number is durable. One caller writes for all that wait.
-    pub fn commit(&self, log: &mut MutexGuard<'_, Log>, ticket: u64) -> Result<(), AppendError> {
-        loop {
-            if log.durable >= ticket {
-                return Ok(());
-            }
-            if let Some(e) = log.failure() {
-                return Err(e.clone());
-            }
-            if log.busy {
-                self.written.wait(log);
-                continue;
-            }
-            if let Some(mut work) = log.take() {
-                let result = MutexGuard::unlocked(log, || work.run());
-                log.done(work, result);
-                self.written.notify_all();
-            }
-        }
-    }
-}
-
-/// The rows of a group within the accepted times. Counts the others in `sum`.
-pub fn filter_times(group: &RowGroup, oldest: i64, newest: i64, sum: &mut Appended) -> RowGroup {
-    let n = group.times.len();
-    let mut rows = Vec::new();
-    for (r, time) in group.times.iter().enumerate() {
-        let samples = group.values.iter().skip(r).step_by(n).filter(|v| !is_absent(**v)).count() as u64;
-        if *time < oldest {
-            sum.too_old += samples;
-        } else if *time > newest {
-            sum.too_far_in_future += samples;
-        } else {
-            rows.push(r);
-        }
-    }
-    RowGroup {
-        series: group.series.clone(),
-        times: rows.iter().map(|r| group.times[*r]).collect(),
-        values: (0..group.series.len())
-            .flat_map(|c| rows.iter().map(move |r| c * n + r))
-            .map(|i| group.values[i])
-            .collect(),
     }
 }
 

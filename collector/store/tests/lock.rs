@@ -1,6 +1,6 @@
 //! The directory lock while other threads of the process start programs. In a process of its own, because every fork
 //! copies descriptors.
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
+#![allow(clippy::unwrap_used, reason = "a panic is the failure message of a test")]
 
 use fabriclens_store::{Options, Store};
 use std::process::Command;

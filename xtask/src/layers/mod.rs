@@ -15,21 +15,17 @@ use std::path::{Path, PathBuf};
 /// Modules whose table lists their own children: crate, module, and the table.
 const REGISTRIES: &[(&str, &str, &str)] = &[];
 
-/// Crates that still have circles, with the number of files in them. A crate may not get worse, and an entry that is too
-/// high must be lowered.
+/// Crates that still have circles, with the number of files in them. A crate may not get worse, and an entry that is
+/// too high must be lowered.
 const ALLOWED: &[(&str, usize)] = &[
     ("agent", 7),
     ("agent/probes", 2),
     ("agent/samplers", 2),
     ("agent/uplink", 5),
-    ("agent/wire", 7),
     ("collector/config", 5),
     ("collector/ingest", 2),
     ("collector/job-sources", 2),
-    ("collector/promql", 9),
-    ("collector/report", 2),
     ("collector/server", 4),
-    ("collector/store", 14),
     ("collector/topology", 2),
     ("fuzz", 3),
 ];

@@ -1,8 +1,8 @@
 //! Converts OTLP attributes to labels, and resources to the labels of their series.
 
+use super::limits::Limits;
 use super::names;
-use super::{DecodeError, Limits};
-use crate::proto::{Field, Reader, text};
+use crate::proto::{DecodeError, Field, Reader, text};
 use fabriclens_rows::Labels;
 use foldhash::HashSet;
 use std::fmt::Write as _;

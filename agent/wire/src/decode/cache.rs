@@ -2,10 +2,11 @@
 //! are dropped when it is idle.
 
 use super::attributes::{self, Identity, Texts};
+use super::limits::{Limits, cut};
 use super::names::{self, Shape};
+use super::rows::Meta;
 use super::template::Plans;
-use super::{DecodeError, Limits, Meta, cut};
-use crate::proto::text;
+use crate::proto::{DecodeError, text};
 use fabriclens_rows::Labels;
 use foldhash::HashMap;
 

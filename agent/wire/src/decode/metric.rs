@@ -2,9 +2,10 @@
 
 use super::cache::{Cache, Part};
 use super::group::Sink;
+use super::limits::Limits;
 use super::names::Shape;
-use super::{DecodeError, Limits, Rows};
-use crate::proto::{Field, Reader, repeated64, text};
+use super::rows::Rows;
+use crate::proto::{DecodeError, Field, Reader, repeated64, text};
 use fabriclens_rows::stale;
 
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.

@@ -5,9 +5,8 @@
 //! Templates are shared by all senders with the same metrics and attributes (the ports of a fleet). For each resource,
 //! a plan maps points to series.
 
-use super::DecodeError;
 use super::group::{Sink, point_value};
-use crate::proto::{Field, Reader, le64};
+use crate::proto::{DecodeError, Field, Reader, le64};
 use fabriclens_rows::{Labels, Layout, LayoutInterner, RowGroup};
 use foldhash::HashMap;
 

@@ -1,7 +1,6 @@
 //! The constant parts of requests (names, attributes and the order of points) for one combination of column lists of
 //! one resource. Built once and reused until a source changes its list.
 
-use super::SCOPE;
 use super::point::Point;
 use crate::proto::{Writer, field_len};
 use crate::{Column, Section};
@@ -9,6 +8,9 @@ use fabriclens_catalog::MetricKind;
 use foldhash::{HashMap, HashMapExt as _};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Scope name of everything an agent sends.
+pub const SCOPE: &str = "fabriclens-agent";
 
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
 const CUMULATIVE: u64 = 2;

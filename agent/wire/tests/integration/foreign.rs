@@ -339,22 +339,22 @@ fn attributes_are_counted_before_joining() {
 fn oversized_resources_and_names_are_rejected() {
     let points = || vec![number(1.0, vec![]), number(2.0, vec![kv("a", s("1"))])];
     let mut decoder = Decoder::default();
-    let mut told = |r: &ExportMetricsServiceRequest| {
+    let mut decoded = |r: &ExportMetricsServiceRequest| {
         let rows = decoder.request(r).unwrap();
         let of = |r: &fabriclens_wire::decode::Rejected| (r.points, r.reason.clone());
         (rows.samples(), rows.rejected.first().map(of), rows.metadata)
     };
     for _ in 0..3 {
         let large = request(vec![kv("x", s(&"x".repeat(70_000)))], vec![gauge("a", points()), gauge("b", points())]);
-        let (samples, refused, metadata) = told(&large);
+        let (samples, refused, metadata) = decoded(&large);
         let (refused, why) = refused.unwrap();
         assert!((samples, refused, metadata.len()) == (0, 2, 0) && why.contains("resource is larger"), "{why}");
-        let (samples, refused, metadata) = told(&request(vec![], vec![gauge(&"n".repeat(5000), points())]));
+        let (samples, refused, metadata) = decoded(&request(vec![], vec![gauge(&"n".repeat(5000), points())]));
         let (refused, why) = refused.unwrap();
         assert!((samples, refused, metadata.len()) == (0, 2, 0) && why.contains("name or unit"), "{why}");
     }
     let help = Metric { description: "ü".repeat(5000), ..gauge("helped", points()) };
-    let (samples, refused, metadata) = told(&request(vec![], vec![help]));
+    let (samples, refused, metadata) = decoded(&request(vec![], vec![help]));
     assert_eq!((samples, refused, metadata[0].help.len()), (2, None, 4096));
 }
 
@@ -380,12 +380,12 @@ fn attributes_are_not_multiplied_by_buckets() {
 fn metadata_of_rejected_requests_are_repeated() {
     let r = request(vec![], vec![gauge("g", vec![number(1.0, vec![])])]);
     let mut decoder = Decoder::default();
-    let mut told = |forget: bool| {
+    let mut decoded = |forget: bool| {
         let rows = decoder.request(&r).unwrap();
         if forget {
             decoder.forget_new();
         }
         (rows.samples(), rows.metadata.len())
     };
-    assert_eq!([told(true), told(false), told(true), told(false)], [(1, 1), (1, 1), (1, 0), (1, 0)]);
+    assert_eq!([decoded(true), decoded(false), decoded(true), decoded(false)], [(1, 1), (1, 1), (1, 0), (1, 0)]);
 }

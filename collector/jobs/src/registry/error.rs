@@ -2,7 +2,7 @@
 
 use crate::record::{JobKey, RecordError};
 
-/// Why the registry refused a record or found no job.
+/// Errors of the registry.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
     /// The record is not valid.
@@ -10,7 +10,7 @@ pub enum RegistryError {
     Refused {
         /// The job.
         key: JobKey,
-        /// Why.
+        /// Reason.
         source: RecordError,
     },
     /// No such job is known.

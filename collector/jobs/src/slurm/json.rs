@@ -127,7 +127,7 @@ impl States {
     }
 }
 
-/// Jobs of an answer.
+/// Jobs of a response.
 pub(super) fn rows(json: &[u8]) -> Result<Vec<Row>, SlurmError> {
     let answer: Answer = serde_json::from_slice(json).map_err(|e| SlurmError::Format(e.to_string()))?;
     if let (true, Some(first)) = (answer.jobs.is_empty(), answer.errors.first()) {

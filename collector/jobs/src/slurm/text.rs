@@ -5,10 +5,10 @@ use super::{Row, SlurmError};
 use crate::SECOND;
 use fabriclens_base::time::parse_utc;
 
-/// Printed if there is no job.
+/// Text that `scontrol` prints if there is no job.
 const EMPTY: &str = "No jobs in the system";
 
-/// Jobs of an answer.
+/// Jobs of a response.
 pub(super) fn rows(answer: &[u8]) -> Result<Vec<Row>, SlurmError> {
     let text = String::from_utf8_lossy(answer);
     let mut rows: Vec<(&str, Vec<&str>)> = Vec::new();

@@ -104,7 +104,7 @@ fn pods_give_hosts_and_times() {
     assert_eq!((record.hosts.len(), &record.aliases[..]), (2, &["uid-b".to_owned(), "uid-a".to_owned()][..]));
     let over = |minute| pod("b", "n2", 1, Some(minute), train());
     assert_eq!(one(&[first.clone(), over(30)]).1.end_ns, Some(ns(30)));
-    assert_eq!(listed(&[waits]), [], "who waits is none");
+    assert_eq!(listed(&[waits]), [], "pending pods are no jobs");
     // A restarted container shows a late start; the pod's start counts.
     second["status"]["containerStatuses"][0]["restartCount"] = json!(1);
     second["status"]["containerStatuses"][0]["state"]["running"]["startedAt"] = json!(at(50));

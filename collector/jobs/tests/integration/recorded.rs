@@ -23,7 +23,7 @@ fn recorded_queue_parses_in_every_format() {
     assert_eq!((task.name.as_deref(), task.hosts.len(), task.end_ns), (Some("sweep"), 1, None));
     assert_eq!(task.aliases, ["5"]);
     assert_eq!(failed.end_ns.unwrap() - failed.start_ns.unwrap(), 1_000_000_000);
-    assert_eq!(listed.len(), 4, "those that wait are none");
+    assert_eq!(listed.len(), 4, "waiting jobs are not listed");
     // The same queue as text, except the account and the cluster, which scontrol does not print.
     let plain = |all: Vec<ListedJob>| -> Vec<_> {
         let mut all: Vec<_> = all

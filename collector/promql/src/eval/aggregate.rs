@@ -2,8 +2,8 @@
 //! and `bottomk` select series instead of combining them and are in [`super::topk`].
 
 use super::group_keys::GroupKeys;
-use super::{ABSENT, Column, Context, Evaluated, Grid};
-use crate::error::QueryError;
+use super::{ABSENT, Column, Context, Grid};
+use crate::error::{Evaluated, QueryError};
 use crate::number;
 use crate::plan::{Aggregate, AggregateOp, Expr, Grouping, Node};
 use fabriclens_model::{Labels, is_stale};

@@ -1,7 +1,8 @@
 //! Binary operators between scalars and vectors, and the operators on two numbers. For operators between two vectors
 //! see [`super::matching`].
 
-use super::{ABSENT, Column, Columns, Context, Evaluated, Grid, drop_name, merge};
+use super::{ABSENT, Column, Columns, Context, Grid, drop_name, merge};
+use crate::error::Evaluated;
 use crate::plan::{Binary, BinaryOp};
 use fabriclens_model::is_stale;
 

@@ -1,7 +1,6 @@
 //! Columns of values over a grid of steps, and checks on their label sets.
 
-use super::Evaluated;
-use crate::error::QueryError;
+use crate::error::{Evaluated, QueryError};
 use fabriclens_model::{Labels, STALE_NAN, is_stale};
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 

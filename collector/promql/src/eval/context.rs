@@ -1,8 +1,8 @@
 //! State of a running query that all its parts share: data, limits, deadline, annotations.
 
-use super::{Evaluated, Grid};
-use crate::engine::{CancelToken, Engine, Limits};
-use crate::error::{Position, QueryError};
+use super::Grid;
+use crate::error::{Evaluated, Position, QueryError};
+use crate::limits::{CancelToken, Limits};
 use crate::plan::{At, Shift};
 use crate::value::{Outcome, Stats, Value};
 use fabriclens_model::{Budget, Hint, Matcher, Read, Selected, SharedSeries};
@@ -33,12 +33,18 @@ pub(crate) struct Context<'a> {
 const MAX_REMARKS: usize = 10;
 
 impl<'a> Context<'a> {
-    pub fn new(read: &'a dyn Read, engine: &'a Engine, query: &'a str, cancel: &'a CancelToken, grid: Grid) -> Self {
-        let limits = engine.limits();
+    pub fn new(
+        read: &'a dyn Read,
+        limits: &'a Limits,
+        budget: &'a dyn Budget,
+        query: &'a str,
+        cancel: &'a CancelToken,
+        grid: Grid,
+    ) -> Self {
         Self {
             read,
             limits,
-            budget: engine.budget(),
+            budget,
             grid,
             query,
             cancel,

@@ -3,8 +3,8 @@
 
 use super::binary::{arithmetic, compared, holds};
 use super::group_keys::GroupKeys;
-use super::{ABSENT, Column, Context, Evaluated, Grid, merge, relabel};
-use crate::error::QueryError;
+use super::{ABSENT, Column, Context, Grid, merge, relabel};
+use crate::error::{Evaluated, QueryError};
 use crate::plan::{Binary, BinaryOp, Cardinality};
 use fabriclens_model::{Labels, is_stale};
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};

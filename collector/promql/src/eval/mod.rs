@@ -15,15 +15,12 @@ mod window_index;
 pub(crate) use aggregate::is_label_name;
 pub(crate) use columns::{ABSENT, Column, Columns, Grid, drop_name, merge, reject_duplicates, relabel};
 pub(crate) use context::Context;
-pub(crate) use window::Window;
-pub(crate) use window_index::{PerTimes, Span, spans};
+pub(crate) use window_index::{PerTimes, Span, Window, spans};
 
-use crate::error::QueryError;
-use crate::functions::Run;
+use crate::error::{Evaluated, QueryError};
+use crate::functions::{self, Run};
 use crate::plan::{Expr, Node};
 use fabriclens_model::is_stale;
-
-pub(crate) type Evaluated<T> = Result<T, QueryError>;
 
 impl Context<'_> {
     /// Evaluates an expression of type scalar or instant vector at every step of the grid.
@@ -35,11 +32,14 @@ impl Context<'_> {
             Node::Negate(inner) => self.negate(inner, grid)?,
             Node::Binary(b) => self.binary(b, grid)?,
             Node::Aggregate(a) => Columns::Vector(self.aggregate(a, grid)?),
-            Node::Call(f, args) => match f.run {
-                Run::Map(map) => Columns::Vector(self.map(map, args, grid)?),
-                Run::Window { .. } | Run::Change(_) => Columns::Vector(self.over_windows(f, args, grid)?),
-                Run::Special(run) => run(self, args, grid)?,
-            },
+            Node::Call(id, args) => {
+                let function = functions::get(*id);
+                match function.run {
+                    Run::Map(map) => Columns::Vector(self.map(map, args, grid)?),
+                    Run::Window { .. } | Run::Change(_) => Columns::Vector(self.over_windows(function, args, grid)?),
+                    Run::Special(run) => run(self, args, grid)?,
+                }
+            }
             Node::Text(_) | Node::Range(..) | Node::Subquery(_) => {
                 return Err(QueryError::Execution(format!("unexpected {} operand", expr.kind.documented())));
             }

@@ -1,7 +1,7 @@
 //! Selectors: each reads its series once over the time span of all steps, and then walks along the steps.
 
-use super::{ABSENT, Column, Context, Evaluated, Grid, PerTimes, reject_duplicates, spans};
-use crate::error::QueryError;
+use super::{ABSENT, Column, Context, Grid, PerTimes, reject_duplicates, spans};
+use crate::error::{Evaluated, QueryError};
 use crate::plan::{Expr, Node, Selector, Shift, Subquery};
 use fabriclens_model::{Hint, Rollup, SharedSeries, is_stale};
 use std::sync::Arc;

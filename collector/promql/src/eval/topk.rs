@@ -1,8 +1,8 @@
 //! `topk` and `bottomk`: select whole series, per step and group.
 
 use super::aggregate::groups;
-use super::{ABSENT, Column, Context, Evaluated, Grid};
-use crate::error::QueryError;
+use super::{ABSENT, Column, Context, Grid};
+use crate::error::{Evaluated, QueryError};
 use crate::plan::{Aggregate, AggregateOp};
 use fabriclens_model::is_stale;
 use std::cmp::Ordering;

@@ -1,20 +1,11 @@
 //! Range vector functions: a window slides along the samples of each series, step by step.
 
-use super::{ABSENT, Column, Context, Evaluated, Grid, PerTimes, Span, drop_name, reject_duplicates, spans};
-use crate::error::QueryError;
+use super::{ABSENT, Column, Context, Grid, PerTimes, Span, Window, drop_name, reject_duplicates, spans};
+use crate::error::{Evaluated, QueryError};
 use crate::functions::{Extrapolation, Function, Run};
 use crate::plan::Expr;
 use crate::value::ValueKind;
 use fabriclens_model::SharedSeries;
-
-/// The samples of one series in the window of one step; never empty.
-pub(crate) struct Window<'a> {
-    /// Unix milliseconds, ascending.
-    pub times: &'a [i64],
-    pub values: &'a [f64],
-    /// Time of the step, independent of `offset` and `@`.
-    pub now: i64,
-}
 
 /// The windows of all steps over one list of times.
 struct WindowIndex {

@@ -10,6 +10,15 @@ pub(crate) struct Span {
     pub high: usize,
 }
 
+/// The samples of one series in the window of one step; never empty.
+pub(crate) struct Window<'a> {
+    /// Unix milliseconds, ascending.
+    pub times: &'a [i64],
+    pub values: &'a [f64],
+    /// Time of the step, independent of `offset` and `@`.
+    pub now: i64,
+}
+
 /// The samples of ascending `times` in each window (both ends inclusive); window ends must not decrease.
 pub(crate) fn spans(times: &[i64], windows: impl Iterator<Item = (i64, i64)>) -> Vec<Span> {
     let (mut low, mut high) = (0, 0);

@@ -1,6 +1,7 @@
 //! `absent` and `absent_over_time`: one series where none exist.
 
-use crate::eval::{ABSENT, Column, Columns, Context, Evaluated, Grid};
+use crate::error::Evaluated;
+use crate::eval::{ABSENT, Column, Columns, Context, Grid};
 use crate::plan::{Expr, Node, Selector};
 use fabriclens_model::{Labels, MatchOp, Rollup, is_stale};
 use std::collections::BTreeMap;

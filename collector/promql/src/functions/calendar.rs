@@ -1,6 +1,7 @@
 //! Calendar functions in UTC: `year`, `month`, `day_of_month`, … of each value as Unix seconds, or of the step's time.
 
-use crate::eval::{Column, Columns, Context, Evaluated, Grid, drop_name, merge};
+use crate::error::Evaluated;
+use crate::eval::{Column, Columns, Context, Grid, drop_name, merge};
 use crate::plan::Expr;
 use fabriclens_model::{CivilDate, Labels, is_stale};
 

@@ -1,7 +1,8 @@
 //! Classic histograms: `histogram_quantile` over series with an `le` label. Functions of native histograms exist, but
 //! yield nothing for floats.
 
-use crate::eval::{ABSENT, Column, Columns, Context, Evaluated, Grid, merge, relabel};
+use crate::error::Evaluated;
+use crate::eval::{ABSENT, Column, Columns, Context, Grid, merge, relabel};
 use crate::number;
 use crate::plan::Expr;
 use fabriclens_model::{Labels, is_stale};

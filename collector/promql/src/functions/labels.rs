@@ -1,7 +1,7 @@
 //! Label functions: `label_replace` and `label_join`.
 
-use crate::error::QueryError;
-use crate::eval::{Column, Columns, Context, Evaluated, Grid, is_label_name, reject_duplicates};
+use crate::error::{Evaluated, QueryError};
+use crate::eval::{Column, Columns, Context, Grid, is_label_name, reject_duplicates};
 use crate::plan::{Expr, Node};
 use fabriclens_model::Labels;
 use std::sync::Arc;

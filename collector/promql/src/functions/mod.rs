@@ -14,8 +14,9 @@ mod sort;
 
 pub(crate) use rate::{Change, Extrapolation};
 
-use crate::eval::{Columns, Context, Evaluated, Grid, Window};
-use crate::plan::Expr;
+use crate::error::Evaluated;
+use crate::eval::{Columns, Context, Grid, Window};
+use crate::plan::{Expr, FunctionId};
 use crate::value::ValueKind::{self, Matrix, Scalar, String, Vector};
 use fabriclens_model::Rollup;
 
@@ -49,12 +50,6 @@ pub(crate) struct Function {
     /// Rollup that may replace the samples of a long window.
     pub rollup: Option<Rollup>,
     pub run: Run,
-}
-
-impl std::fmt::Debug for Function {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
-    }
 }
 
 const fn row(name: &'static str, args: &'static [ValueKind], run: Run) -> Function {
@@ -211,8 +206,13 @@ pub(crate) const ALL: &[Function] = &[
 ];
 
 /// Looks a function up by name.
-pub(crate) fn find(name: &str) -> Option<&'static Function> {
-    ALL.binary_search_by(|f| f.name.cmp(name)).ok().map(|i| &ALL[i])
+pub(crate) fn find(name: &str) -> Option<FunctionId> {
+    ALL.binary_search_by(|f| f.name.cmp(name)).ok().map(FunctionId)
+}
+
+/// The row of a function that [`find`] returned.
+pub(crate) fn get(id: FunctionId) -> &'static Function {
+    &ALL[id.0]
 }
 
 /// Registers functions of 2.53 that 3.x has dropped with the grammar crate, which resolves names while parsing.

@@ -1,6 +1,7 @@
 //! Conversions between scalars, vectors and time: `time`, `pi`, `scalar`, `vector`, `timestamp`.
 
-use crate::eval::{Column, Columns, Context, Evaluated, Grid, drop_name, merge};
+use crate::error::Evaluated;
+use crate::eval::{Column, Columns, Context, Grid, drop_name, merge};
 use crate::plan::{Expr, Node};
 use fabriclens_model::{Labels, is_stale};
 

@@ -1,6 +1,7 @@
 //! Sort functions: effective at a single step only, where the order of columns is the order of the result.
 
-use crate::eval::{Column, Columns, Context, Evaluated, Grid};
+use crate::error::Evaluated;
+use crate::eval::{Column, Columns, Context, Grid};
 use crate::plan::{Expr, Node};
 use fabriclens_model::is_stale;
 use std::cmp::Ordering;

@@ -134,11 +134,12 @@ impl<'a> Lowering<'a> {
     fn call(&mut self, c: &ast::Call) -> Lowered<Expr> {
         let offset = self.leaf();
         let name = c.func.name;
-        let function =
+        let id =
             functions::find(name).ok_or_else(|| self.error(offset, format!("unknown function with name {name:?}")))?;
+        let function = functions::get(id);
         let args = c.args.args.iter().map(|a| self.expr(a)).collect::<Lowered<Vec<_>>>()?;
         self.check_arguments(function, &args, offset)?;
-        Ok(Expr { kind: function.result, offset, node: Node::Call(function, args) })
+        Ok(Expr { kind: function.result, offset, node: Node::Call(id, args) })
     }
 
     fn check_arguments(&self, f: &Function, args: &[Expr], offset: usize) -> Lowered<()> {

@@ -1,22 +1,22 @@
-//! What is not as it should be at the job's ports: errors, links and PCIe below what they can do, settings that differ
-//! between hosts of one job.
+//! Problems at the job's ports: errors, links and PCIe below their maximum speed, and settings that differ between
+//! hosts of the job.
 
-use super::Scene;
-use super::ports::{Port, What, sum};
+use super::ReportContext;
+use super::ports::{Counter, Port, sum};
 use crate::model::{Finding, Health, Severity, Unit};
 use fabriclens_model::Labels;
 use fabriclens_promql::QueryError;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// Findings that are listed.
+/// Maximum number of listed findings.
 const LISTED: usize = 60;
-/// Places that a finding names.
+/// Maximum number of ports that a finding names.
 const NAMED: usize = 6;
 
-/// A counter that should stand.
+/// An error counter that should not increase.
 struct Fault {
-    what: What,
-    /// From so many on.
+    counter: Counter,
+    /// Minimum count for a finding.
     least: f64,
     severity: Severity,
     text: fn(f64) -> String,
@@ -25,98 +25,98 @@ struct Fault {
 
 const FAULTS: [Fault; 4] = [
     Fault {
-        what: What::Downs,
+        counter: Counter::Downs,
         least: 1.0,
         severity: Severity::Critical,
         text: |n| format!("the link went down {n:.0} times"),
-        action: "look at cable, transceiver and switch port",
+        action: "check cable, transceiver and switch port",
     },
     Fault {
-        what: What::LinkErrors,
+        counter: Counter::LinkErrors,
         least: 10.0,
         severity: Severity::Warning,
-        text: |n| format!("{n:.0} link errors: frames arrive broken"),
+        text: |n| format!("{n:.0} link errors: frames arrive corrupted"),
         action: "clean or replace cable and transceiver; compare the optical power at both ends",
     },
     Fault {
-        what: What::Uncorrectable,
+        counter: Counter::Uncorrectable,
         least: 1.0,
         severity: Severity::Warning,
-        text: |n| format!("{n:.0} blocks that forward error correction could not repair"),
+        text: |n| format!("{n:.0} blocks that forward error correction could not correct"),
         action: "clean or replace cable and transceiver",
     },
     Fault {
-        what: What::Discards,
+        counter: Counter::Discards,
         least: 1.0,
         severity: Severity::Warning,
         text: |n| format!("{n:.0} packets dropped at the port"),
-        action: "on RoCE: check that PFC and ECN are on for the priority of RDMA, on host and switch",
+        action: "on RoCE: check that PFC and ECN are enabled for the RDMA priority on host and switch",
     },
 ];
 
-/// A value beside the one that it could be.
-struct Below {
+/// A speed and its possible maximum.
+struct SpeedCheck {
     now: &'static str,
     best: &'static str,
     text: &'static str,
     action: &'static str,
 }
 
-const BELOW: [Below; 2] = [
-    Below {
+const SPEED_CHECKS: [SpeedCheck; 2] = [
+    SpeedCheck {
         now: "fabric_port_rate_bytes_per_second",
         best: "fabric_port_rate_max_bytes_per_second",
-        text: "the link runs below what the port can do",
-        action: "look at cable, and at the speed of the switch port",
+        text: "the link runs below the maximum speed of the port",
+        action: "check the cable and the speed of the switch port",
     },
-    Below {
+    SpeedCheck {
         now: "fabric_pcie_rate_bytes_per_second",
         best: "fabric_pcie_rate_max_bytes_per_second",
-        text: "PCIe runs below what both ends can do",
-        action: "reseat the adapter; look at slot, riser and BIOS settings",
+        text: "PCIe runs below the maximum speed of both ends",
+        action: "reseat the adapter; check slot, riser and BIOS settings",
     },
 ];
 
-/// Settings that all ports of a job should agree on.
+/// Settings that should be equal on all ports of a job, with their names in findings.
 const SETTINGS: [(&str, &str); 9] = [
     ("fabric_pfc_enabled", "PFC"),
     ("fabric_ecn_enabled", "ECN"),
-    ("fabric_dcb_trust", "the field that gives the priority"),
+    ("fabric_dcb_trust", "the trusted priority field"),
     ("fabric_dcb_app_priority", "DSCP to priority"),
-    ("fabric_roce_tos", "the type of service of RoCE"),
-    ("fabric_ecn_setting", "the setting of congestion notification"),
-    ("fabric_port_mtu_bytes", "the MTU of RDMA"),
-    ("fabric_port_rate_bytes_per_second", "the speed of the link"),
-    ("fabric_pcie_rate_bytes_per_second", "the speed of PCIe"),
+    ("fabric_roce_tos", "the RoCE type of service"),
+    ("fabric_ecn_setting", "the congestion notification setting"),
+    ("fabric_port_mtu_bytes", "the RDMA MTU"),
+    ("fabric_port_rate_bytes_per_second", "the link speed"),
+    ("fabric_pcie_rate_bytes_per_second", "the PCIe speed"),
 ];
 
-pub(super) fn health(scene: &Scene<'_>) -> Result<Health, QueryError> {
-    let devices = scene.ports.iter().map(|p| (p.host.as_str(), p.device.as_str())).collect();
+pub(super) fn health(context: &ReportContext<'_>) -> Result<Health, QueryError> {
+    let devices = context.ports.iter().map(|p| (p.host.as_str(), p.device.as_str())).collect();
     let mut findings = Vec::new();
-    for port in &scene.ports {
+    for port in &context.ports {
         for fault in &FAULTS {
-            if let Some(n) = port.total(fault.what).filter(|n| *n >= fault.least) {
+            if let Some(n) = port.total(fault.counter).filter(|n| *n >= fault.least) {
                 findings.push(found(fault.severity, port.name(), (fault.text)(n), fault.action));
             }
         }
     }
-    for below in &BELOW {
-        findings.extend(slow(scene, &devices, below)?);
+    for check in &SPEED_CHECKS {
+        findings.extend(slow(context, &devices, check)?);
     }
-    for (metric, what) in SETTINGS {
-        findings.extend(differing(scene, &devices, metric, what)?);
+    for (metric, setting) in SETTINGS {
+        findings.extend(differing(context, &devices, metric, setting)?);
     }
     findings.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.place.cmp(&b.place)));
     findings.truncate(LISTED);
-    let ports = &scene.ports;
-    let all = |what| sum(Unit::Count, ports, what);
+    let ports = &context.ports;
+    let all = |counter| sum(Unit::Count, ports, counter);
     Ok(Health {
         findings,
-        link_errors: all(What::LinkErrors),
-        link_downs: all(What::Downs),
-        discards: all(What::Discards),
-        uncorrectable: all(What::Uncorrectable),
-        retransmits: all(What::Retransmits),
+        link_errors: all(Counter::LinkErrors),
+        link_downs: all(Counter::Downs),
+        discards: all(Counter::Discards),
+        uncorrectable: all(Counter::Uncorrectable),
+        retransmits: all(Counter::Retransmits),
     })
 }
 
@@ -124,7 +124,7 @@ fn found(severity: Severity, place: String, text: String, action: &str) -> Findi
     Finding { severity, place, text, action: action.to_owned() }
 }
 
-/// `gpu-07 mlx5_3` of any series.
+/// Port name of a series, such as `gpu-07 mlx5_3`.
 fn place(labels: &Labels) -> String {
     let port = Port {
         host: labels.get("host").into(),
@@ -134,41 +134,46 @@ fn place(labels: &Labels) -> String {
         on_rail: false,
         grade: crate::model::Grade::Shared,
         rate: None,
-        hole_ms: 0,
+        gap_ms: 0,
         counted: Default::default(),
     };
     port.name()
 }
 
-/// The devices of the job's ports, by host.
+/// Host and device of the job's ports.
 type Devices<'a> = HashSet<(&'a str, &'a str)>;
 
-/// Whether a series is of a device that the job has.
+/// Whether a series belongs to a device of the job.
 fn own(devices: &Devices<'_>, labels: &Labels) -> bool {
     devices.contains(&(labels.get("host"), labels.get("device")))
 }
 
-fn slow(scene: &Scene<'_>, devices: &Devices<'_>, below: &Below) -> Result<Vec<Finding>, QueryError> {
-    let at = scene.source.end_ms;
-    let best = scene.source.at(&scene.source.selector(below.best, ""), at)?;
+fn slow(context: &ReportContext<'_>, devices: &Devices<'_>, check: &SpeedCheck) -> Result<Vec<Finding>, QueryError> {
+    let at = context.source.end_ms;
+    let best = context.source.at(&context.source.selector(check.best, ""), at)?;
     let best: BTreeMap<String, f64> = best.iter().map(|s| (place(&s.labels), s.value)).collect();
-    let mut now = scene.source.at(&scene.source.selector(below.now, ""), at)?;
+    let mut now = context.source.at(&context.source.selector(check.now, ""), at)?;
     now.retain(|s| own(devices, &s.labels));
     let finding = |s: &fabriclens_promql::Sample| {
         let best = *best.get(&place(&s.labels))?;
-        // Within the rounding of line codes.
+        // Line encodings round speeds by less than 5 %.
         (s.value < 0.95 * best).then(|| {
-            let text = format!("{}: {:.0} of {:.0} Gb/s", below.text, s.value * 8e-9, best * 8e-9);
-            found(Severity::Warning, place(&s.labels), text, below.action)
+            let text = format!("{}: {:.0} of {:.0} Gb/s", check.text, s.value * 8e-9, best * 8e-9);
+            found(Severity::Warning, place(&s.labels), text, check.action)
         })
     };
     Ok(now.iter().filter_map(finding).collect())
 }
 
-/// Where ports of one job have another setting than most of them.
-fn differing(scene: &Scene<'_>, devices: &Devices<'_>, metric: &str, what: &str) -> Result<Vec<Finding>, QueryError> {
-    let samples = scene.source.at(&scene.source.selector(metric, ""), scene.source.end_ms)?;
-    // By what is set (priority and the like), then by value: the places that have it.
+/// Ports whose setting differs from that of most ports of the job.
+fn differing(
+    context: &ReportContext<'_>,
+    devices: &Devices<'_>,
+    metric: &str,
+    setting: &str,
+) -> Result<Vec<Finding>, QueryError> {
+    let samples = context.source.at(&context.source.selector(metric, ""), context.source.end_ms)?;
+    // By further labels (such as the priority), then by value: the ports with that value.
     let mut set: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     for s in samples.iter().filter(|s| own(devices, &s.labels)) {
         let identity = ["__name__", "host", "device", "port"];
@@ -187,8 +192,8 @@ fn differing(scene: &Scene<'_>, devices: &Devices<'_>, metric: &str, what: &str)
                 named.push(&more);
             }
             let of = if of.is_empty() { String::new() } else { format!(" ({of})") };
-            let text = format!("{what}{of} is {value}, and {usual} at {many} other ports of this job");
-            findings.push(found(Severity::Warning, named.join(", "), text, "make all hosts of a job alike"));
+            let text = format!("{setting}{of} is {value} here and {usual} at {many} other ports of this job");
+            findings.push(found(Severity::Warning, named.join(", "), text, "configure all hosts of the job alike"));
         }
     }
     Ok(findings)

@@ -1,9 +1,10 @@
-//! From series to a [`Report`]: one file a section, and here what they share.
+//! Computes a [`Report`] from series: one file per section, and the context that they share.
 
 mod congestion;
 mod cost;
 mod health;
 mod neighbours;
+mod observed_pairs;
 mod peers;
 mod ports;
 mod quality;
@@ -19,62 +20,62 @@ use fabriclens_base::escape::promql_string;
 use fabriclens_jobs::{Job, Occupancy, overlap_ns};
 use fabriclens_model::{Labels, Read};
 use fabriclens_promql::{CancelToken, Engine, QueryError};
-use ports::{Over, Port, What, figure};
+use ports::{Aggregation, Counter, Port, figure};
 use std::collections::{HashMap, HashSet};
 
-/// What a report is asked of.
+/// Input of a report.
 pub struct Input<'a> {
-    /// Whose.
+    /// The job to report on.
     pub job: &'a Job,
-    /// Every job that ran at the same time, and earlier ones of the same user; this one may be among them.
+    /// All jobs that ran at the same time, and earlier jobs of the same user; may include the job itself.
     pub others: &'a [Job],
-    /// Unix nanoseconds; the end of what still runs.
+    /// Current time, Unix nanoseconds; the end of running jobs.
     pub now_ns: i64,
-    /// Incidents at that time that concern the job.
+    /// Incidents that concern the job.
     pub incidents: Vec<Incident>,
-    /// Switches of hosts in the topology of that time; of hosts that are not in it, labels of series tell.
+    /// Leaf switches by host, from the topology at that time. For other hosts the labels of series are used.
     pub leaves: Leaves,
 }
 
-/// Names of switches by host.
+/// Names of leaf switches by host.
 pub type Leaves = HashMap<String, HashSet<String>>;
 
-/// What all sections look at.
-pub(crate) struct Scene<'a> {
+/// Input of all sections.
+pub(crate) struct ReportContext<'a> {
     job: &'a Job,
     source: Source<'a>,
-    /// The job first.
+    /// Jobs on the hosts; the job of the report is the first.
     on: Occupancy<'a>,
     ports: Vec<Port>,
-    /// Lengths of the steps between edges, seconds.
+    /// Step lengths between the edges of the time grid, seconds.
     steps: Vec<f64>,
 }
 
-/// Works out the report; `engine` bounds what it may take.
+/// Computes the report within the limits of `engine`.
 ///
 /// # Errors
-/// [`QueryError`]: samples cannot be read, or a limit of the engine.
+/// [`QueryError`] if samples cannot be read, a limit of the engine is exceeded, or `cancel` is set.
 pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Input<'_>) -> Result<Report, QueryError> {
     let Input { job, others, now_ns, incidents, leaves } = input;
     let (start_ms, end_ms) = (job.start_ns / 1_000_000, job.end_ns.unwrap_or(now_ns).min(now_ns) / 1_000_000);
     let end_ms = end_ms.max(start_ms + 1);
     let same = |o: &&Job| (&o.cluster, &o.id, o.run) == (&job.cluster, &job.id, job.run);
-    let beside: Vec<&Job> = others.iter().filter(|o| !same(o) && overlap_ns(job, o, now_ns) > 0).collect();
-    let on = Occupancy::new(std::iter::once(job).chain(beside.iter().copied()));
+    let concurrent: Vec<&Job> = others.iter().filter(|o| !same(o) && overlap_ns(job, o, now_ns) > 0).collect();
+    let on = Occupancy::new(std::iter::once(job).chain(concurrent.iter().copied()));
 
     let hosts = job.hosts.keys().map(String::as_str);
     let mut source = Source::new((engine, read, cancel), hosts, (start_ms, end_ms));
-    source.settle(present(&source)?);
+    source.choose_method(present(&source)?);
     let ports = ports::read(&source, &on)?;
     let steps = source.edges().windows(2).map(|e| (e[1] - e[0]) as f64 / 1000.0).collect();
-    let scene = Scene { job, source, on, ports, steps };
+    let context = ReportContext { job, source, on, ports, steps };
 
-    let traffic = traffic::traffic(&scene)?;
-    let congestion = congestion::congestion(&scene)?;
-    let health = health::health(&scene)?;
-    let transport = transport::transport(&scene)?;
-    let peers = peers::peers(&scene, traffic.straggler.as_ref(), &transport)?;
-    let quality = quality::quality(&scene)?;
+    let traffic = traffic::traffic(&context)?;
+    let congestion = congestion::congestion(&context)?;
+    let health = health::health(&context)?;
+    let transport = transport::transport(&context)?;
+    let peers = peers::peers(&context, traffic.straggler.as_ref(), &transport)?;
+    let quality = quality::quality(&context)?;
     let mut report = Report {
         version: VERSION,
         generated_ns: now_ns,
@@ -82,14 +83,14 @@ pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Inpu
         range: Range {
             start_ns: start_ms * 1_000_000,
             end_ns: end_ms * 1_000_000,
-            step_seconds: scene.source.step_ms as f64 / 1000.0,
-            method: scene.source.method,
+            step_seconds: context.source.step_ms as f64 / 1000.0,
+            method: context.source.method,
         },
-        summary: summary::numbers(&scene, &incidents, others, now_ns)?,
+        summary: summary::numbers(&context, &incidents, others, now_ns)?,
         traffic,
         congestion,
         incidents,
-        neighbours: neighbours::neighbours(&scene, &beside, leaves, now_ns)?,
+        neighbours: neighbours::neighbours(&context, &concurrent, leaves, now_ns)?,
         health,
         transport,
         peers,
@@ -99,7 +100,7 @@ pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Inpu
     Ok(report)
 }
 
-/// How many ports of these hosts there are.
+/// Number of RDMA ports of the job's hosts.
 fn present(source: &Source<'_>) -> Result<usize, QueryError> {
     let mut ports: HashSet<Labels> = HashSet::new();
     let middle = source.start_ms.midpoint(source.end_ms);
@@ -125,36 +126,40 @@ fn about(job: &Job) -> About {
     }
 }
 
-impl Scene<'_> {
-    /// Of plots of ports, seconds.
+impl ReportContext<'_> {
+    /// Step of plots of port counters, seconds.
     fn step_seconds(&self) -> f64 {
         self.steps.first().copied().unwrap_or(1.0)
     }
 
-    /// Share of the time, over ports.
-    fn share<'p>(&self, ports: impl IntoIterator<Item = &'p Port>, what: What, over: Over) -> Figure {
+    /// Fraction of the time that a counter of seconds covers, aggregated over ports.
+    fn share<'p>(&self, ports: impl IntoIterator<Item = &'p Port>, counter: Counter, over: Aggregation) -> Figure {
         let seconds = self.source.seconds();
-        figure(Unit::Ratio, over, ports.into_iter().map(|p| (p.grade, p.total(what).map(|s| (s / seconds).min(1.0)))))
+        figure(
+            Unit::Ratio,
+            over,
+            ports.into_iter().map(|p| (p.grade, p.total(counter).map(|s| (s / seconds).min(1.0)))),
+        )
     }
 
-    /// A selector of one of the job's own rollups.
+    /// Selector of a rollup of the job.
     fn rollup(&self, metric: &str, more: &str) -> String {
         rollup(self.job, metric, more)
     }
 
-    /// Lines of a plot of rollups, by their `attribution`.
+    /// Lines of a plot of rollups, graded by their `attribution` label.
     fn rollup_lines(&self, promql: &str, name: impl Fn(&Labels) -> String) -> Result<Vec<Line>, QueryError> {
         let lines = self.source.plot(promql)?.into_iter();
         Ok(lines.map(|(l, points)| Line { name: name(&l), grade: attributed(&l), points }).collect())
     }
 }
 
-/// A selector of a rollup of a job.
+/// Selector of a rollup of a job.
 fn rollup(job: &Job, metric: &str, more: &str) -> String {
     format!("{metric}{{job_id={},cluster={},{more}}}", promql_string(&job.id), promql_string(&job.cluster))
 }
 
-/// The grade that a rollup has by its label.
+/// Grade by the `attribution` label of a rollup.
 fn attributed(labels: &Labels) -> Grade {
     match labels.get("attribution") {
         "exclusive" => Grade::Exclusive,

@@ -1,54 +1,40 @@
-//! Who talks to whom: by the queue pairs that agents see, two of which are a pair when each one's `remote` is the other's
-//! `local`; for a job over sockets by its TCP connections ([`super::sockets`]).
+//! Communication pattern of the job. RDMA: two queue pairs are connected if the `remote` of each is the `local` of the
+//! other. Jobs over sockets: TCP connections ([`super::sockets`]).
 
-use super::{Scene, sockets};
+use super::observed_pairs::ObservedPairs;
+use super::{ReportContext, sockets};
 use crate::model::{Grade, Over, Pair, Pattern, Peers, Straggler, Transport};
 use fabriclens_correlate::QueuePairIndex;
 use fabriclens_model::Labels;
 use fabriclens_promql::{QueryError, Sample};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Pairs that are told by name.
+/// Maximum number of listed pairs.
 const LISTED: usize = 12;
 
-/// What agents saw of one kind of connections.
-#[derive(Debug, Default)]
-pub(super) struct Seen {
-    /// What it was told by, in words, from how many to `join` hosts.
-    pub text: String,
-    /// Pairs of hosts, each once.
-    pub pairs: Vec<Pair>,
-    /// Connections whose other end is no host of the job that is known.
-    pub unmatched: usize,
-    /// Hosts of whose pairs only some were told.
-    pub cut: BTreeSet<String>,
-    /// Pairs that stand out by themselves, in words.
-    pub slow: Vec<String>,
-}
-
 pub(super) fn peers(
-    scene: &Scene<'_>,
+    context: &ReportContext<'_>,
     straggler: Option<&Straggler>,
     transport: &Transport,
 ) -> Result<Peers, QueryError> {
-    let mut seen = queue_pairs(scene)?;
-    // Libraries for RDMA meet over sockets, so these say something only where they carry the job.
+    let mut seen = queue_pairs(context)?;
+    // RDMA libraries bootstrap over sockets, so TCP connections count only if they carry the job's data.
     let rdma = !seen.pairs.is_empty();
     if !rdma || transport.red_flag.is_some() {
-        let over = sockets::seen(scene)?;
+        let over = sockets::observed_pairs(context)?;
         if !over.pairs.is_empty() || !rdma && over.unmatched > 0 {
             seen = over;
         }
     }
     if seen.text.is_empty() {
-        "no connected queue pairs and no TCP connections of this job were seen by agents".clone_into(&mut seen.text);
+        "agents saw no connected queue pairs and no TCP connections of this job".clone_into(&mut seen.text);
     }
     let edges: BTreeSet<(&str, &str)> = seen.pairs.iter().map(|p| (p.a.as_str(), p.b.as_str())).collect();
     let hosts: BTreeSet<&str> = edges.iter().flat_map(|(a, b)| [*a, *b]).collect();
     let pattern = shape(&edges, &hosts, &seen.cut);
     let text = match hosts.len() {
         0 => seen.text,
-        joined => format!("{} join {joined} of the job's {} hosts", seen.text, scene.job.hosts.len()),
+        joined => format!("{} join {joined} of the job's {} hosts", seen.text, context.job.hosts.len()),
     };
     let touches = |(a, b): &&(&str, &str)| straggler.is_some_and(|s| s.host == *a || s.host == *b);
     let of_straggler = edges.iter().filter(touches).map(|(a, b)| format!("{a} to {b}"));
@@ -59,36 +45,36 @@ pub(super) fn peers(
     Ok(Peers { pattern, text, pairs, unmatched: seen.unmatched, suspects, list })
 }
 
-fn queue_pairs(scene: &Scene<'_>) -> Result<Seen, QueryError> {
-    let selector = scene.source.selector("fabric_queue_pair_info", "");
-    let middle = scene.source.start_ms.midpoint(scene.source.end_ms);
-    let mut pairs = scene.source.at(&selector, scene.source.end_ms)?;
+fn queue_pairs(context: &ReportContext<'_>) -> Result<ObservedPairs, QueryError> {
+    let selector = context.source.selector("fabric_queue_pair_info", "");
+    let middle = context.source.start_ms.midpoint(context.source.end_ms);
+    let mut pairs = context.source.at(&selector, context.source.end_ms)?;
     if pairs.is_empty() {
-        // Connections are gone before the job is.
-        pairs = scene.source.at(&selector, middle)?;
+        // Connections close before the job ends.
+        pairs = context.source.at(&selector, middle)?;
     }
-    pairs.retain(|s| mine(scene, s));
+    pairs.retain(|s| mine(context, s));
     if pairs.is_empty() {
-        return Ok(Seen::default());
+        return Ok(ObservedPairs::default());
     }
     let (edges, unmatched) = edges(&pairs);
-    // Where an agent did not tell whose a queue pair is, the job had the host alone.
-    let named = pairs.iter().all(|s| scene.job.has_name(s.labels.get("job")));
+    // Queue pairs without a job label are kept only on hosts that the job had alone.
+    let named = pairs.iter().all(|s| context.job.has_name(s.labels.get("job")));
     let grade = if named { Grade::PerProcess } else { Grade::Exclusive };
     let pair = |(a, b)| Pair { a, b, over: Over::Rdma, grade, bytes: None, rtt_seconds: None };
     let text = format!("{} connected queue pairs", pairs.len());
-    Ok(Seen { text, pairs: edges.into_iter().map(pair).collect(), unmatched, ..Seen::default() })
+    Ok(ObservedPairs { text, pairs: edges.into_iter().map(pair).collect(), unmatched, ..ObservedPairs::default() })
 }
 
-/// On a host that others have too, only what the agent saw of this job.
-fn mine(scene: &Scene<'_>, s: &Sample) -> bool {
+/// Whether a queue pair belongs to the job; on shared hosts only if it carries the job's label.
+fn mine(context: &ReportContext<'_>, s: &Sample) -> bool {
     let (host, job) = (s.labels.get("host"), s.labels.get("job"));
-    let alone = scene.on.allocation(0, host) == fabriclens_jobs::Attribution::Exclusive;
-    scene.on.on_device(host, s.labels.get("device")).any(|j| j == 0) && (alone || scene.job.has_name(job))
+    let alone = context.on.allocation(0, host) == fabriclens_jobs::Attribution::Exclusive;
+    context.on.on_device(host, s.labels.get("device")).any(|j| j == 0) && (alone || context.job.has_name(job))
 }
 
-/// Pairs of hosts, each once, and how many queue pairs found no other end. Numbers are given by each adapter anew, so
-/// that an end that fits to several is none.
+/// Connected host pairs, and the number of unmatched queue pairs. Queue pair numbers are unique per adapter only, so
+/// ambiguous matches count as unmatched.
 fn edges(pairs: &[Sample]) -> (BTreeSet<(String, String)>, usize) {
     let ends = QueuePairIndex::of(pairs.iter().map(|s| &s.labels));
     let (mut edges, mut unmatched) = (BTreeSet::new(), 0);
@@ -104,7 +90,7 @@ fn edges(pairs: &[Sample]) -> (BTreeSet<(String, String)>, usize) {
     (edges, unmatched)
 }
 
-/// Each once.
+/// Distinct hosts of these queue pairs, sorted.
 fn hosts<'a>(ends: &[&'a Labels]) -> Vec<&'a str> {
     let mut hosts: Vec<&str> = ends.iter().map(|end| end.get("host")).collect();
     hosts.sort_unstable();
@@ -112,7 +98,8 @@ fn hosts<'a>(ends: &[&'a Labels]) -> Vec<&'a str> {
     hosts
 }
 
-/// A host in `cut` has more partners than are told, and counts as one that has them all.
+/// Classifies the communication pattern. Agents list only some partners of the hosts in `cut`; these count as connected
+/// to all hosts.
 fn shape(edges: &BTreeSet<(&str, &str)>, hosts: &BTreeSet<&str>, cut: &BTreeSet<String>) -> Pattern {
     let n = hosts.len();
     let mut degree: BTreeMap<&str, usize> = BTreeMap::new();
@@ -152,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn a_host_with_more_partners_than_are_told_talks_to_all() {
+    fn hosts_with_truncated_partner_lists_count_as_connected_to_all() {
         let few = [(0, 1), (2, 3), (4, 5), (6, 7)];
         assert_eq!(with_cut(&few, &[0, 1, 2, 3, 4, 5, 6, 7]), Pattern::AllToAll);
         assert_eq!(with_cut(&[(0, 1), (0, 2), (0, 3), (4, 5)], &[0]), Pattern::ParameterServer);
     }
 
     #[test]
-    fn shapes_are_told_apart() {
+    fn patterns_are_classified() {
         let ring: Vec<_> = (0..8).map(|n| (n, (n + 1) % 8)).collect();
         let all: Vec<_> = (0..6).flat_map(|a| (a + 1..6).map(move |b| (a, b))).collect();
         let server: Vec<_> = (2..9).flat_map(|n| [(0, n), (1, n)]).chain([(0, 1)]).collect();
@@ -169,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_fits_to_several_is_none() {
+    fn ambiguous_queue_pairs_are_unmatched() {
         let qp = |host: &str, local: &str, remote: &str| Sample {
             labels: Labels::new([("host", host), ("local", local), ("remote", remote)]),
             time_ms: 0,

@@ -1,23 +1,23 @@
-//! What each port of the job counted in the time: one row a counter.
+//! Counters of each port of the job; one table row per series.
 
 use crate::model::{Figure, Grade, Part, Unit};
-use crate::read::{Rise, Source};
+use crate::read::{Increase, Source};
 use fabriclens_jobs::Occupancy;
 use fabriclens_promql::QueryError;
 use std::collections::{BTreeMap, HashMap};
 
-/// What is counted.
+/// A counter of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum What {
+pub(super) enum Counter {
     Sent,
     Received,
     RdmaSent,
     RdmaReceived,
-    /// Seconds it could not send.
+    /// Seconds in which it was paused.
     Paused,
-    /// Seconds it kept others from sending.
+    /// Seconds in which it paused its switch.
     Pausing,
-    /// Bytes it could not send for want of credits.
+    /// Bytes it could not send for lack of credits.
     Wait,
     CnpReceived,
     CnpSent,
@@ -30,8 +30,8 @@ pub(super) enum What {
     Uncorrectable,
 }
 
-/// How several series of a port become one: priorities are paused together, errors of several kinds are added up, and
-/// what is counted in several ways is counted once.
+/// Combines several series of a port into one counter. `Most` is for priorities that are paused at the same time and
+/// for events that several series count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Join {
     Sum,
@@ -40,77 +40,78 @@ enum Join {
 
 struct Row {
     metric: &'static str,
-    /// Which direction; `""`: it has none.
+    /// Value of the `direction` label; empty: any.
     direction: &'static str,
-    what: What,
+    counter: Counter,
     join: Join,
 }
 
-const fn row(metric: &'static str, direction: &'static str, what: What, join: Join) -> Row {
-    Row { metric, direction, what, join }
+const fn row(metric: &'static str, direction: &'static str, counter: Counter, join: Join) -> Row {
+    Row { metric, direction, counter, join }
 }
 
 /// Rows of one metric follow each other.
 const ROWS: &[Row] = &[
-    row("fabric_port_io_bytes_total", "transmit", What::Sent, Join::Sum),
-    row("fabric_port_io_bytes_total", "receive", What::Received, Join::Sum),
-    row("fabric_rdma_io_bytes_total", "transmit", What::RdmaSent, Join::Sum),
-    row("fabric_rdma_io_bytes_total", "receive", What::RdmaReceived, Join::Sum),
-    row("fabric_pfc_pause_seconds_total", "receive", What::Paused, Join::Most),
-    row("fabric_pfc_pause_seconds_total", "transmit", What::Pausing, Join::Most),
-    row("fabric_pause_duration_seconds_total", "receive", What::Paused, Join::Most),
-    row("fabric_pause_duration_seconds_total", "transmit", What::Pausing, Join::Most),
-    row("fabric_port_xmit_wait_bytes_total", "", What::Wait, Join::Sum),
-    row("fabric_cnp_packets_total", "receive", What::CnpReceived, Join::Sum),
-    row("fabric_cnp_packets_total", "transmit", What::CnpSent, Join::Sum),
-    row("fabric_ecn_packets_total", "", What::Marked, Join::Sum),
-    row("fabric_rdma_retransmits_total", "", What::Retransmits, Join::Most),
-    row("fabric_rdma_sequence_naks_total", "receive", What::Retransmits, Join::Most),
-    row("fabric_rdma_ack_timeouts_total", "", What::Timeouts, Join::Sum),
-    row("fabric_link_symbol_errors_total", "", What::LinkErrors, Join::Most),
-    row("fabric_link_crc_errors_total", "receive", What::LinkErrors, Join::Most),
-    row("fabric_link_receive_errors_total", "", What::LinkErrors, Join::Most),
-    row("fabric_link_downs_total", "", What::Downs, Join::Sum),
-    row("fabric_port_discards_total", "receive", What::Discards, Join::Sum),
-    row("fabric_port_discards_total", "transmit", What::Discards, Join::Sum),
-    row("fabric_fec_uncorrectable_blocks_total", "", What::Uncorrectable, Join::Sum),
+    row("fabric_port_io_bytes_total", "transmit", Counter::Sent, Join::Sum),
+    row("fabric_port_io_bytes_total", "receive", Counter::Received, Join::Sum),
+    row("fabric_rdma_io_bytes_total", "transmit", Counter::RdmaSent, Join::Sum),
+    row("fabric_rdma_io_bytes_total", "receive", Counter::RdmaReceived, Join::Sum),
+    row("fabric_pfc_pause_seconds_total", "receive", Counter::Paused, Join::Most),
+    row("fabric_pfc_pause_seconds_total", "transmit", Counter::Pausing, Join::Most),
+    row("fabric_pause_duration_seconds_total", "receive", Counter::Paused, Join::Most),
+    row("fabric_pause_duration_seconds_total", "transmit", Counter::Pausing, Join::Most),
+    row("fabric_port_xmit_wait_bytes_total", "", Counter::Wait, Join::Sum),
+    row("fabric_cnp_packets_total", "receive", Counter::CnpReceived, Join::Sum),
+    row("fabric_cnp_packets_total", "transmit", Counter::CnpSent, Join::Sum),
+    row("fabric_ecn_packets_total", "", Counter::Marked, Join::Sum),
+    row("fabric_rdma_retransmits_total", "", Counter::Retransmits, Join::Most),
+    row("fabric_rdma_sequence_naks_total", "receive", Counter::Retransmits, Join::Most),
+    row("fabric_rdma_ack_timeouts_total", "", Counter::Timeouts, Join::Sum),
+    row("fabric_link_symbol_errors_total", "", Counter::LinkErrors, Join::Most),
+    row("fabric_link_crc_errors_total", "receive", Counter::LinkErrors, Join::Most),
+    row("fabric_link_receive_errors_total", "", Counter::LinkErrors, Join::Most),
+    row("fabric_link_downs_total", "", Counter::Downs, Join::Sum),
+    row("fabric_port_discards_total", "receive", Counter::Discards, Join::Sum),
+    row("fabric_port_discards_total", "transmit", Counter::Discards, Join::Sum),
+    row("fabric_fec_uncorrectable_blocks_total", "", Counter::Uncorrectable, Join::Sum),
 ];
 
-/// A counter of a port in the time.
+/// Increase of a counter of a port.
 #[derive(Clone, Debug)]
 pub(super) struct Counted {
     pub total: f64,
-    /// Between edges; NaN: not measured.
+    /// Increase between edges; NaN: not measured.
     pub steps: Vec<f64>,
 }
 
-/// A port of the job.
+/// A port of the job with its counters.
 pub(super) struct Port {
     pub host: String,
     pub device: String,
     pub port: String,
     pub rail: String,
-    /// Somebody told it; else it is the name of the device.
+    /// True if an agent reported the rail; otherwise `rail` is the device name.
     pub on_rail: bool,
     pub grade: Grade,
-    /// Line rate at the end, bytes a second.
+    /// Line rate at the end of the job, bytes per second.
     pub rate: Option<f64>,
-    /// The longest hole in its bytes, ms.
-    pub hole_ms: i64,
-    pub counted: HashMap<What, Counted>,
+    /// Longest gap in the samples of its sent bytes, ms.
+    pub gap_ms: i64,
+    pub counted: HashMap<Counter, Counted>,
 }
 
 impl Port {
-    pub fn total(&self, what: What) -> Option<f64> {
-        self.counted.get(&what).map(|c| c.total)
+    /// Increase over the whole time; `None`: not measured.
+    pub fn total(&self, counter: Counter) -> Option<f64> {
+        self.counted.get(&counter).map(|c| c.total)
     }
 
-    /// Between two edges; `None`: not measured.
-    pub fn step(&self, what: What, n: usize) -> Option<f64> {
-        self.counted.get(&what).and_then(|c| c.steps.get(n)).copied().filter(|v| v.is_finite())
+    /// Increase in the n-th step; `None`: not measured.
+    pub fn step(&self, counter: Counter, n: usize) -> Option<f64> {
+        self.counted.get(&counter).and_then(|c| c.steps.get(n)).copied().filter(|v| v.is_finite())
     }
 
-    /// `gpu-07 mlx5_3`, with the port where it is not the first.
+    /// `gpu-07 mlx5_3`, with the port number if it is not 1.
     pub fn name(&self) -> String {
         match self.port.as_str() {
             "" | "1" => format!("{} {}", self.host, self.device),
@@ -127,26 +128,27 @@ fn place(labels: &fabriclens_model::Labels) -> Place {
     (l("host"), l("device"), l("port"))
 }
 
-/// Reads all counters of the job's ports; the job is the first of the occupancy.
+/// Reads all counters of the job's ports. The job must be the first of the occupancy.
 pub(super) fn read(source: &Source<'_>, on: &Occupancy<'_>) -> Result<Vec<Port>, QueryError> {
     let mut metrics: Vec<&str> = ROWS.iter().map(|r| r.metric).collect();
     metrics.dedup();
-    let rises = side_by_side(&metrics, |metric| source.rises(metric))?;
-    // By place; `None`: no port of the job. Texts stay where they are, because a large job has half a million counters.
+    let increases = in_parallel(&metrics, |metric| source.increases(metric))?;
+    // By host, device and port; `None`: not a port of the job. The keys borrow their texts, because a large job has
+    // half a million counters.
     let mut ports: HashMap<[&str; 3], Option<Port>> = HashMap::new();
-    for (metric, rises) in metrics.iter().zip(&rises) {
+    for (metric, increases) in metrics.iter().zip(&increases) {
         let of_metric: Vec<&Row> = ROWS.iter().filter(|r| r.metric == *metric).collect();
-        for rise in rises {
-            let at = ["host", "device", "port"].map(|name| rise.labels.get(name));
-            // An interface without RDMA is the host's, not the fabric's.
+        for increase in increases {
+            let at = ["host", "device", "port"].map(|name| increase.labels.get(name));
+            // Interfaces without an RDMA port do not belong to the fabric.
             let jobs = || !at[2].is_empty() && on.on_device(at[0], at[1]).any(|job| job == 0);
             let Some(port) = ports.entry(at).or_insert_with(|| jobs().then(|| new(at, on))) else { continue };
-            let direction = rise.labels.get("direction");
+            let direction = increase.labels.get("direction");
             for row in of_metric.iter().filter(|r| r.direction.is_empty() || r.direction == direction) {
-                if row.what == What::Sent {
-                    port.hole_ms = port.hole_ms.max(rise.hole_ms);
+                if row.counter == Counter::Sent {
+                    port.gap_ms = port.gap_ms.max(increase.gap_ms);
                 }
-                add(&mut port.counted, row, rise);
+                add(&mut port.counted, row, increase);
             }
         }
     }
@@ -165,14 +167,14 @@ fn new([host, device, port]: [&str; 3], on: &Occupancy<'_>) -> Port {
         on_rail: false,
         grade: on.device(host, device).into(),
         rate: None,
-        hole_ms: 0,
+        gap_ms: 0,
         counted: HashMap::new(),
     }
 }
 
-fn add(counted: &mut HashMap<What, Counted>, row: &Row, rise: &Rise) {
-    let Some(known) = counted.get_mut(&row.what) else {
-        counted.insert(row.what, Counted { total: rise.total, steps: rise.steps.clone() });
+fn add(counted: &mut HashMap<Counter, Counted>, row: &Row, increase: &Increase) {
+    let Some(known) = counted.get_mut(&row.counter) else {
+        counted.insert(row.counter, Counted { total: increase.total, steps: increase.steps.clone() });
         return;
     };
     let join = |a: f64, b: f64| match row.join {
@@ -181,11 +183,11 @@ fn add(counted: &mut HashMap<What, Counted>, row: &Row, rise: &Rise) {
         Join::Sum => a + b,
         Join::Most => a.max(b),
     };
-    known.total = join(known.total, rise.total);
-    known.steps.iter_mut().zip(&rise.steps).for_each(|(a, b)| *a = join(*a, *b));
+    known.total = join(known.total, increase.total);
+    known.steps.iter_mut().zip(&increase.steps).for_each(|(a, b)| *a = join(*a, *b));
 }
 
-/// Rails and line rates, as they were last.
+/// Adds the latest rails and line rates.
 fn describe(source: &Source<'_>, ports: &mut [Port]) -> Result<(), QueryError> {
     let mut rails = HashMap::new();
     let mut rates = HashMap::new();
@@ -207,8 +209,8 @@ fn describe(source: &Source<'_>, ports: &mut [Port]) -> Result<(), QueryError> {
     Ok(())
 }
 
-/// Work on some threads, no more than four: a report must leave room for queries.
-fn side_by_side<T: Send>(
+/// Runs the work for all metrics on at most four threads, so that a report leaves cores to queries.
+fn in_parallel<T: Send>(
     metrics: &[&str],
     work: impl Fn(&str) -> Result<T, QueryError> + Sync,
 ) -> Result<Vec<T>, QueryError> {
@@ -236,16 +238,16 @@ fn side_by_side<T: Send>(
     all.into_iter().map(|(_, result)| result).collect()
 }
 
-/// How values of several ports become one number.
+/// Aggregation of the values of several ports.
 #[derive(Clone, Copy)]
-pub(super) enum Over {
+pub(super) enum Aggregation {
     Sum,
     Mean,
     Most,
 }
 
-/// A number of each grade.
-pub(super) fn figure(unit: Unit, over: Over, values: impl IntoIterator<Item = (Grade, Option<f64>)>) -> Figure {
+/// Aggregates values by grade.
+pub(super) fn figure(unit: Unit, over: Aggregation, values: impl IntoIterator<Item = (Grade, Option<f64>)>) -> Figure {
     let mut by: BTreeMap<Grade, Vec<f64>> = BTreeMap::new();
     for (grade, value) in values {
         if let Some(value) = value.filter(|v| v.is_finite()) {
@@ -253,15 +255,15 @@ pub(super) fn figure(unit: Unit, over: Over, values: impl IntoIterator<Item = (G
         }
     }
     let join = |v: &[f64]| match over {
-        Over::Sum => v.iter().sum(),
-        Over::Mean => v.iter().sum::<f64>() / v.len() as f64,
-        Over::Most => v.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        Aggregation::Sum => v.iter().sum(),
+        Aggregation::Mean => v.iter().sum::<f64>() / v.len() as f64,
+        Aggregation::Most => v.iter().copied().fold(f64::NEG_INFINITY, f64::max),
     };
     let parts = by.into_iter().map(|(grade, v)| Part { grade, value: join(&v), of: v.len() }).collect();
     Figure { unit, parts }
 }
 
-/// A counter's total over ports.
-pub(super) fn sum<'a>(unit: Unit, ports: impl IntoIterator<Item = &'a Port>, what: What) -> Figure {
-    figure(unit, Over::Sum, ports.into_iter().map(|p| (p.grade, p.total(what))))
+/// Sum of a counter over ports, by grade.
+pub(super) fn sum<'a>(unit: Unit, ports: impl IntoIterator<Item = &'a Port>, counter: Counter) -> Figure {
+    figure(unit, Aggregation::Sum, ports.into_iter().map(|p| (p.grade, p.total(counter))))
 }

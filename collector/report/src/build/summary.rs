@@ -1,7 +1,7 @@
-//! For those who read no further: what the network cost, what held the job back, and how earlier jobs did.
+//! Summary of the report: cost, most likely cause, comparison with earlier jobs.
 
-use super::ports::{Over, figure};
-use super::{Scene, attributed, cost, rollup};
+use super::ports::{Aggregation, figure};
+use super::{ReportContext, attributed, cost, rollup};
 use crate::model::{
     Cause, CauseKind, Cost, Earlier, Grade, Incident, Part, Point, Report, Severity, StandsOut, Summary, Unit, Why,
 };
@@ -9,25 +9,25 @@ use crate::render::words::{between, clock, duration, of_figure, percent};
 use fabriclens_jobs::Job;
 use fabriclens_promql::QueryError;
 
-/// Earlier jobs that are compared with.
+/// Maximum number of earlier jobs to compare with.
 const EARLIER: usize = 5;
-/// Shares of the job's time: from here on it is worth a look, from there on it hurts.
+/// Fractions of the job's time from which the cost is a warning, and from which it is critical.
 const NOTICED: f64 = 0.01;
 const HURTS: f64 = 0.1;
 
-/// What does not depend on the other sections.
+/// The part of the summary that does not depend on other sections.
 pub(super) fn numbers(
-    scene: &Scene<'_>,
+    context: &ReportContext<'_>,
     incidents: &[Incident],
     others: &[Job],
     now_ns: i64,
 ) -> Result<Summary, QueryError> {
     let cause = Cause { kind: CauseKind::Unknown, text: String::new() };
-    let cost = cost::cost(scene, incidents)?;
-    Ok(Summary { points: Vec::new(), cost, cause, earlier: earlier(scene, others, now_ns)? })
+    let cost = cost::cost(context, incidents)?;
+    Ok(Summary { points: Vec::new(), cost, cause, earlier: earlier(context, others, now_ns)? })
 }
 
-/// What all sections together say.
+/// Adds the cause and the main points, which depend on all sections.
 pub(super) fn judge(report: &mut Report) {
     report.summary.cause = cause(report);
     report.summary.points = points(report);
@@ -49,7 +49,7 @@ fn cause(report: &Report) -> Cause {
     match straggler.map(|s| (s.by, s)) {
         Some((StandsOut::Pausing, s)) => {
             let text = format!(
-                "Most likely a receiver of the job itself: {} {}. Look there first: PCIe, memory, and what else runs there.",
+                "Most likely a receiver of the job itself: {} {}. Check its PCIe, its memory, and other processes on it first.",
                 place(s),
                 s.text
             );
@@ -66,21 +66,19 @@ fn cause(report: &Report) -> Cause {
     }
     match share {
         None => of(CauseKind::Unknown, "Whether ports were held back was not measured on these hosts.".into()),
-        Some(share) if share < NOTICED => {
-            of(CauseKind::None, "Nothing held the job back, as far as was measured.".into())
-        }
+        Some(share) if share < NOTICED => of(CauseKind::None, "Nothing that was measured held the job back.".into()),
         Some(_) => {
-            let beside = match report.neighbours.len() {
+            let concurrent = match report.neighbours.len() {
                 0 => "no other job is known to have shared its hosts or leaves".to_owned(),
                 1 => "one other job shared its hosts or leaves".to_owned(),
                 n => format!("{n} other jobs shared its hosts or leaves"),
             };
             let held = match cost.held.largest().is_some_and(|held| held > 0.0) {
-                true => "the job's ports were paused or had no credits, and none of them paused others as much",
-                false => "the job's senders were told to slow down, or had to send again",
+                true => "the job's ports were paused or had no credits, and none of them paused its switch as much",
+                false => "the job's senders got congestion notifications or retransmitted packets",
             };
             let text = format!(
-                "Congestion in the fabric: {held}. Too much was sent to one place, by this job or by others; {beside}."
+                "Congestion in the fabric: {held}. Too much was sent to one place, by this job or by others; {concurrent}."
             );
             of(CauseKind::Fabric, text)
         }
@@ -112,7 +110,7 @@ fn points(report: &Report) -> Vec<Point> {
                 _ => format!("The network cost this job {} of its {span}.", bounds(cost, seconds)),
             };
             let few = lost && !cost.slowed.iter().any(|s| s.why.contains(&Why::SentAgain));
-            let few = if few { " Packets were lost as well, too few at a time to tell what they cost." } else { "" };
+            let few = if few { " Packets were lost as well, too few at a time to estimate their cost." } else { "" };
             say(severity, text + &worst(cost, seconds) + few);
         }
     }
@@ -125,8 +123,8 @@ fn points(report: &Report) -> Vec<Point> {
     say(severity, cause.text.clone());
     if let Some(expired) = cost.timeouts.largest().filter(|n| *n >= 1.0) {
         let text = format!(
-            "{expired:.0} retransmission timers expired: each time one connection stood still, often for 4 ms to seconds, \
-             as the application has set it. That is not in the time above."
+            "{expired:.0} retransmission timers expired. Each stopped one connection, for 4 ms up to seconds depending on \
+             the application's timeout. The time above does not include this."
         );
         say(Severity::Warning, text);
     }
@@ -155,12 +153,12 @@ fn points(report: &Report) -> Vec<Point> {
     if !report.quality.missing.is_empty() {
         let missing = report.quality.missing.len();
         let text =
-            format!("{missing} of {} hosts were not measured: numbers are of the others alone.", report.job.hosts);
+            format!("{missing} of {} hosts were not measured; the numbers cover the others only.", report.job.hosts);
         say(Severity::Warning, text);
     }
     if report.quality.shared_ports > 0 {
         let text = format!(
-            "{} of {} ports were shared with other jobs; their numbers stand apart, as \"shared\".",
+            "{} of {} ports were shared with other jobs; their numbers are listed separately as \"shared\".",
             report.quality.shared_ports,
             report.quality.shared_ports + report.quality.exclusive_ports
         );
@@ -169,7 +167,7 @@ fn points(report: &Report) -> Vec<Point> {
     points
 }
 
-/// `between 15 s and 20 s (5.0 % to 6.7 %, exclusive)`; of several grades no shares.
+/// `between 15 s and 20 s (5.0 % to 6.7 %, exclusive)`; without percentages if there are several grades.
 fn bounds(cost: &Cost, seconds: f64) -> String {
     let one = |most: &Part| {
         let least = cost.at_least.part(most.grade).filter(|least| *least > 0.0);
@@ -184,38 +182,39 @@ fn bounds(cost: &Cost, seconds: f64) -> String {
     cost.at_most.parts.iter().map(one).collect::<Vec<_>>().join(", and ")
 }
 
-/// When most of it was lost, if that is worth a word.
+/// Sentence about the most expensive period, if it cost a noticeable part of the time.
 fn worst(cost: &Cost, seconds: f64) -> String {
     let most = cost.slowed.iter().max_by(|a, b| a.at_most.total_cmp(&b.at_most));
     let Some(s) = most.filter(|s| s.at_most >= NOTICED * seconds) else { return String::new() };
     let why: Vec<&str> = s.why.iter().map(|w| w.text()).collect();
     let of_usual = match s.usual {
-        Some(usual) => format!("moved {} of what it usually does", percent(s.moved / usual)),
-        None => "had no calm time near to compare with".to_owned(),
+        Some(usual) => format!("moved {} of its usual throughput", percent(s.moved / usual)),
+        None => "had no undisturbed time nearby to compare with".to_owned(),
     };
     let [from, to] = [s.start_ns, s.end_ns].map(|ns| clock(ns, true));
     format!(" Most of that from {from} to {to}: it {of_usual} ({}).", why.join(", "))
 }
 
-/// The last ones of this user with as many hosts that ended before this one began.
-fn earlier(scene: &Scene<'_>, others: &[Job], now_ns: i64) -> Result<Vec<Earlier>, QueryError> {
-    let job = scene.job;
+/// The latest jobs of this user with as many hosts that ended before this job began.
+fn earlier(context: &ReportContext<'_>, others: &[Job], now_ns: i64) -> Result<Vec<Earlier>, QueryError> {
+    let job = context.job;
     let fits = |o: &&Job| {
         let over = o.end_ns.is_some_and(|end| end <= job.start_ns.saturating_add(5_000_000_000) && end <= now_ns);
         over && !job.user.is_empty() && o.user == job.user && o.hosts.len() == job.hosts.len()
     };
     let mut before: Vec<&Job> = others.iter().filter(fits).collect();
     before.sort_by_key(|o| std::cmp::Reverse(o.start_ns));
-    before.into_iter().take(EARLIER).map(|o| one(scene, o)).collect()
+    before.into_iter().take(EARLIER).map(|o| one(context, o)).collect()
 }
 
-fn one(scene: &Scene<'_>, job: &Job) -> Result<Earlier, QueryError> {
+fn one(context: &ReportContext<'_>, job: &Job) -> Result<Earlier, QueryError> {
     let (start, end) = (job.start_ns / 1_000_000, job.end_ns.unwrap_or(0) / 1_000_000);
     let range = format!("[{}ms]", (end - start).max(1000));
     let ask =
         |aggregate: &str, over: &str, metric: &str, direction: &str| -> Result<Vec<(Grade, Option<f64>)>, QueryError> {
             let selector = rollup(job, metric, &format!("direction=\"{direction}\""));
-            let found = scene.source.ask(&format!("{aggregate} by (attribution) ({over}({selector}{range}))"), end)?;
+            let found =
+                context.source.ask(&format!("{aggregate} by (attribution) ({over}({selector}{range}))"), end)?;
             Ok(found.iter().map(|s| (attributed(&s.labels), Some(s.value))).collect())
         };
     Ok(Earlier {
@@ -225,14 +224,14 @@ fn one(scene: &Scene<'_>, job: &Job) -> Result<Earlier, QueryError> {
         seconds: (end - start) as f64 / 1000.0,
         transmitted: figure(
             Unit::Bytes,
-            Over::Sum,
+            Aggregation::Sum,
             ask("sum", "max_over_time", "fabric_job_io_bytes_total", "transmit")?,
         ),
         paused: figure(
             Unit::Ratio,
-            Over::Most,
+            Aggregation::Most,
             ask("max", "avg_over_time", "fabric_job_pause_share_ratio", "receive")?,
         ),
-        at_most_share: cost::earlier(&scene.source, job, (start, end.max(start + 1000)))?,
+        at_most_share: cost::earlier(&context.source, job, (start, end.max(start + 1000)))?,
     })
 }

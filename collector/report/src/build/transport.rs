@@ -1,38 +1,39 @@
-//! RDMA against TCP: how much of each, how far away the other end is for TCP, and whether the job ran over sockets.
+//! RDMA against TCP: bytes of each, round-trip times of TCP, and whether the job ran over sockets.
 
-use super::Scene;
-use super::ports::{Over, What, figure};
+use super::ReportContext;
+use super::ports::{Aggregation, Counter, figure};
 use crate::model::{Figure, Grade, Transport, Unit};
 use fabriclens_promql::QueryError;
 use std::collections::{HashMap, HashSet};
 
-/// TCP's share from which a job ran over sockets.
+/// Minimum fraction of TCP bytes of a job over sockets.
 const MOSTLY: f64 = 0.5;
-/// Bytes below which a job did not communicate.
+/// Minimum TCP bytes of a job over sockets.
 const WORTH: f64 = 1e9;
 
-pub(super) fn transport(scene: &Scene<'_>) -> Result<Transport, QueryError> {
-    let rdma = scene.ports.iter().flat_map(|p| [What::RdmaSent, What::RdmaReceived].map(|w| (p.grade, p.total(w))));
-    let rdma = figure(Unit::Bytes, Over::Sum, rdma);
-    let tcp = tcp(scene)?;
+pub(super) fn transport(context: &ReportContext<'_>) -> Result<Transport, QueryError> {
+    let rdma =
+        context.ports.iter().flat_map(|p| [Counter::RdmaSent, Counter::RdmaReceived].map(|w| (p.grade, p.total(w))));
+    let rdma = figure(Unit::Bytes, Aggregation::Sum, rdma);
+    let tcp = tcp(context)?;
     let (all_rdma, all_tcp) = (total(&rdma), total(&tcp));
     let tcp_share = match (all_rdma, all_tcp) {
         (Some(rdma), Some(tcp)) if rdma + tcp > 0.0 => Some(tcp / (rdma + tcp)),
         _ => None,
     };
-    let rails = scene.ports.iter().filter(|p| p.total(What::RdmaSent).is_some()).count();
+    let rails = context.ports.iter().filter(|p| p.total(Counter::RdmaSent).is_some()).count();
     let red_flag =
         tcp_share.zip(all_tcp).filter(|(share, bytes)| *share > MOSTLY && *bytes > WORTH).map(|(share, _)| {
             format!(
                 "This job ran over sockets: {:.0} % of its bytes are TCP, while its hosts have {rails} RDMA ports. \
-             Check that the library finds them (NCCL_IB_DISABLE, NCCL_IB_HCA, UCX_TLS) and may use them.",
+             Check that the library finds them and is allowed to use them (NCCL_IB_DISABLE, NCCL_IB_HCA, UCX_TLS).",
                 share * 100.0
             )
         });
     Ok(Transport {
-        rtt_median: rtt(scene, 0.5)?,
-        rtt_p99: rtt(scene, 0.99)?,
-        tcp_retransmits: host_wide(scene, Unit::Count, Over::Sum, "fabric_tcp_retransmits_total")?,
+        rtt_median: rtt(context, 0.5)?,
+        rtt_p99: rtt(context, 0.99)?,
+        tcp_retransmits: host_wide(context, Unit::Count, Aggregation::Sum, "fabric_tcp_retransmits_total")?,
         rdma,
         tcp,
         tcp_share,
@@ -44,40 +45,42 @@ fn total(figure: &Figure) -> Option<f64> {
     figure.parts.iter().map(|p| p.value).reduce(|a, b| a + b)
 }
 
-fn grade_of_host(scene: &Scene<'_>, host: &str) -> Grade {
-    scene.on.host(host).into()
+fn grade_of_host(context: &ReportContext<'_>, host: &str) -> Grade {
+    context.on.host(host).into()
 }
 
-/// TCP bytes to and from other hosts: of the job's control groups where agents saw them, else of its hosts.
-fn tcp(scene: &Scene<'_>) -> Result<Figure, QueryError> {
+/// TCP bytes to and from other hosts: of the job's cgroups if agents saw them, otherwise of its hosts.
+fn tcp(context: &ReportContext<'_>) -> Result<Figure, QueryError> {
     let mut groups: HashMap<String, HashSet<String>> = HashMap::new();
-    let range = format!("[{}ms]", scene.source.end_ms - scene.source.start_ms);
-    let seen = format!("last_over_time({}{range})", scene.source.selector("fabric_job_processes", ""));
-    for s in scene.source.at(&seen, scene.source.end_ms)? {
+    let range = format!("[{}ms]", context.source.end_ms - context.source.start_ms);
+    let seen = format!("last_over_time({}{range})", context.source.selector("fabric_job_processes", ""));
+    for s in context.source.at(&seen, context.source.end_ms)? {
         let l = |name| s.labels.get(name);
         let cluster =
-            [l("cluster"), &scene.job.cluster].iter().any(|c| c.is_empty()) || l("cluster") == scene.job.cluster;
-        if cluster && [l("job"), l("task")].iter().any(|name| scene.job.has_name(name)) {
+            [l("cluster"), &context.job.cluster].iter().any(|c| c.is_empty()) || l("cluster") == context.job.cluster;
+        if cluster && [l("job"), l("task")].iter().any(|name| context.job.has_name(name)) {
             groups.entry(l("host").to_owned()).or_default().insert(l("cgroup").to_owned());
         }
     }
-    // A group that is not named cannot be told from the rest of the host.
+    // A cgroup without a name is not distinguishable from the rest of the host.
     groups.values_mut().for_each(|g| _ = g.remove(""));
     groups.retain(|_, g| !g.is_empty());
     let mut values = Vec::new();
-    for rise in scene.source.rises("fabric_tcp_io_bytes_total")? {
-        let (host, group) = (rise.labels.get("host"), rise.labels.get("cgroup"));
-        if rise.labels.get("destination") == "local" {
+    for increase in context.source.increases("fabric_tcp_io_bytes_total")? {
+        let (host, group) = (increase.labels.get("host"), increase.labels.get("cgroup"));
+        if increase.labels.get("destination") == "local" {
             continue;
         }
         match groups.get(host) {
-            Some(own) if own.contains(group) => values.push((Grade::PerProcess, Some(rise.total + rise.beyond))),
+            Some(own) if own.contains(group) => {
+                values.push((Grade::PerProcess, Some(increase.total + increase.beyond)))
+            }
             Some(_) => {}
-            None => values.push((grade_of_host(scene, host), Some(rise.total))),
+            None => values.push((grade_of_host(context, host), Some(increase.total))),
         }
     }
-    let mut figure = figure(Unit::Bytes, Over::Sum, values);
-    let hosts = scene.job.hosts.keys();
+    let mut figure = figure(Unit::Bytes, Aggregation::Sum, values);
+    let hosts = context.job.hosts.keys();
     for part in &mut figure.parts {
         let seen = |h: &&String| groups.contains_key(*h) == (part.grade == Grade::PerProcess);
         part.of = hosts.clone().filter(seen).count();
@@ -85,28 +88,28 @@ fn tcp(scene: &Scene<'_>) -> Result<Figure, QueryError> {
     Ok(figure)
 }
 
-/// A quantile of TCP's round trips of all the job's hosts together.
-fn rtt(scene: &Scene<'_>, quantile: f64) -> Result<Figure, QueryError> {
+/// A quantile of the TCP round-trip times of all the job's hosts together.
+fn rtt(context: &ReportContext<'_>, quantile: f64) -> Result<Figure, QueryError> {
     let mut buckets: HashMap<Grade, HashMap<String, f64>> = HashMap::new();
     let mut hosts: HashMap<Grade, HashSet<String>> = HashMap::new();
-    for rise in scene.source.rises("fabric_tcp_rtt_seconds_bucket")? {
-        if rise.labels.get("destination") == "local" {
+    for increase in context.source.increases("fabric_tcp_rtt_seconds_bucket")? {
+        if increase.labels.get("destination") == "local" {
             continue;
         }
-        let host = rise.labels.get("host");
-        let grade = grade_of_host(scene, host);
-        *buckets.entry(grade).or_default().entry(rise.labels.get("le").to_owned()).or_default() += rise.total;
+        let host = increase.labels.get("host");
+        let grade = grade_of_host(context, host);
+        *buckets.entry(grade).or_default().entry(increase.labels.get("le").to_owned()).or_default() += increase.total;
         hosts.entry(grade).or_default().insert(host.to_owned());
     }
     let of = |(grade, buckets): (Grade, HashMap<String, f64>)| (grade, in_buckets(&buckets, quantile));
-    let mut figure = figure(Unit::Seconds, Over::Most, buckets.into_iter().map(of));
+    let mut figure = figure(Unit::Seconds, Aggregation::Most, buckets.into_iter().map(of));
     for part in &mut figure.parts {
         part.of = hosts.get(&part.grade).map_or(0, HashSet::len);
     }
     Ok(figure)
 }
 
-/// As PromQL's `histogram_quantile`: even within a bucket.
+/// Quantile with linear interpolation within a bucket, as PromQL's `histogram_quantile`.
 fn in_buckets(buckets: &HashMap<String, f64>, quantile: f64) -> Option<f64> {
     let bound = |le: &str| if le == "+Inf" { Some(f64::INFINITY) } else { le.parse().ok() };
     let mut sorted: Vec<(f64, f64)> = buckets.iter().filter_map(|(le, n)| Some((bound(le)?, *n))).collect();
@@ -122,9 +125,9 @@ fn in_buckets(buckets: &HashMap<String, f64>, quantile: f64) -> Option<f64> {
     }
 }
 
-fn host_wide(scene: &Scene<'_>, unit: Unit, over: Over, metric: &str) -> Result<Figure, QueryError> {
-    let rises = scene.source.rises(metric)?;
-    Ok(figure(unit, over, rises.iter().map(|r| (grade_of_host(scene, r.labels.get("host")), Some(r.total)))))
+fn host_wide(context: &ReportContext<'_>, unit: Unit, over: Aggregation, metric: &str) -> Result<Figure, QueryError> {
+    let increases = context.source.increases(metric)?;
+    Ok(figure(unit, over, increases.iter().map(|r| (grade_of_host(context, r.labels.get("host")), Some(r.total)))))
 }
 
 #[cfg(test)]
@@ -138,6 +141,6 @@ mod tests {
         assert_eq!(in_buckets(&b, 0.5), Some(0.001));
         assert_eq!(in_buckets(&b, 0.75), Some(0.0015));
         assert_eq!(in_buckets(&HashMap::new(), 0.5), None);
-        assert_eq!(in_buckets(&[("+Inf".to_owned(), 0.0)].into(), 0.5), None, "no observation, no round trip");
+        assert_eq!(in_buckets(&[("+Inf".to_owned(), 0.0)].into(), 0.5), None, "no observations");
     }
 }

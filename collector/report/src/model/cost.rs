@@ -1,85 +1,86 @@
-//! How much time the network cost the job.
+//! The time that the network cost the job.
 
 use super::{Figure, Grade};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Bounds of the time that the network cost; counters tell no more. Seconds, unless said otherwise.
+/// Bounds of the time that the network cost, in seconds unless stated otherwise. Counters do not allow more than
+/// bounds.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 pub struct Cost {
-    /// At least: what the job moved less than usual while the network is known to have held it, beyond what it differs by
-    /// by chance. No part: nothing of its own to compare with.
+    /// Lower bound: throughput below the job's baseline while the network held it back, beyond the noise of its rate.
+    /// No part: there is no baseline.
     #[serde(default = "seconds")]
     pub at_least: Figure,
-    /// At most: at each time the longer of what `held` has and what it moved less than its usual best.
+    /// Upper bound: at each time the larger of the time in `held` and the loss against the best rate of the baseline.
     pub at_most: Figure,
-    /// The same as a share of the job's time.
+    /// The upper bound as a fraction of the job's time.
     pub at_most_share: Figure,
-    /// What ports alone tell, that could not send (paused, without credits): at each time the port that was held back most
-    /// counts for the whole job.
+    /// Time in which ports could not send (paused or without credits); at each time the worst port counts for the whole
+    /// job.
     #[serde(default = "seconds")]
     pub held: Figure,
-    /// Time that a port was held back, mean over ports.
+    /// Time in which a port could not send, mean over ports.
     pub mean: Figure,
-    /// Retransmission timers that expired: each stops one connection for a time that only the application knows.
+    /// Expired retransmission timers. Each stops one connection for a time that only the application knows.
     pub timeouts: Figure,
-    /// When the job moved less than usual while the network held it: what cost most, in the order of time.
+    /// The most expensive periods in which the network slowed the job down, in order of time.
     #[serde(default)]
     pub slowed: Vec<Slowed>,
-    /// What was counted and what was not, in words.
+    /// Explanation of the method.
     pub basis: String,
 }
 
-/// Of reports that did not have it yet.
+/// Default for reports that older versions wrote without the field.
 fn seconds() -> Figure {
     Figure::none(super::Unit::Seconds)
 }
 
-/// A stretch of time in which the network held the job.
+/// A period in which the network slowed the job down.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 pub struct Slowed {
-    /// Unix nanoseconds.
+    /// Start, Unix nanoseconds.
     pub start_ns: i64,
-    /// Unix nanoseconds.
+    /// End, Unix nanoseconds.
     pub end_ns: i64,
-    /// How surely what was measured is the job's.
+    /// Confidence that the measurements belong to the job.
     pub grade: Grade,
-    /// By what it is known.
+    /// Evidence that the network slowed the job down.
     pub why: Vec<Why>,
-    /// Bytes a second, sent and received.
+    /// Throughput, bytes per second sent and received.
     pub moved: f64,
-    /// The same when nothing held it, near that time; absent: there was too little of such time.
+    /// Baseline throughput near that time, bytes per second; absent if too little undisturbed time is near.
     pub usual: Option<f64>,
-    /// Seconds lost at least; absent: nothing to compare with.
+    /// Lower bound of lost time, seconds; absent without a baseline.
     pub at_least: Option<f64>,
-    /// Seconds lost at most.
+    /// Upper bound of lost time, seconds.
     pub at_most: f64,
 }
 
-/// By what it is known that the network held a job.
+/// Evidence that the network slowed a job down.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// Ports were paused by their switch.
+    /// The switch paused ports of the job.
     Paused,
     /// Ports waited for credits (XmitWait).
     NoCredits,
-    /// Senders were told to slow down (CNPs handled).
+    /// Senders handled congestion notifications (CNPs).
     ToldToSlowDown,
-    /// Packets were lost and sent again.
+    /// Packets were lost and retransmitted.
     SentAgain,
-    /// An incident has the job as its victim.
+    /// The job is the victim of an incident.
     Incident,
 }
 
 impl Why {
-    /// In words.
+    /// Text for people.
     pub fn text(self) -> &'static str {
         match self {
             Self::Paused => "paused by the switch",
             Self::NoCredits => "no credits",
-            Self::ToldToSlowDown => "told to slow down (CNPs)",
-            Self::SentAgain => "packets sent again",
+            Self::ToldToSlowDown => "congestion notifications (CNPs)",
+            Self::SentAgain => "packets retransmitted",
             Self::Incident => "victim of an incident",
         }
     }

@@ -1,4 +1,4 @@
-//! The sections that say what else was found: neighbours, health, transport, peers, and what the numbers are worth.
+//! The sections with further evidence: neighbors, health, transport, peers, and completeness of the measurements.
 
 use super::{Figure, Grade, Severity};
 use schemars::JsonSchema;
@@ -7,30 +7,30 @@ use serde::{Deserialize, Serialize};
 /// Links, PCIe, configuration.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 pub struct Health {
-    /// What is not as it should be.
+    /// Problems of links, PCIe and configuration.
     pub findings: Vec<Finding>,
     /// Symbol, CRC and receive errors.
     pub link_errors: Figure,
-    /// Times that links went down.
+    /// Number of link failures.
     pub link_downs: Figure,
     /// Packets dropped at the job's ports.
     pub discards: Figure,
     /// Blocks that forward error correction could not repair.
     pub uncorrectable: Figure,
-    /// RDMA packets sent again, where adapters count them; lost packets that the peers told of elsewhere.
+    /// Retransmitted RDMA packets; where adapters do not count them, sequence NAKs received from peers.
     pub retransmits: Figure,
 }
 
-/// Something that is not as it should be.
+/// A problem of a link, of PCIe or of the configuration.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad.
+    /// Severity.
     pub severity: Severity,
-    /// Host and device, or several.
+    /// Host and device, or a list of them.
     pub place: String,
-    /// What is wrong.
+    /// The problem.
     pub text: String,
-    /// What to do.
+    /// Recommended action.
     pub action: String,
 }
 
@@ -41,55 +41,55 @@ pub struct Transport {
     pub rdma: Figure,
     /// TCP bytes to and from other hosts, both directions.
     pub tcp: Figure,
-    /// TCP's share of both; absent where one was not measured.
+    /// TCP's fraction of both; absent if one was not measured.
     pub tcp_share: Option<f64>,
-    /// Median round trip of TCP.
+    /// Median round-trip time of TCP.
     pub rtt_median: Figure,
-    /// Its 99th percentile.
+    /// 99th percentile of the round-trip time of TCP.
     pub rtt_p99: Figure,
-    /// TCP segments sent again, host-wide.
+    /// Retransmitted TCP segments of the hosts.
     pub tcp_retransmits: Figure,
-    /// "This job ran over sockets": why it looks like that.
+    /// Warning that the job ran over sockets, with the evidence.
     pub red_flag: Option<String>,
 }
 
-/// Who talks to whom.
+/// Communication between the hosts of the job.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 pub struct Peers {
-    /// The shape.
+    /// Communication pattern.
     pub pattern: Pattern,
-    /// What it was told by, in words.
+    /// The connections that the pattern is derived from, as text.
     pub text: String,
-    /// Pairs of hosts with connections.
+    /// Number of host pairs with connections.
     pub pairs: usize,
-    /// Connections whose other end was not found among the job's hosts.
+    /// Number of connections whose other end is not a host of the job.
     pub unmatched: usize,
-    /// Pairs over TCP whose round trip stands out, in words, and those that the straggler has part in, as `a to b`:
-    /// adapters have no counters of single connections to tell more.
+    /// TCP pairs with an outlying round-trip time, as text, and the pairs of the straggler, as `a to b`. Adapters have
+    /// no counters per connection.
     pub suspects: Vec<String>,
-    /// Some of the pairs; over TCP those with most bytes.
+    /// Some of the pairs; for TCP those with most bytes.
     #[serde(default)]
     pub list: Vec<Pair>,
 }
 
-/// Two hosts that talk to each other.
+/// Two hosts that communicate.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
 pub struct Pair {
-    /// The one whose name is first.
+    /// The host whose name sorts first.
     pub a: String,
-    /// The other.
+    /// The other host.
     pub b: String,
-    /// How.
+    /// Transport of the connections.
     pub over: Over,
-    /// How surely these connections are the job's.
+    /// Confidence that the connections belong to the job.
     pub grade: Grade,
-    /// Bytes, both directions, at least: of the connections that agents saw. Absent: not counted.
+    /// Lower bound of the bytes in both directions, from the connections that agents saw; absent: not counted.
     pub bytes: Option<f64>,
-    /// Smoothed round trip at the end of the job, of its slowest connections.
+    /// Smoothed round-trip time of the slowest connections at the end of the job, seconds.
     pub rtt_seconds: Option<f64>,
 }
 
-/// What connections are made of.
+/// Transport of connections.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Over {
@@ -100,7 +100,7 @@ pub enum Over {
 }
 
 impl Over {
-    /// For people.
+    /// Text for people.
     pub fn text(self) -> &'static str {
         match self {
             Self::Rdma => "RDMA",
@@ -109,26 +109,26 @@ impl Over {
     }
 }
 
-/// The shape of who talks to whom.
+/// Communication pattern.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
-    /// Not seen.
+    /// No connections were seen.
     Unknown,
-    /// Each host with two others.
+    /// Each host communicates with two others.
     Ring,
-    /// Each with all.
+    /// Each host communicates with all others.
     AllToAll,
-    /// All with a few.
+    /// All hosts communicate with a few.
     ParameterServer,
-    /// Two hosts.
+    /// Two hosts only.
     Pair,
-    /// None of these.
+    /// None of the other patterns.
     Irregular,
 }
 
 impl Pattern {
-    /// For people.
+    /// Text for people.
     pub fn text(self) -> &'static str {
         match self {
             Self::Unknown => "not measured",
@@ -141,45 +141,45 @@ impl Pattern {
     }
 }
 
-/// What the numbers are worth.
+/// Completeness of the measurements.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 pub struct Quality {
-    /// Hosts of the job that were measured.
+    /// Number of measured hosts of the job.
     pub measured: usize,
-    /// Those that were not.
+    /// Hosts of the job that were not measured.
     pub missing: Vec<String>,
-    /// Ports that served the job alone.
+    /// Number of ports that only this job used.
     pub exclusive_ports: usize,
-    /// Ports that several jobs had.
+    /// Number of ports that several jobs shared.
     pub shared_ports: usize,
-    /// Ports with holes in what was measured, the largest hole in words.
+    /// Ports with gaps in their samples, each with its longest gap, as text.
     pub gaps: Vec<String>,
-    /// Counters that stuck at their end.
+    /// Counters that are saturated.
     pub saturated: Vec<String>,
-    /// What else to know.
+    /// Further notes.
     pub notes: Vec<String>,
 }
 
-/// A job that shared something with this one.
+/// A job that shared devices, hosts or leaf switches with this one.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 pub struct Neighbour {
-    /// `""` where there is one.
+    /// Cluster name; empty if there is only one cluster.
     pub cluster: String,
-    /// The scheduler's.
+    /// Job id of the scheduler.
     pub id: String,
-    /// `""` if nobody says.
+    /// User; empty if unknown.
     pub user: String,
-    /// `""` if nobody says.
+    /// Job name; empty if unknown.
     pub name: String,
-    /// What.
+    /// The shared resource.
     pub shares: Shares,
-    /// On how many hosts.
+    /// Number of hosts concerned.
     pub hosts: usize,
-    /// For how long, seconds.
+    /// Overlap in time, seconds.
     pub seconds: u64,
 }
 
-/// What two jobs have in common.
+/// The closest resource that two jobs share.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
 pub enum Shares {
@@ -192,7 +192,7 @@ pub enum Shares {
 }
 
 impl Shares {
-    /// For people.
+    /// Text for people.
     pub fn text(self) -> &'static str {
         match self {
             Self::Devices => "network devices",

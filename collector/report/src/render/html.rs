@@ -1,4 +1,4 @@
-//! The report as one HTML file that can be mailed and printed: nothing is loaded from elsewhere, and no script runs.
+//! Renders the report as one HTML file for mail and print, without external resources and scripts.
 
 use super::tables::{self, Cell, Table};
 use super::{svg, words};
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("style.css");
 
-/// The whole file.
+/// The report as a complete HTML document.
 pub fn html(report: &Report) -> String {
     let title = tables::title(report);
     let mut out = String::with_capacity(64 << 10);
@@ -42,13 +42,13 @@ fn summary(out: &mut String, report: &Report) {
     out.push_str("</div>");
     let slowed = tables::slowed(report);
     if !slowed.rows.is_empty() {
-        out.push_str("<h3>When the network held it back</h3>");
+        out.push_str("<h3>When the network slowed it down</h3>");
         table(out, &slowed);
     }
     _ = write!(
         out,
-        "<p class=\"note\">{}</p><p class=\"note\">Each number carries how surely it is this job's: {} measured \
-         where this job was alone, {} counted for its own processes, {} several jobs together. “{}” is not zero.</p>",
+        "<p class=\"note\">{}</p><p class=\"note\">Each number carries a grade: {} measured where this job was \
+         alone, {} counted for its own processes, {} of several jobs together. “{}” does not mean zero.</p>",
         escape::html(&report.summary.cost.basis),
         grade(Grade::Exclusive),
         grade(Grade::PerProcess),
@@ -109,9 +109,7 @@ fn rest(out: &mut String, report: &Report) {
     out.push_str("<h2>Health</h2>");
     let findings = tables::findings(report);
     if findings.rows.is_empty() {
-        out.push_str(
-            "<p>Nothing was found wrong with links, PCIe and configuration, as far as agents tell of them.</p>",
-        );
+        out.push_str("<p>No problems of links, PCIe and configuration were found in the data of the agents.</p>");
     } else {
         table(out, &findings);
     }
@@ -122,7 +120,7 @@ fn rest(out: &mut String, report: &Report) {
     }
     table(out, &tables::transport(report));
     let p = &report.peers;
-    _ = write!(out, "<h2>Who talks to whom</h2><p><b>{}</b>: {}.</p>", p.pattern.text(), escape::html(&p.text));
+    _ = write!(out, "<h2>Communication pattern</h2><p><b>{}</b>: {}.</p>", p.pattern.text(), escape::html(&p.text));
     if !p.list.is_empty() {
         table(out, &tables::pairs(report));
     }
@@ -130,11 +128,11 @@ fn rest(out: &mut String, report: &Report) {
         let pairs = escape::html(&p.suspects.join(", "));
         _ = write!(
             out,
-            "<p>Pairs with a long round trip, or that the host above has part in: {pairs}. Adapters do not count by \
-             connection, so of pairs over RDMA none is told apart.</p>"
+            "<p>Pairs with a long round-trip time, and pairs of the host above: {pairs}. Adapters have no counters per \
+             connection, so RDMA pairs cannot be compared.</p>"
         );
     }
-    out.push_str("<h2>What the numbers are worth</h2><ul>");
+    out.push_str("<h2>Completeness of the data</h2><ul>");
     for line in tables::quality(report) {
         _ = write!(out, "<li>{}</li>", escape::html(&line));
     }
@@ -172,7 +170,7 @@ fn word(severity: Severity) -> String {
     format!("<span class=\"sev {0}\">{0}</span>", severity.text())
 }
 
-/// All parts of a number, each with its grade.
+/// All parts of a figure, each with its grade.
 fn number(figure: &Figure, between: &str) -> String {
     if figure.parts.is_empty() {
         return format!("<span class=\"none\">{}</span>", words::NONE);
@@ -200,14 +198,14 @@ fn plot(out: &mut String, plot: &Plot) {
     if plot.lines.iter().flat_map(|l| &l.points).flatten().all(|v| *v == 0.0) {
         let grades: std::collections::BTreeSet<Grade> = plot.lines.iter().map(|l| l.grade).collect();
         let grades: String = grades.into_iter().map(grade).collect();
-        _ = write!(out, "<p>0 all the time{grades}</p></figure>");
+        _ = write!(out, "<p>0 throughout{grades}</p></figure>");
         return;
     }
     out.push_str(&svg::draw(plot));
     out.push_str("<div class=\"legend\">");
     for (n, line) in plot.lines.iter().enumerate() {
-        let (colour, name) = (n % svg::COLOURS, escape::html(&line.name));
-        _ = write!(out, "<span><i class=\"c{colour}\"></i>{name}{}</span>", grade(line.grade));
+        let (color, name) = (n % svg::COLORS, escape::html(&line.name));
+        _ = write!(out, "<span><i class=\"c{color}\"></i>{name}{}</span>", grade(line.grade));
     }
     let stacked = if svg::stacked(plot) { "stacked; " } else { "" };
     _ = write!(out, "<span>{stacked}each point {}</span></div></figure>", words::duration(plot.step_seconds));

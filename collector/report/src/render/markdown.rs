@@ -1,4 +1,4 @@
-//! The report as Markdown, for tickets and chats: the tables, and plots as a line of blocks.
+//! Renders the report as Markdown for tickets and chats; plots become lines of block characters.
 
 use super::tables::{self, Cell, Table};
 use super::words;
@@ -6,12 +6,12 @@ use crate::model::{Plot, Report};
 use fabriclens_base::escape::turns_direction;
 use std::fmt::Write as _;
 
-/// Blocks of a drawn line.
+/// Block characters of a plot, lowest first.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Characters of a drawn line.
+/// Width of a plot, characters.
 const WIDTH: usize = 60;
 
-/// All of it.
+/// The report as Markdown.
 pub fn markdown(report: &Report) -> String {
     let mut out = format!("# Communication report: {}\n\n", escape(&tables::title(report)));
     for (name, value) in tables::about(report) {
@@ -25,7 +25,7 @@ pub fn markdown(report: &Report) -> String {
     for (name, figure) in tables::tiles(report) {
         _ = writeln!(out, "| {name} | {} |", words::of_figure(&figure));
     }
-    section(&mut out, "When the network held it back", &tables::slowed(report));
+    section(&mut out, "When the network slowed it down", &tables::slowed(report));
     _ = writeln!(out, "\n{}", escape(&report.summary.cost.basis));
     section(&mut out, "Earlier jobs of this user and size", &tables::earlier(report));
     out.push_str("\n## Volume and rate\n");
@@ -50,18 +50,18 @@ pub fn markdown(report: &Report) -> String {
         _ = writeln!(out, "\n**{}**", escape(flag));
     }
     let p = &report.peers;
-    _ = writeln!(out, "\n## Who talks to whom\n\n**{}**: {}.", p.pattern.text(), escape(&p.text));
+    _ = writeln!(out, "\n## Communication pattern\n\n**{}**: {}.", p.pattern.text(), escape(&p.text));
     if !p.list.is_empty() {
         table(&mut out, &tables::pairs(report));
     }
     if !p.suspects.is_empty() {
         _ = writeln!(
             out,
-            "\nPairs with a long round trip, or of the host that stands out: {}.",
+            "\nPairs with a long round-trip time, and pairs of the host that stands out: {}.",
             escape(&p.suspects.join(", "))
         );
     }
-    out.push_str("\n## What the numbers are worth\n\n");
+    out.push_str("\n## Completeness of the data\n\n");
     for line in tables::quality(report) {
         _ = writeln!(out, "- {}", escape(&line));
     }
@@ -69,7 +69,7 @@ pub fn markdown(report: &Report) -> String {
     out
 }
 
-/// A table under a head, if it has rows.
+/// A table under a heading; nothing if it has no rows.
 fn section(out: &mut String, head: &str, rows: &Table) {
     if !rows.rows.is_empty() {
         _ = writeln!(out, "\n## {head}");
@@ -96,13 +96,13 @@ fn table(out: &mut String, table: &Table) {
     }
 }
 
-/// A line of blocks for each line of the plot, against the highest of all.
+/// One line of block characters per line of the plot, scaled to the overall maximum.
 fn plot(out: &mut String, plot: &Plot) {
     let top = plot.lines.iter().flat_map(|l| &l.points).flatten().copied().fold(0.0, f64::max);
     if top == 0.0 {
         let none = plot.lines.iter().flat_map(|l| &l.points).all(Option::is_none);
-        let told = if none { words::NONE } else { "0 all the time" };
-        _ = writeln!(out, "\n{}: {told}", escape(&plot.title));
+        let text = if none { words::NONE } else { "0 throughout" };
+        _ = writeln!(out, "\n{}: {text}", escape(&plot.title));
         return;
     }
     let highest = words::value(top, plot.unit);
@@ -119,7 +119,7 @@ fn plot(out: &mut String, plot: &Plot) {
     }
 }
 
-/// Text that stays text, also in a cell.
+/// Escapes Markdown and HTML, also within table cells.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! A report as text for people. Every text of a job, host or device is somebody else's and is escaped.
+//! Renders a report as HTML or Markdown. All texts of jobs, hosts and devices are untrusted and are escaped.
 
 mod html;
 mod markdown;

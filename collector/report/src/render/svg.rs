@@ -1,4 +1,4 @@
-//! Plots as inline SVG: lines over time, or stacked areas where parts of one whole are shown.
+//! Draws plots as inline SVG: lines over time, or stacked areas for parts of a whole.
 
 use super::words::{clock, day, value};
 use crate::model::{Grade, Plot, Unit};
@@ -10,16 +10,16 @@ const LEFT: f64 = 74.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 24.0;
-/// Colours of the style sheet.
-pub(super) const COLOURS: usize = 8;
+/// Number of colors in the style sheet.
+pub(super) const COLORS: usize = 8;
 
-/// Parts of one whole: several lines of one grade and no shares.
+/// Whether the lines are parts of a whole: several rates of one grade.
 pub(super) fn stacked(plot: &Plot) -> bool {
     let of = |g: Grade| plot.lines.iter().all(|l| l.grade == g);
     plot.unit == Unit::BytesPerSecond && plot.lines.len() > 1 && (of(Grade::Exclusive) || of(Grade::Shared))
 }
 
-/// The picture.
+/// The plot as an `svg` element.
 pub(super) fn draw(plot: &Plot) -> String {
     let steps = plot.lines.iter().map(|l| l.points.len()).max().unwrap_or(0);
     let lines = heights(plot, steps);
@@ -43,7 +43,7 @@ pub(super) fn draw(plot: &Plot) -> String {
     times(&mut out, plot, steps, x);
     let stack = stacked(plot);
     for (n, line) in lines.iter().enumerate().rev() {
-        let (colour, dashed) = (n % COLOURS, plot.lines[n].grade == Grade::Shared);
+        let (color, dashed) = (n % COLORS, plot.lines[n].grade == Grade::Shared);
         for piece in pieces(line) {
             let path: Vec<String> = piece.iter().map(|(n, v)| format!("{:.1} {:.1}", x(*n as f64), y(*v))).collect();
             let (Some(first), Some(last)) = (piece.first(), piece.last()) else { continue };
@@ -51,30 +51,30 @@ pub(super) fn draw(plot: &Plot) -> String {
                 let base = y(0.0);
                 _ = write!(
                     out,
-                    "<path class=\"area c{colour}\" d=\"M{:.1} {base:.1}L{}L{:.1} {base:.1}Z\"/>",
+                    "<path class=\"area c{color}\" d=\"M{:.1} {base:.1}L{}L{:.1} {base:.1}Z\"/>",
                     x(first.0 as f64),
                     path.join("L"),
                     x(last.0 as f64)
                 );
             } else {
                 let class = if dashed { " dashed" } else { "" };
-                // A single point is seen too.
+                // A path of a single point would be invisible.
                 let dot = if path.len() == 1 { "h0.1" } else { "" };
-                _ = write!(out, "<path class=\"line c{colour}{class}\" d=\"M{}{dot}\"/>", path.join("L"));
+                _ = write!(out, "<path class=\"line c{color}{class}\" d=\"M{}{dot}\"/>", path.join("L"));
             }
         }
     }
     out + "</svg>"
 }
 
-/// `5 Tb/s` for `5.00 Tb/s`.
+/// Shortens `5.00 Tb/s` to `5 Tb/s`.
 fn short(text: &str) -> String {
     let Some((number, unit)) = text.split_once(' ') else { return text.to_owned() };
     let number = if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
     format!("{number} {unit}")
 }
 
-/// Points of each line, put on top of those before where they are stacked.
+/// Points of each line; in stacked plots on top of the previous lines.
 fn heights(plot: &Plot, steps: usize) -> Vec<Vec<Option<f64>>> {
     if !stacked(plot) {
         return plot.lines.iter().map(|l| l.points.clone()).collect();
@@ -90,9 +90,9 @@ fn heights(plot: &Plot, steps: usize) -> Vec<Vec<Option<f64>>> {
     plot.lines.iter().map(line).collect()
 }
 
-/// A round number above, and in how many parts.
+/// A round axis maximum of at least `top`, and the number of ticks.
 fn scale(top: f64, unit: Unit) -> (f64, u32) {
-    // Of rates people read bits, so those should be round.
+    // Rates are shown in bits, so the maximum is round in bits.
     let factor = if unit == Unit::BytesPerSecond { 8.0 } else { 1.0 };
     let least = if unit == Unit::Ratio { 0.01 } else { 1e-9 };
     let want = (top * factor).max(least);
@@ -134,7 +134,7 @@ fn times(out: &mut String, plot: &Plot, steps: usize, x: impl Fn(f64) -> f64) {
     }
 }
 
-/// Runs of points that are there.
+/// Runs of points without gaps.
 fn pieces(line: &[Option<f64>]) -> Vec<Vec<(usize, f64)>> {
     let mut all = vec![Vec::new()];
     for (n, point) in line.iter().enumerate() {

@@ -1,25 +1,25 @@
-//! The tables of a report, told once for all forms: heads, and cells that are text or numbers.
+//! The tables of a report, shared by HTML and Markdown: headings, and cells of text or numbers.
 
 use super::words::{self, NONE};
 use crate::model::{Figure, Grade, Report, Severity, Unit};
 
-/// Hosts that are listed where there are more; half from each end.
+/// Maximum number of listed hosts.
 const HOSTS: usize = 24;
 
-/// What stands in a cell.
+/// Contents of a table cell.
 pub(super) enum Cell {
     Text(String),
-    /// A number that is a fact about the job, without a grade.
+    /// A number without a grade.
     Fact(String),
     Number(Figure),
     Severity(Severity),
 }
 
-/// Rows under heads.
+/// A table with headings.
 pub(super) struct Table {
     pub heads: Vec<&'static str>,
     pub rows: Vec<Vec<Cell>>,
-    /// Below it.
+    /// Text below the table.
     pub note: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl Table {
     }
 }
 
-/// The numbers at the top: what they are called, and the numbers.
+/// Names and values of the key figures at the top.
 pub(super) fn tiles(report: &Report) -> Vec<(&'static str, Figure)> {
     let (s, t) = (&report.summary, &report.traffic);
     vec![
@@ -72,7 +72,7 @@ pub(super) fn earlier(report: &Report) -> Table {
     Table::new(&["Earlier job", "Took", "Sent", "Paused", "Time lost, at most"], rows.collect())
 }
 
-/// Times in which the network held the job.
+/// Periods in which the network slowed the job down.
 pub(super) fn slowed(report: &Report) -> Table {
     let rows = report.summary.cost.slowed.iter().map(|s| {
         let when = format!("{} to {}", words::clock(s.start_ns, true), words::clock(s.end_ns, true));
@@ -88,7 +88,7 @@ pub(super) fn slowed(report: &Report) -> Table {
             seconds(Some(s.at_most)),
         ]
     });
-    let heads = ["When", "By what it is known", "Sent and received", "Usual", "Lost, at least", "Lost, at most"];
+    let heads = ["When", "Evidence", "Sent and received", "Usual", "Lost, at least", "Lost, at most"];
     Table::new(&heads, rows.collect())
 }
 
@@ -101,7 +101,7 @@ pub(super) fn rails(report: &Report) -> Table {
     Table::new(&["Rail", "Ports", "Sent", "Received", "Of the mean rail", "Paused"], rows.collect())
 }
 
-/// Of many hosts those that sent least and most; those that were not measured are named elsewhere.
+/// Measured hosts; if there are many, those with the most congestion and errors.
 pub(super) fn hosts(report: &Report) -> Table {
     let mut hosts: Vec<_> = report.traffic.hosts.iter().filter(|h| h.measured).collect();
     let many = hosts.len() > HOSTS;
@@ -121,7 +121,7 @@ pub(super) fn hosts(report: &Report) -> Table {
     });
     let heads = ["Host", "Sent", "Received", "Paused", "Pausing others", "CNPs sent", "Link errors"];
     let mut table = Table::new(&heads, rows.collect());
-    table.note = many.then(|| format!("{HOSTS} of {all} hosts: those that stand out most. The JSON form has all."));
+    table.note = many.then(|| format!("{HOSTS} of {all} hosts, the most conspicuous ones. The JSON report has all."));
     table
 }
 
@@ -129,15 +129,15 @@ pub(super) fn congestion(report: &Report) -> Table {
     let c = &report.congestion;
     let row = |what: &str, side: &str, f: &Figure| vec![text(what), text(side), number(f)];
     Table::new(
-        &["What", "Which way", "Number"],
+        &["Measure", "Direction", "Value"],
         vec![
             row("Could not send: paused (mean over ports)", "suffered", &c.paused),
             row("Could not send: no credits, XmitWait (mean over ports)", "suffered", &c.xmit_wait),
-            row("Could not send, as if all waited for the worst port", "suffered", &report.summary.cost.held),
-            row("Told to slow down: CNPs handled", "suffered", &c.cnp_received),
-            row("Packets that came with a congestion mark (ECN)", "suffered", &c.ecn_marked),
-            row("Kept others from sending: pause sent (mean over ports)", "caused", &c.pausing),
-            row("Told others to slow down: CNPs sent", "caused", &c.cnp_sent),
+            row("Could not send, if all waited for the worst port", "suffered", &report.summary.cost.held),
+            row("Slowed down: CNPs handled", "suffered", &c.cnp_received),
+            row("Packets received with a congestion mark (ECN)", "suffered", &c.ecn_marked),
+            row("Paused the switch: pause sent (mean over ports)", "caused", &c.pausing),
+            row("Slowed others down: CNPs sent", "caused", &c.cnp_sent),
         ],
     )
 }
@@ -153,7 +153,7 @@ pub(super) fn ports(report: &Report) -> Table {
 
 pub(super) fn incidents(report: &Report) -> Table {
     let rows = report.incidents.iter().map(|i| {
-        let end = i.end_ns.map_or("goes on".to_owned(), |end| words::clock(end, true));
+        let end = i.end_ns.map_or("open".to_owned(), |end| words::clock(end, true));
         let when = format!("{} to {end}", words::time(i.start_ns));
         vec![
             Cell::Severity(i.severity),
@@ -164,7 +164,7 @@ pub(super) fn incidents(report: &Report) -> Table {
             text(&i.action),
         ]
     });
-    Table::new(&["", "What", "When", "This job was", "What happened", "What to do"], rows.collect())
+    Table::new(&["", "Kind", "When", "Role of this job", "Explanation", "Action"], rows.collect())
 }
 
 pub(super) fn neighbours(report: &Report) -> Table {
@@ -188,9 +188,9 @@ pub(super) fn health(report: &Report) -> Table {
         vec![
             row("Link errors (symbol, CRC or receive, whichever counts most)", &h.link_errors),
             row("Links that went down", &h.link_downs),
-            row("Blocks beyond forward error correction", &h.uncorrectable),
+            row("Blocks that forward error correction could not correct", &h.uncorrectable),
             row("Packets dropped at the port", &h.discards),
-            row("RDMA packets sent again, or lost packets that peers told of", &h.retransmits),
+            row("RDMA packets retransmitted, or reported lost by peers", &h.retransmits),
             row("Retransmission timers that expired", &report.summary.cost.timeouts),
         ],
     )
@@ -199,7 +199,7 @@ pub(super) fn health(report: &Report) -> Table {
 pub(super) fn findings(report: &Report) -> Table {
     let rows = report.health.findings.iter();
     let rows = rows.map(|f| vec![Cell::Severity(f.severity), text(&f.place), text(&f.text), text(&f.action)]);
-    Table::new(&["", "Where", "What", "What to do"], rows.collect())
+    Table::new(&["", "Where", "Finding", "Action"], rows.collect())
 }
 
 pub(super) fn transport(report: &Report) -> Table {
@@ -207,19 +207,19 @@ pub(super) fn transport(report: &Report) -> Table {
     let share = t.tcp_share.map_or(NONE.to_owned(), words::percent);
     let row = |what: &str, f: &Figure| vec![text(what), number(f)];
     Table::new(
-        &["What", "Number"],
+        &["Measure", "Value"],
         vec![
             row("RDMA bytes, both directions", &t.rdma),
             row("TCP bytes to and from other hosts, both directions", &t.tcp),
             vec![text("TCP's share of both"), fact(share)],
-            row("Round trip of TCP, median", &t.rtt_median),
-            row("Round trip of TCP, 99th percentile", &t.rtt_p99),
-            row("TCP segments sent again, host-wide", &t.tcp_retransmits),
+            row("TCP round-trip time, median", &t.rtt_median),
+            row("TCP round-trip time, 99th percentile", &t.rtt_p99),
+            row("TCP segments retransmitted, host-wide", &t.tcp_retransmits),
         ],
     )
 }
 
-/// Pairs of hosts, where more is known of them than that they are.
+/// Listed pairs of hosts.
 pub(super) fn pairs(report: &Report) -> Table {
     let rows = report.peers.list.iter().map(|p| {
         let bytes = graded(p.bytes, Unit::Bytes, p.grade);
@@ -232,7 +232,7 @@ pub(super) fn pairs(report: &Report) -> Table {
     table
 }
 
-/// What the numbers are worth, as sentences.
+/// Completeness of the measurements, as sentences.
 pub(super) fn quality(report: &Report) -> Vec<String> {
     let q = &report.quality;
     let mut lines = vec![format!(
@@ -245,14 +245,14 @@ pub(super) fn quality(report: &Report) -> Vec<String> {
         _ => Some(format!("{what}: {}", all.join(", "))),
     };
     lines.extend(list("Hosts without an agent, or without RDMA ports", &q.missing));
-    lines.extend(list("Holes in what was measured", &q.gaps));
-    lines.extend(list("Counters that stuck at their end", &q.saturated));
+    lines.extend(list("Gaps in the samples", &q.gaps));
+    lines.extend(list("Saturated counters", &q.saturated));
     lines.extend(q.notes.iter().cloned());
-    lines.extend(list("Where sources differ about the job", &report.job.disagreements));
+    lines.extend(list("Contradictions between job sources", &report.job.disagreements));
     lines
 }
 
-/// Lines about the job: what, and what it is.
+/// Names and values of facts about the job.
 pub(super) fn about(report: &Report) -> Vec<(&'static str, String)> {
     let (job, range) = (&report.job, &report.range);
     let end = if job.end_ns.is_some() {
@@ -261,7 +261,7 @@ pub(super) fn about(report: &Report) -> Vec<(&'static str, String)> {
         format!("{}, still running", words::time(range.end_ns))
     };
     let seconds = (range.end_ns - range.start_ns) as f64 / 1e9;
-    let user = if job.user.is_empty() { "not told".to_owned() } else { job.user.clone() };
+    let user = if job.user.is_empty() { "unknown".to_owned() } else { job.user.clone() };
     let mut lines = vec![
         ("User", user),
         ("Hosts", job.hosts.to_string()),
@@ -279,7 +279,7 @@ pub(super) fn about(report: &Report) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// `4711 bert-large`.
+/// Title, such as `4711 bert-large`.
 pub(super) fn title(report: &Report) -> String {
     named(&report.job.cluster, &report.job.id, &report.job.name)
 }

@@ -1,12 +1,12 @@
-//! Numbers as people write them.
+//! Formats numbers and times for people.
 
 use crate::model::{Figure, Unit};
 use fabriclens_model::CivilDate;
 
-/// What is said of a number that is not there.
+/// Text for a missing number.
 pub(crate) const NONE: &str = "not measured";
 
-/// `1.23 TB`.
+/// Scales to a unit prefix: `1.23 TB`.
 fn scaled(value: f64, steps: &[&str], by: f64) -> String {
     let mut value = value;
     let mut unit = steps.first().copied().unwrap_or_default();
@@ -25,7 +25,7 @@ fn scaled(value: f64, steps: &[&str], by: f64) -> String {
     format!("{value:.digits$} {unit}").trim_end().to_owned()
 }
 
-/// A number with its unit.
+/// Formats a number with its unit.
 pub(crate) fn value(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Bytes => scaled(value, &["B", "kB", "MB", "GB", "TB", "PB", "EB"], 1000.0),
@@ -40,7 +40,7 @@ pub(crate) fn value(value: f64, unit: Unit) -> String {
     }
 }
 
-/// A share of one.
+/// Formats a fraction as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     match share * 100.0 {
         0.0 => "0 %".into(),
@@ -51,7 +51,7 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// Seconds: `3 h 12 min`.
+/// Formats seconds as `3 h 12 min`.
 pub(crate) fn duration(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     match seconds {
@@ -63,12 +63,12 @@ pub(crate) fn duration(seconds: f64) -> String {
     }
 }
 
-/// The second only if there is something of it.
+/// Two units, without the second one if it is zero.
 fn two(first: u64, of: &str, second: u64, than: &str) -> String {
     if second == 0 { format!("{first} {of}") } else { format!("{first} {of} {second} {than}") }
 }
 
-/// Seconds, as `between 15 s and 20 s`, `at most 20 s` or `20 s`.
+/// Formats bounds in seconds as `between 15 s and 20 s`, `at most 20 s` or `20 s`.
 pub(crate) fn between(least: Option<f64>, most: f64) -> String {
     let upper = value(most, Unit::Seconds);
     match least.map(|least| value(least, Unit::Seconds)) {
@@ -78,7 +78,7 @@ pub(crate) fn between(least: Option<f64>, most: f64) -> String {
     }
 }
 
-/// `12 345`.
+/// Groups digits by thousands: `12 345`.
 fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut out = String::new();
@@ -91,7 +91,7 @@ fn grouped(value: f64) -> String {
     out
 }
 
-/// All parts; a grade is named where it is not the plain one.
+/// Formats all parts with their grades.
 pub(crate) fn of_figure(figure: &Figure) -> String {
     if figure.parts.is_empty() {
         return NONE.to_owned();
@@ -100,25 +100,25 @@ pub(crate) fn of_figure(figure: &Figure) -> String {
     figure.parts.iter().map(part).collect::<Vec<_>>().join(", ")
 }
 
-/// Unix nanoseconds as `2026-01-31 12:00:00 UTC`.
+/// Formats Unix nanoseconds as `2026-01-31 12:00:00 UTC`.
 pub(crate) fn time(ns: i64) -> String {
     let (date, second) = split(ns);
     format!("{date} {:02}:{:02}:{:02} UTC", second / 3600, second / 60 % 60, second % 60)
 }
 
-/// Unix nanoseconds as `12:00`, with seconds where they matter.
+/// Formats Unix nanoseconds as `12:00`, or with `seconds` as `12:00:00`.
 pub(crate) fn clock(ns: i64, seconds: bool) -> String {
     let (_, second) = split(ns);
     let short = format!("{:02}:{:02}", second / 3600, second / 60 % 60);
     if seconds { format!("{short}:{:02}", second % 60) } else { short }
 }
 
-/// Unix nanoseconds as `01-31`.
+/// Formats Unix nanoseconds as `01-31`.
 pub(crate) fn day(ns: i64) -> String {
     split(ns).0[5..].to_owned()
 }
 
-/// Date and second of the day, by the civil calendar.
+/// Date and second of the day.
 fn split(ns: i64) -> (String, i64) {
     let seconds = ns.div_euclid(1_000_000_000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_as_people_do() {
+    fn numbers_have_prefixes_and_units() {
         let of = |v, unit| value(v, unit);
         assert_eq!(of(1.234e12, Unit::Bytes), "1.23 TB");
         assert_eq!(of(50e9, Unit::BytesPerSecond), "400 Gb/s");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_of_the_calendar() {
+    fn times_are_calendar_dates() {
         assert_eq!(time(0), "1970-01-01 00:00:00 UTC");
         assert_eq!(time(1_709_210_096_000_000_000), "2024-02-29 12:34:56 UTC");
         assert_eq!(

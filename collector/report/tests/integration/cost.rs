@@ -1,11 +1,11 @@
-//! What the network cost a job, over a store that is filled by hand.
+//! Cost of the network for a job, over a store with synthetic samples.
 
 use crate::common::{BEGIN, Fabric, job};
 use fabriclens_report::model::{CauseKind, Cost, Grade, Incident, Method, Severity, Why};
 use fabriclens_report::{Report, html, json, markdown};
 
-/// A counter of a port, sampled each second from a minute before to seven minutes after the begin; it rises as fast as `rate`
-/// says for a second.
+/// A counter of a port, sampled each second from one minute before to seven minutes after the start; it increases by
+/// `rate` per second.
 fn put(fabric: &Fabric, host: &str, metric: &str, direction: &str, rate: impl Fn(i64) -> f64) {
     let labels = [("__name__", metric), ("host", host), ("device", "mlx5_0"), ("port", "1"), ("direction", direction)];
     let mut sums = vec![1e12];
@@ -13,7 +13,7 @@ fn put(fabric: &Fabric, host: &str, metric: &str, direction: &str, rate: impl Fn
     fabric.put(&labels, -60..=420, |s| sums[(s + 60) as usize]);
 }
 
-/// Two hosts that move so much a second, both directions, and handle so many notifications.
+/// Two hosts with this many bytes per second in both directions, and this many notifications handled.
 fn roce(moved: impl Fn(i64) -> f64, cnps: impl Fn(i64) -> f64) -> Fabric {
     let fabric = Fabric::new();
     for host in ["h1", "h2"] {
@@ -42,32 +42,32 @@ fn within(from: i64, to: i64, there: f64, else_: f64) -> impl Fn(i64) -> f64 {
 }
 
 #[test]
-fn what_senders_lose_that_are_told_to_slow_down_is_a_cost() {
+fn congestion_notifications_cost_throughput() {
     let fabric = roce(within(100, 130, 1e8, 1e9), within(100, 130, 2000.0, 0.0));
-    let told = report(&fabric, Some(300), 400);
-    let cost = &told.summary.cost;
+    let got = report(&fabric, Some(300), 400);
+    let cost = &got.summary.cost;
     bounds(cost, Grade::Exclusive, 27.0, 27.0);
-    assert!(cost.held.parts.is_empty(), "nobody counts pauses here");
+    assert!(cost.held.parts.is_empty(), "no counter of pauses");
     let slowed = &cost.slowed[0];
     let at = |s: i64| (BEGIN + s * 1000) * 1_000_000;
     assert_eq!((cost.slowed.len(), slowed.start_ns, slowed.end_ns), (1, at(100), at(130)));
     assert_eq!(slowed.why, [Why::ToldToSlowDown]);
     let rate = |got: f64, want: f64| (got / want - 1.0).abs() < 1e-6;
     assert!(rate(slowed.moved, 4e8) && rate(slowed.usual.unwrap(), 4e9), "{slowed:?}");
-    let first = &told.summary.points[0];
+    let first = &got.summary.points[0];
     let want = "The network cost this job 27 s (9.0 %, exclusive) of its 5 min. Most of that from 22:15:00 to 22:15:30: it \
-        moved 10.0 % of what it usually does (told to slow down (CNPs)).";
+        moved 10.0 % of its usual throughput (congestion notifications (CNPs)).";
     assert_eq!((first.text.as_str(), first.severity), (want, Severity::Warning));
-    assert_eq!(told.summary.cause.kind, CauseKind::Fabric);
-    assert!(told.summary.cause.text.contains("told to slow down"), "{}", told.summary.cause.text);
-    let (page, text) = (html(&told), markdown(&told));
-    assert!(page.contains("<h3>When the network held it back</h3>") && page.contains("22:15:00 to 22:15:30"));
+    assert_eq!(got.summary.cause.kind, CauseKind::Fabric);
+    assert!(got.summary.cause.text.contains("congestion notifications"), "{}", got.summary.cause.text);
+    let (page, text) = (html(&got), markdown(&got));
+    assert!(page.contains("<h3>When the network slowed it down</h3>") && page.contains("22:15:00 to 22:15:30"));
     assert!(text.contains("| Time lost, at least | 27 s (exclusive) |"), "{text}");
-    assert!(json(&told).contains("\"why\":[\"told_to_slow_down\"]"));
+    assert!(json(&got).contains("\"why\":[\"told_to_slow_down\"]"));
 
-    // It runs and is in the midst of it.
+    // The job is still running, within the slow period.
     bounds(&report(&fabric, None, 115).summary.cost, Grade::Exclusive, 13.5, 13.5);
-    // A job that has the ports too: what is lost is theirs together.
+    // Another job shares the ports: the loss is their total.
     let own = job("1", "", (0, Some(300)), &HOSTS);
     let shared = fabric.report(&own, &[job("2", "", (0, None), &HOSTS)], 400);
     bounds(&shared.summary.cost, Grade::Shared, 27.0, 27.0);
@@ -79,15 +79,15 @@ fn computing_and_the_end_of_a_job_cost_nothing() {
     let cases: [&dyn Fn(i64) -> f64; 3] =
         [&within(100, 160, 0.0, 1e9), &within(0, 240, 1e9, 0.0), &|s| if s % 10 < 6 { 1e9 } else { 0.0 }];
     for moved in cases {
-        let told = report(&roce(moved, |_| 3.0), Some(300), 400);
-        bounds(&told.summary.cost, Grade::Exclusive, 0.0, 0.0);
-        assert!(told.summary.cost.slowed.is_empty());
-        assert_eq!(told.summary.points[0].text, "Nothing that was counted held this job back in its 5 min.");
+        let got = report(&roce(moved, |_| 3.0), Some(300), 400);
+        bounds(&got.summary.cost, Grade::Exclusive, 0.0, 0.0);
+        assert!(got.summary.cost.slowed.is_empty());
+        assert_eq!(got.summary.points[0].text, "Nothing that was counted held this job back in its 5 min.");
     }
 }
 
 #[test]
-fn lost_packets_and_incidents_hold_a_job_too() {
+fn lost_packets_and_incidents_are_evidence() {
     let fabric = roce(within(100, 130, 6e8, 1e9), |_| 0.0);
     put(&fabric, "h2", "fabric_rdma_sequence_naks_total", "receive", within(100, 130, 50.0, 0.0));
     let cost = report(&fabric, Some(300), 400).summary.cost;
@@ -96,7 +96,7 @@ fn lost_packets_and_incidents_hold_a_job_too() {
     let fabric = roce(|_| 1e9, |_| 0.0);
     put(&fabric, "h2", "fabric_rdma_sequence_naks_total", "receive", |_| 1.0);
     let first = report(&fabric, Some(300), 400).summary.points.swap_remove(0);
-    assert!(first.text.ends_with("too few at a time to tell what they cost."), "{}", first.text);
+    assert!(first.text.ends_with("too few at a time to estimate their cost."), "{}", first.text);
     assert_eq!(first.severity, Severity::Info);
 
     let fabric = roce(within(100, 130, 6e8, 1e9), |_| 0.0);
@@ -119,7 +119,7 @@ fn lost_packets_and_incidents_hold_a_job_too() {
 }
 
 #[test]
-fn waiting_for_credits_and_what_is_moved_less_for_it_count_once() {
+fn credit_waits_and_lost_throughput_count_once() {
     let fabric = Fabric::new();
     for host in ["h1", "h2"] {
         put(&fabric, host, "fabric_port_io_bytes_total", "transmit", within(100, 130, 3e9, 1e10));
@@ -135,7 +135,7 @@ fn waiting_for_credits_and_what_is_moved_less_for_it_count_once() {
 }
 
 #[test]
-fn large_jobs_and_earlier_ones_are_told_from_their_rollups() {
+fn large_and_earlier_jobs_are_read_from_rollups() {
     let fabric = Fabric::new();
     let day = 86_400;
     let rollup = |job: &str, metric: &str, direction: &str, from: i64, rate: fn(i64) -> f64| {
@@ -167,11 +167,11 @@ fn large_jobs_and_earlier_ones_are_told_from_their_rollups() {
     }
     let own = job("1", "", (day, Some(2 * day)), &[("h1", &[])]);
     let before = job("before", "", (0, Some(day)), &[("h1", &[])]);
-    let told = fabric.report(&own, &[before], 2 * day + 60);
-    assert_eq!(told.range.method, Method::Checkpoints);
-    bounds(&told.summary.cost, Grade::Exclusive, 2880.0, 2880.0);
-    assert_eq!(told.summary.earlier[0].at_most_share.part(Grade::Exclusive), Some(0.0), "no notification, no loss");
-    let texts: Vec<_> = told.summary.points.iter().map(|p| p.text.as_str()).collect();
+    let got = fabric.report(&own, &[before], 2 * day + 60);
+    assert_eq!(got.range.method, Method::Checkpoints);
+    bounds(&got.summary.cost, Grade::Exclusive, 2880.0, 2880.0);
+    assert_eq!(got.summary.earlier[0].at_most_share.part(Grade::Exclusive), Some(0.0), "no notification, no loss");
+    let texts: Vec<_> = got.summary.points.iter().map(|p| p.text.as_str()).collect();
     let want = "That is at most 3.3 % of its time, more than in the job before it of this user and size (at most 0 %).";
     assert!(texts.contains(&want), "{texts:?}");
 }

@@ -1,4 +1,4 @@
-//! Reports over a store that is filled by hand, against what went in.
+//! Reports over a store with synthetic samples.
 
 use crate::common::{Fabric, job};
 use fabriclens_report::model::{CauseKind, Figure, Grade, Method, Over, Pattern, Shares, StandsOut};
@@ -12,7 +12,7 @@ fn close(figure: &Figure, grade: Grade, want: f64) {
     assert!((got - want).abs() <= want.abs() * 1e-6, "{got}, not {want}: {figure:?}");
 }
 
-/// Two hosts of three send 1 GB/s a port for an hour; the third has no agent.
+/// Two of three hosts send 1 GB/s per port for an hour; the third has no agent.
 fn hour(fabric: &Fabric) {
     for (host, device) in [("h1", "mlx5_0"), ("h1", "mlx5_1"), ("h2", "mlx5_0"), ("h2", "mlx5_1")] {
         fabric.port(host, device, IO, "transmit", 1e9, 3660);
@@ -24,10 +24,10 @@ fn hour(fabric: &Fabric) {
 const HOSTS: [(&str, &[&str]); 3] = [("h1", &[]), ("h2", &[]), ("h3", &[])];
 
 #[test]
-fn numbers_are_what_went_in_and_shared_ports_stand_apart() {
+fn shared_ports_are_separate_from_exclusive_ports() {
     let fabric = Fabric::new();
     hour(&fabric);
-    // Six seconds of each of ten minutes the first port is paused, and h2 pauses its switch a little.
+    // The first port is paused for six seconds in each of ten minutes; h2 pauses its switch half of the time.
     let labels = |host, direction| {
         let name = ("__name__", "fabric_pfc_pause_seconds_total");
         [name, ("host", host), ("device", "mlx5_0"), ("port", "1"), ("direction", direction), ("priority", "3")]
@@ -61,7 +61,7 @@ fn numbers_are_what_went_in_and_shared_ports_stand_apart() {
     close(&report.summary.cost.mean, Grade::Exclusive, 30.0);
     let worst = report.congestion.suffered[0].lines.iter().find(|l| l.name == "worst port").unwrap();
     assert!(worst.points[29] == Some(0.0) && (worst.points[30].unwrap() - 0.1).abs() < 1e-9, "{:?}", worst.points);
-    // The culprit of the job itself comes first.
+    // The port that causes congestion ranks first.
     assert_eq!((report.congestion.ports[0].host.as_str(), report.summary.cause.kind), ("h2", CauseKind::SlowReceiver));
     assert!(report.summary.cause.text.contains("h2 mlx5_0"), "{}", report.summary.cause.text);
 
@@ -72,14 +72,14 @@ fn numbers_are_what_went_in_and_shared_ports_stand_apart() {
 }
 
 #[test]
-fn hosts_that_were_not_measured_are_named_and_are_no_zeros() {
+fn unmeasured_hosts_are_listed_and_not_zero() {
     let fabric = Fabric::new();
     hour(&fabric);
     let report = fabric.report(&job("1", "bert", (0, Some(3600)), &HOSTS), &[], 4000);
     assert_eq!((report.quality.measured, &report.quality.missing[..]), (2, &["h3".to_owned()][..]));
     let h3 = report.traffic.hosts.iter().find(|h| h.host == "h3").unwrap();
     assert!(!h3.measured && h3.transmitted.parts.is_empty());
-    // Nobody counts pauses here: nothing is said of them.
+    // Without counters of pauses there is no figure.
     assert!(report.congestion.paused.parts.is_empty() && report.summary.cost.at_most.parts.is_empty());
     assert_eq!((report.summary.cause.kind, report.peers.pattern), (CauseKind::Unknown, Pattern::Unknown));
     let (html, markdown) = (html(&report), markdown(&report));
@@ -92,13 +92,13 @@ fn hosts_that_were_not_measured_are_named_and_are_no_zeros() {
     assert!(super_short(&fabric).traffic.received.parts.is_empty());
 }
 
-/// A job that is over as it begins.
+/// A job that ends when it starts.
 fn super_short(fabric: &Fabric) -> fabriclens_report::Report {
     fabric.report(&job("4", "", (7, Some(7)), &[("h9", &[])]), &[], 100)
 }
 
 #[test]
-fn a_running_job_is_told_so_far_and_only_of_its_own_devices() {
+fn running_jobs_are_reported_until_now() {
     let fabric = Fabric::new();
     hour(&fabric);
     let report = fabric.report(&job("1", "", (100, None), &[("h1", &["mlx5_1"]), ("h2", &[])]), &[], 700);
@@ -107,12 +107,12 @@ fn a_running_job_is_told_so_far_and_only_of_its_own_devices() {
 }
 
 #[test]
-fn many_ports_for_long_are_told_from_checkpoints_and_rollups() {
+fn large_jobs_are_read_at_checkpoints() {
     let fabric = Fabric::new();
     let day = 200_000;
     for host in ["h1", "h2"] {
         let labels = [("__name__", IO), ("host", host), ("device", "mlx5_0"), ("port", "1"), ("direction", "transmit")];
-        // Begins anew at three quarters.
+        // The counter resets at three quarters.
         fabric.put(
             &labels,
             (0..=day).step_by(100),
@@ -165,7 +165,7 @@ fn many_ports_for_long_are_told_from_checkpoints_and_rollups() {
 }
 
 #[test]
-fn leaf_neighbours_are_those_of_the_topology_of_that_time() {
+fn leaf_neighbors_come_from_the_topology_of_that_time() {
     let fabric = Fabric::new();
     for (host, switch) in [("h1", "leaf1"), ("h2", "leaf2"), ("h3", "leaf1")] {
         let labels = [("__name__", "fabric_port_info"), ("host", host), ("device", "mlx5_0"), ("switch", switch)];
@@ -208,7 +208,7 @@ fn a_job_over_sockets_is_flagged_with_its_own_bytes() {
 }
 
 #[test]
-fn an_incast_is_told_by_who_sends_the_notifications() {
+fn the_sender_of_notifications_marks_an_incast() {
     let fabric = Fabric::new();
     hour(&fabric);
     for (host, device, rate) in [("h1", "mlx5_0", 10.0), ("h1", "mlx5_1", 10.0), ("h2", "mlx5_0", 500.0)] {
@@ -234,7 +234,7 @@ fn an_incast_is_told_by_who_sends_the_notifications() {
 }
 
 #[test]
-fn settings_and_links_that_differ_are_found() {
+fn differing_settings_and_links_are_found() {
     let fabric = Fabric::new();
     hour(&fabric);
     let at = |metric, host, device, more: (&'static str, &'static str), value: f64| {
@@ -255,15 +255,15 @@ fn settings_and_links_that_differ_are_found() {
         found,
         [
             "h1 mlx5_0: the link went down 2 times",
-            "h2 mlx5_1: the link runs below what the port can do: 200 of 400 Gb/s",
-            "h2 mlx5_1: PFC (priority 3) is off, and on at 3 other ports of this job",
-            "h2 mlx5_1: the speed of the link is 200 Gb/s, and 400 Gb/s at 3 other ports of this job",
+            "h2 mlx5_1: the link runs below the maximum speed of the port: 200 of 400 Gb/s",
+            "h2 mlx5_1: PFC (priority 3) is off here and on at 3 other ports of this job",
+            "h2 mlx5_1: the link speed is 200 Gb/s here and 400 Gb/s at 3 other ports of this job",
         ]
     );
 }
 
 #[test]
-fn hostile_names_stay_text() {
+fn hostile_names_are_escaped() {
     let fabric = Fabric::new();
     hour(&fabric);
     let name = "<script>alert(1)</script>\"'|`x`\u{202e}*b*";
@@ -325,7 +325,7 @@ fn a_job_over_sockets_has_a_pattern_and_a_slow_pair() {
 }
 
 #[test]
-fn the_published_schema_is_that_of_the_report() {
+fn the_published_schema_is_current() {
     let fabric = Fabric::new();
     hour(&fabric);
     let report = fabric.report(&job("1", "", (0, Some(3600)), &HOSTS), &[], 4000);

@@ -5,9 +5,9 @@
 //! file, and only one batch is in memory.
 
 use super::file::{FileWriter, Footer};
-use super::index::{ChunkMeta, ColumnLengths, Entry};
+use super::index::{ChunkMeta, ColumnLengths, ColumnLocation, Entry};
 use super::label_table::{LabelPair, LabelTable};
-use super::source::{ColumnLocation, Source};
+use super::source::Source;
 use crate::codec::{column, ints};
 use crate::error::StoreError;
 use crate::io::Files;
@@ -27,9 +27,9 @@ pub struct Plan {
     pub start: i64,
     /// Last time to include, Unix ms.
     pub end: i64,
-    /// See [`Facts::generations`].
+    /// See [`Footer::generations`].
     pub generations: (u64, u64),
-    /// See [`Facts::parents`].
+    /// See [`Footer::parents`].
     pub parents: Vec<u64>,
 }
 
@@ -170,7 +170,8 @@ impl Batch {
 /// All series in label order, grouped by the location of their columns; groups in order of that location.
 fn group(sources: &[Source]) -> (LabelTable, Vec<Vec<Member>>) {
     type Key = SmallVec<[(u32, u32); 2]>;
-    let (mut names, numbers) = LabelTable::union(sources);
+    let texts: Vec<_> = sources.iter().map(Source::texts).collect();
+    let (mut names, numbers) = LabelTable::union(&texts);
     // Loads the labels of the next series of a source.
     let front = |s: usize, next: usize, labels: &mut Vec<LabelPair>| {
         labels.clear();

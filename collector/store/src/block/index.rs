@@ -7,6 +7,9 @@ use fabriclens_model::{Labels, MatchOp, Matcher};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
+/// Location of a column: layout index, and column of the layout (head) or series index (block).
+pub type ColumnLocation = (u32, u32);
+
 /// Rows of one layout that are compressed together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkMeta {

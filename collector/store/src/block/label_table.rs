@@ -1,7 +1,6 @@
 //! Label sets as text indexes. Texts are sorted and unique, so index pairs compare like their labels: a million series
 //! are sorted, merged and written without comparing strings.
 
-use super::source::Source;
 use fabriclens_model::Labels;
 use foldhash::{HashMap, HashMapExt as _};
 use std::sync::Arc;
@@ -49,16 +48,17 @@ impl LabelTable {
         names
     }
 
-    /// An empty table over the texts of all sources, and for each source the mapping from its text indexes.
-    pub fn union(sources: &[Source]) -> (Self, Vec<Vec<u32>>) {
+    /// An empty table over the texts of all sources (each sorted), and for each source the mapping from its text
+    /// indexes.
+    pub fn union(sources: &[&[Arc<str>]]) -> (Self, Vec<Vec<u32>>) {
         let mut all: Vec<(&Arc<str>, usize, usize)> = Vec::new();
         for (s, source) in sources.iter().enumerate() {
-            all.extend(source.texts().iter().enumerate().map(|(t, text)| (text, s, t)));
+            all.extend(source.iter().enumerate().map(|(t, text)| (text, s, t)));
         }
         // Each source's texts are sorted, which a stable sort exploits.
         all.sort_by_key(|t| t.0);
         let mut names = Self::default();
-        let mut numbers: Vec<Vec<u32>> = sources.iter().map(|s| vec![0; s.texts().len()]).collect();
+        let mut numbers: Vec<Vec<u32>> = sources.iter().map(|s| vec![0; s.len()]).collect();
         for (text, source, number) in all {
             if names.texts.last() != Some(text) {
                 names.texts.push(text.clone());

@@ -1,6 +1,7 @@
 //! Inputs of a block build: a head generation, other blocks, or rollups of a block. All yield series in label order
 //! and rows by layout.
 
+use super::index::ColumnLocation;
 use super::label_table::{LabelPair, LabelTable};
 use super::read::Reader;
 use crate::error::StoreError;
@@ -8,9 +9,6 @@ use crate::head::generation::Generation;
 use crate::rollup::RollupSource;
 use fabriclens_model::is_absent;
 use std::sync::Arc;
-
-/// Location of a column: layout index, and column of the layout (head) or series index (block).
-pub type ColumnLocation = (u32, u32);
 
 /// One input of a build.
 pub enum Source {

@@ -12,7 +12,7 @@ pub mod varint;
 #[cfg(test)]
 mod tests;
 
-/// Bytes that no encoder produced; the text says what is wrong.
+/// Bytes that no encoder produced; the text describes the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Corrupt(pub &'static str);

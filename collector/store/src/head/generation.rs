@@ -146,13 +146,24 @@ impl Generation {
                 layout.last = *time;
                 sum.accepted += of_row;
             } else {
-                let row: Vec<f64> = values.iter().skip(r).step_by(times.len()).copied().collect();
-                sum += out_of_order::insert(self, older, layout, *time, row);
+                let mut row: Vec<f64> = values.iter().skip(r).step_by(times.len()).copied().collect();
+                let existing = |column: usize| self.existing(self.layouts[l].series[column], *time, older);
+                let kept = out_of_order::drop_existing(&mut row, existing);
+                if kept.accepted > 0 {
+                    self.layouts[l].insert_late(*time, &row);
+                }
+                sum += kept;
             }
             self.sealed_bytes += self.layouts[l].seal_full(self.chunk_rows) as u64;
         }
         self.samples += sum.accepted;
         sum
+    }
+
+    /// The sample of a series at a time, in this generation or in an older one that is not a block yet.
+    fn existing(&self, series: u32, time: i64, older: &[Arc<Self>]) -> Option<f64> {
+        let labels = &self.series[series as usize].labels;
+        self.at(series, time).or_else(|| older.iter().find_map(|g| g.series.find(labels).and_then(|s| g.at(s, time))))
     }
 
     /// Logs the definition of a layout before its first rows.

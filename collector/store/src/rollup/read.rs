@@ -1,6 +1,7 @@
 //! Reads samples together with rollups where samples are too many or expired.
 
-use super::{LABEL, RESOLUTION, interval_start, name, newest_first, sample_labels};
+use super::kind::{LABEL, RESOLUTION, interval_start, name, sample_labels};
+use super::rolled_up::newest_first;
 use crate::block::read::Block;
 use crate::selection::Selection;
 use crate::store::Store;
@@ -18,7 +19,7 @@ const ONE_WINDOW: i64 = 60;
 
 /// Whether the query is coarse enough for rollups to give the same answer.
 fn coarse(hint: Hint) -> bool {
-    let wide = |ms: i64, stretches: i64| ms >= stretches * RESOLUTION;
+    let wide = |ms: i64, intervals: i64| ms >= intervals * RESOLUTION;
     match hint {
         Hint { rollup: None, .. } => false,
         Hint { step_ms: 0, range_ms, .. } => wide(range_ms, ONE_WINDOW),
@@ -160,12 +161,12 @@ fn overlay(series: &mut Series, other: &Series) {
 
 /// Rebuilds a counter without resets that ends with the last value, so that it continues into the samples that follow.
 fn rebuild_counter(series: &mut Series, increases: &Series) {
-    let mut told = increases.times.iter().zip(&increases.values).rev().peekable();
+    let mut known = increases.times.iter().zip(&increases.values).rev().peekable();
     // Value of the counter and of the last sample at the next interval, and its increase there.
     let mut next: Option<(f64, f64, Option<f64>)> = None;
     for (time, value) in series.times.iter().zip(&mut series.values).rev() {
-        while told.next_if(|(t, _)| *t > time).is_some() {}
-        let increase = told.next_if(|(t, _)| *t == time).map(|(_, v)| *v);
+        while known.next_if(|(t, _)| *t > time).is_some() {}
+        let increase = known.next_if(|(t, _)| *t == time).map(|(_, v)| *v);
         if is_stale(*value) {
             continue;
         }

@@ -1,9 +1,9 @@
 //! The rollups of one block as a source for a block build. Each column is computed when it is requested.
 
-use super::{ALL, LABEL, RESOLUTION, interval_start, name};
+use super::kind::{ALL, LABEL, RESOLUTION, interval_start, name};
+use crate::block::index::ColumnLocation;
 use crate::block::label_table::LabelPair;
 use crate::block::read::Reader;
-use crate::block::source::ColumnLocation;
 use crate::error::StoreError;
 use fabriclens_model::{Rollup, is_absent, is_stale};
 use foldhash::{HashMap, HashMapExt as _};
@@ -50,12 +50,12 @@ impl RollupSource {
         let own = [LABEL].into_iter().chain(ALL.map(name)).map(Arc::from);
         let texts: Vec<Arc<str>> = index.texts().iter().cloned().chain(own).collect();
         let all = |series: std::ops::Range<usize>| ALL.iter().flat_map(move |r| series.clone().map(|s| (s as u32, *r)));
-        let (order, neighbours) = match index.metrics() {
+        let (order, neighbors) = match index.metrics() {
             Some(metrics) => (metrics.into_iter().flat_map(all).collect(), true),
             None => (all(0..index.series()).collect(), false),
         };
         let mut source = Self { reader, texts, order, known: HashMap::new() };
-        if !neighbours {
+        if !neighbors {
             let mut order = std::mem::take(&mut source.order);
             order.sort_by_cached_key(|of| {
                 let mut pairs = Vec::new();

@@ -19,7 +19,7 @@ pub struct Damage {
     pub offset: u64,
     /// Number of bytes lost.
     pub bytes: u64,
-    /// What is wrong with them.
+    /// Description of the damage.
     pub message: String,
 }
 

@@ -416,8 +416,8 @@ fn clock_set_back_refuses_no_sample() {
     store.append(&[rows(&series, at, 1)]).unwrap();
     now.fetch_sub(24 * HOUR, Ordering::Relaxed);
     let done = store.append(&[rows(&series, at + 60_000, 1)]).unwrap();
-    assert_eq!((done.accepted, done.too_far_in_future), (2, 0), "whose clock is right");
-    assert_eq!(store.append(&[rows(&series, at + HOUR, 1)]).unwrap().too_far_in_future, 2, "whose is not");
+    assert_eq!((done.accepted, done.too_far_in_future), (2, 0), "correct clock");
+    assert_eq!(store.append(&[rows(&series, at + HOUR, 1)]).unwrap().too_far_in_future, 2, "wrong clock");
     assert_eq!((store.stats().clock_off_ms - 1) / HOUR, -24, "a little time may have passed");
     assert_eq!((store.retention_clock())(), now.load(Ordering::Relaxed), "retention measures by the current time");
 }

@@ -79,7 +79,7 @@ fn one_sync_covers_all_prior_writes() {
     }
     let lost = store.write(&[row(&series, 5)]).unwrap();
     store.commit(lost).unwrap_err();
-    assert_eq!(store.stats().appended.accepted, 16, "what is not durable does not count");
+    assert_eq!(store.stats().appended.accepted, 16, "samples that are not durable do not count");
     drop(store);
     files.set(Faults::default());
     assert_eq!(times(&open(dir.path(), &files)), [1, 2, 3, 4]);
@@ -278,11 +278,11 @@ fn series_limit_refuses_only_new_series() {
         let got = append(first.clone(), time);
         assert_eq!((got.accepted, got.over_series_limit), (5, 2), "three of churn, and both of the others");
     }
-    let told = store.refusal().unwrap();
-    assert_eq!(told, "metric \"churn\" has reached its series limit (ingest.series_per_metric = 3)");
+    let message = store.refusal().unwrap();
+    assert_eq!(message, "metric \"churn\" has reached its series limit (ingest.series_per_metric = 3)");
     assert_eq!(append(of("new", "a", 0..1), 3).over_series_limit, 1);
-    let told = store.refusal().unwrap();
-    assert_eq!(told, "tenant tenant=\"a\" has reached its series limit (ingest.series_per_tenant = 5)");
+    let message = store.refusal().unwrap();
+    assert_eq!(message, "tenant tenant=\"a\" has reached its series limit (ingest.series_per_tenant = 5)");
     assert_eq!(append([of("up", "b", 0..2), of("down", "b", 0..2)].concat(), 4).accepted, 4);
     assert_eq!(append(of("last", "c", 0..1), 5).over_series_limit, 1);
     assert_eq!(store.refusal().unwrap(), "the store has reached its series limit (ingest.series = 9)");

@@ -110,14 +110,14 @@ fn rollups_aggregate_each_minute() {
     fill(&store, BEGIN, BEGIN + 2 * DAY);
     let end = BEGIN + DAY;
     let samples = store.select(&[Matcher::equal("__name__", "m")], BEGIN, end).unwrap();
-    type Told = fn(&[f64]) -> f64;
-    let told: [(Rollup, Told); 4] = [
+    type Aggregate = fn(&[f64]) -> f64;
+    let aggregates: [(Rollup, Aggregate); 4] = [
         (Rollup::Max, |v| v.iter().copied().fold(f64::NAN, f64::max)),
         (Rollup::Min, |v| v.iter().copied().fold(f64::NAN, f64::min)),
         (Rollup::Mean, |v| v.iter().sum::<f64>() / v.len() as f64),
         (Rollup::Last, |v| v[v.len() - 1]),
     ];
-    for (rollup, expected) in told {
+    for (rollup, expected) in aggregates {
         let got = ask(&store, BEGIN, end, Some(rollup));
         assert_eq!(got.resolution_ms, Some(MINUTE));
         for kind in KINDS {
@@ -158,10 +158,10 @@ fn increase_includes_resets_within_a_minute() {
     // The last hours are not over and answered from samples.
     let rolled = got.times.iter().take_while(|t| *t % MINUTE == 0).count().min(1300);
     let (first, last) = (got.times[0], got.times[rolled]);
-    let told: f64 = got.values[rolled] - got.values[0];
+    let increase: f64 = got.values[rolled] - got.values[0];
     // The last sample before a stamp is ten seconds before it.
     let want = rises(first - 10_000, last - 10_000);
-    assert!((told - want).abs() < 1e-6 * want, "{told}, not {want}");
+    assert!((increase - want).abs() < 1e-6 * want, "{increase}, not {want}");
     let plain: f64 = ask(&store, BEGIN, BEGIN + 2 * DAY, Some(Rollup::Last)).series.iter().map(|s| s.values[0]).sum();
     assert!(plain.is_finite() && want > 10_000.0);
     // The counter continues into the samples without a step.

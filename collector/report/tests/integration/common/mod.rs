@@ -1,4 +1,4 @@
-//! A store that is filled by hand, and jobs.
+//! A store with synthetic samples, and jobs.
 
 use fabriclens_jobs::{HostAllocation, Job, JobKey, JobRecord, Source};
 use fabriclens_model::Labels;
@@ -8,7 +8,7 @@ use fabriclens_report::{Input, Leaves, Report, build};
 use fabriclens_store::{Options, RowGroup, Store};
 use std::sync::Arc;
 
-/// When the jobs begin, Unix ms.
+/// Start of the jobs, Unix ms.
 pub const BEGIN: i64 = 1_700_000_000_000;
 
 pub struct Fabric {
@@ -24,7 +24,7 @@ impl Fabric {
         Self { store: Store::open(dir.path(), options).unwrap(), _dir: dir }
     }
 
-    /// A series with a value at each of these seconds after the begin.
+    /// A series with a value at each of these seconds after the start.
     pub fn put(&self, labels: &[(&str, &str)], seconds: impl Iterator<Item = i64>, value: impl Fn(i64) -> f64) {
         let seconds: Vec<i64> = seconds.collect();
         let series = [Labels::new(labels.iter().copied())].into();
@@ -34,7 +34,7 @@ impl Fabric {
         assert_eq!(done.accepted, seconds.len() as u64, "{labels:?}");
     }
 
-    /// A counter of a port that rises evenly, bytes a second, sampled each ten seconds from a minute before to after.
+    /// A counter of a port with a constant rate in bytes per second, sampled every ten seconds from a minute before.
     pub fn port(&self, host: &str, device: &str, metric: &str, direction: &str, rate: f64, until: i64) {
         let labels =
             [("__name__", metric), ("host", host), ("device", device), ("port", "1"), ("direction", direction)];
@@ -45,12 +45,12 @@ impl Fabric {
         self.report_in(Leaves::new(), job, others, now_s)
     }
 
-    /// The same where the topology of that time is known.
+    /// A report with leaf switches from a topology.
     pub fn report_in(&self, leaves: Leaves, job: &Job, others: &[Job], now_s: i64) -> Report {
         self.build(Input { job, others, now_ns: ns(now_s), incidents: Vec::new(), leaves })
     }
 
-    /// The same with incidents.
+    /// A report with incidents.
     pub fn report_with(&self, incidents: Vec<Incident>, job: &Job, now_s: i64) -> Report {
         self.build(Input { job, others: &[], now_ns: ns(now_s), incidents, leaves: Leaves::new() })
     }
