@@ -1,11 +1,12 @@
-//! The agent watches its own cost. Above its budget it reads less often, step by step, and says so; below half of it for
-//! a while it takes a step back. Asked by the threads of `schedule`; fed by the host's thread.
+//! CPU and memory budget of the agent: a throttle that lowers the sampling rate step by step while the agent costs more
+//! than its budget, and raises it again after some windows below half of it.
+//! The host thread of `schedule` feeds it; all sampling threads read it.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The most that an agent may cost.
+/// Upper bound of the agent's own cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     /// Cores, averaged over [`WINDOW`].
@@ -15,13 +16,13 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// None.
+    /// No budget.
     pub const UNBOUNDED: Self = Self { cpu: f64::INFINITY, memory: u64::MAX };
-    /// Several times what an agent with eight adapters costs, and less than the service's own limits.
+    /// Default budget: several times the cost of an agent with eight adapters, and less than the service unit allows.
     pub const USUAL: Self = Self { cpu: 0.02, memory: 96 << 20 };
 }
 
-/// What the process has cost so far.
+/// Cost of the process so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Time of processors.
@@ -31,11 +32,11 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Of this process, now. Memory is 0 where it is not told.
+    /// Cost of this process now. Memory is 0 if the kernel does not report it.
     pub fn now() -> Self {
         let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         let seconds = u64::try_from(cpu.tv_sec).unwrap_or_default();
-        // Pages: size, resident, … `status` tells more and takes ten times as long to print. Always the real `/proc`.
+        // Pages: size, resident, … `status` has more and takes ten times as long to print. Always the real `/proc`.
         let pages = fabriclens_agent_host::sysfile::maybe(std::path::Path::new("/proc/self/statm"))
             .and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
         Self {
@@ -45,13 +46,13 @@ impl Cost {
     }
 }
 
-/// Time over which cost is averaged; a step is taken at most once in it.
+/// Averaging window; the throttle moves at most one step per window.
 pub const WINDOW: Duration = Duration::from_secs(60);
-/// Windows below half of the budget before a step back; twice as many after each time that it was too early.
+/// Windows below half of the budget before a step back. The number doubles after each step back that came too early.
 const CALM: u32 = 5;
 const LONGEST_CALM: u32 = 60;
 
-/// How an agent that must cost less samples, from the usual to the slowest.
+/// Sampling rates, from the configured one to the slowest.
 const STEPS: &[Step] = &[
     Step { full: 1, fast: true },
     Step { full: 1, fast: false },
@@ -61,22 +62,22 @@ const STEPS: &[Step] = &[
 ];
 
 struct Step {
-    /// Full periods that become one.
+    /// Number of full periods that are merged into one.
     full: u32,
-    /// Whether there are congestion samples.
+    /// Whether congestion samples are taken.
     fast: bool,
 }
 
-/// What the last whole window was like.
+/// Cost in the last complete window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Used {
-    /// Cores.
+pub struct WindowUsage {
+    /// CPU cores.
     pub cpu: f64,
-    /// Resident bytes at its end.
+    /// Resident bytes at the end of the window.
     pub memory: u64,
 }
 
-/// See the module.
+/// Throttle of the sampling rate.
 #[derive(Debug)]
 pub struct Throttle {
     budget: Budget,
@@ -87,14 +88,14 @@ pub struct Throttle {
 #[derive(Debug)]
 struct Window {
     begin: Option<(Instant, Duration)>,
-    last: Option<Used>,
+    last: Option<WindowUsage>,
     calm: u32,
-    /// Windows of calm that are asked for.
+    /// Windows below half of the budget that the next step back needs.
     wanted: u32,
 }
 
 impl Throttle {
-    /// At its usual pace.
+    /// Starts at the configured sampling rate.
     pub fn new(budget: Budget) -> Self {
         let window = Window { begin: None, last: None, calm: 0, wanted: CALM };
         Self { budget, step: AtomicUsize::new(0), window: Mutex::new(window) }
@@ -104,27 +105,27 @@ impl Throttle {
         &STEPS[self.step().min(STEPS.len() - 1)]
     }
 
-    /// How many steps it is slower than usual.
+    /// Number of steps below the configured sampling rate.
     pub fn step(&self) -> usize {
         self.step.load(Ordering::Relaxed)
     }
 
-    /// Full period for now.
+    /// Effective period of full samples.
     pub fn full(&self, usual: Duration) -> Duration {
         usual * self.now().full
     }
 
-    /// Whether congestion is sampled for now.
+    /// Whether congestion samples are taken now.
     pub fn fast(&self) -> bool {
         self.now().fast
     }
 
-    /// Cost in the last whole window.
-    pub fn used(&self) -> Option<Used> {
+    /// Cost in the last complete window; `None` before the first one.
+    pub fn used(&self) -> Option<WindowUsage> {
         self.window.lock().last
     }
 
-    /// Why it is slow, if it is.
+    /// Explanation for people while the throttle is active.
     pub fn reason(&self) -> Option<String> {
         if self.step() == 0 {
             return None;
@@ -141,11 +142,11 @@ impl Throttle {
         ))
     }
 
-    /// Takes what was spent so far; at the end of a window it may take a step, and logs it.
+    /// Records the cost so far. At the end of a window it may move one step, which is logged.
     pub fn observe(&self, cost: Cost, now: Instant) {
         let mut window = self.window.lock();
         let Some((begin, before)) = window.begin else {
-            // What starting up cost is no part of it.
+            // The cost of starting up is not counted.
             window.begin = Some((now, cost.cpu));
             return;
         };
@@ -154,9 +155,9 @@ impl Throttle {
             return;
         }
         let cpu = cost.cpu.saturating_sub(before).as_secs_f64() / time.as_secs_f64();
-        let used = Used { cpu, memory: cost.memory };
+        let used = WindowUsage { cpu, memory: cost.memory };
         window.begin = Some((now, cost.cpu));
-        // Memory that is too much and grows no more would not get less by fewer samples.
+        // Fewer samples do not free memory that is above the budget but no longer grows.
         let grows = window.last.replace(used).is_none_or(|last| used.memory > last.memory);
         let (step, share) = (self.step(), used.cpu / self.budget.cpu);
         if share > 1.0 || used.memory > self.budget.memory && grows {
@@ -190,7 +191,7 @@ impl Throttle {
     }
 }
 
-/// A cost for people.
+/// A cost for people, such as `1.5 % of a core and 40 MiB`.
 pub fn text(cpu: f64, memory: u64) -> String {
     let mib = memory as f64 / f64::from(1 << 20);
     format!("{:.1} % of a core and {mib:.0} MiB", cpu * 100.0)
@@ -217,7 +218,7 @@ mod tests {
             process
         }
 
-        /// Lets minutes go by with this cost; the steps after each.
+        /// Simulates minutes at this cost; returns the step after each minute.
         fn run(&mut self, minutes: u32, cores: f64, memory: u64) -> Vec<usize> {
             let minute = |_| {
                 for _ in 0..12 {
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_costly_agent_slows_down_step_by_step_and_no_further() {
+    fn throttle_moves_step_by_step_to_its_limit() {
         let mut process = Process::new();
         assert_eq!(process.run(3, 0.0199, 99), [0, 0, 0]);
         assert_eq!(process.throttle.reason(), None);
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_counts_as_long_as_it_grows() {
+    fn only_growing_memory_throttles() {
         let mut process = Process::new();
         assert_eq!([101, 102].map(|memory| process.run(1, 0.0, memory)[0]), [1, 2]);
         assert!(!process.throttle.fast());
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_back_when_it_was_calm_and_later_each_time_it_was_too_early() {
+    fn early_recovery_doubles_the_wait() {
         let mut process = Process::new();
         process.run(1, 0.03, 0);
         // Between half and all of the budget nothing changes.
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_starting_up_costs_is_not_counted() {
+    fn startup_cost_is_not_counted() {
         let throttle = Throttle::new(BUDGET);
         let now = Instant::now();
         throttle.observe(Cost { cpu: Duration::from_secs(60), memory: 0 }, now);
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_budget_nothing_is_too_much() {
+    fn unbounded_budget_never_throttles() {
         let throttle = Throttle::new(Budget::UNBOUNDED);
         let now = Instant::now();
         throttle.observe(Cost::default(), now);
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cost_of_this_process_is_told() {
+    fn cost_of_this_process_is_reported() {
         assert!(Cost::now().memory > 1 << 20 && Cost::now().cpu > Duration::ZERO);
     }
 }

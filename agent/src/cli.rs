@@ -21,7 +21,7 @@ pub struct Cli {
     /// Flags of every subcommand.
     #[command(flatten)]
     pub common: Common,
-    /// What to do.
+    /// Subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -29,10 +29,10 @@ pub struct Cli {
 /// Flags of every subcommand.
 #[derive(Debug, Args)]
 pub struct Common {
-    /// Config file (TOML); none is needed
+    /// Config file (TOML); optional
     #[arg(long, global = true, value_name = "FILE", env = "FABRICLENS_AGENT_CONFIG", hide_env_values = true)]
     pub config: Option<PathBuf>,
-    /// Where /sys, /proc and /run are: a host's bind mount, or a recorded host
+    /// Directory that holds /sys, /proc and /run: a bind mount of the host, or a recorded host
     #[arg(long, global = true, value_name = "DIR", env = "FABRICLENS_AGENT_ROOT", hide_env_values = true)]
     pub root: Option<PathBuf>,
     /// Name of this host in every series [default: the kernel's host name]
@@ -40,30 +40,30 @@ pub struct Common {
     pub host: Option<String>,
 }
 
-/// What to do.
+/// Subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Sample for ever: serve /metrics and send to a collector
+    /// Sample until stopped: serve /metrics and send to a collector
     Run(RunArgs),
-    /// Print one sample and end
+    /// Print one sample and exit
     Once {
-        /// Text to print
+        /// Output format
         #[arg(long, value_enum, default_value_t = OnceFormat::Prometheus)]
         format: OnceFormat,
     },
-    /// List every source of counters: data, or why there is none, what would help, what a read costs
+    /// List every counter source with its state, the remedy if it has no data, and its read cost
     Doctor {
-        /// Text to print
+        /// Output format
         #[arg(long, value_enum, default_value_t = DoctorFormat::Text)]
         format: DoctorFormat,
     },
-    /// Ask the agent that runs here how it is; fails if it does not answer
+    /// Show the health of the agent running on this host; fails if it does not answer
     Status {
-        /// Text to print
+        /// Output format
         #[arg(long, value_enum, default_value_t = DoctorFormat::Text)]
         format: DoctorFormat,
     },
-    /// Record this host, for support and for tests: `once --root DIR` replays it
+    /// Record this host for support and tests; `once --root DIR` replays the recording
     Capture(CaptureArgs),
 }
 
@@ -76,7 +76,7 @@ pub struct RunArgs {
     /// Send to this collector by OTLP/gRPC, for instance http://127.0.0.1:4317
     #[arg(long, value_name = "URL")]
     pub collector: Option<String>,
-    /// Check the config and end
+    /// Check the config and exit
     #[arg(long)]
     pub check_config: bool,
 }
@@ -87,13 +87,13 @@ pub struct CaptureArgs {
     /// New or empty directory to write to
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Record N times, into DIR/0, DIR/1, …
+    /// Number of recordings, written to DIR/0, DIR/1, …
     #[arg(long, value_name = "N")]
     pub ticks: Option<u32>,
     /// Time between two ticks
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = fabriclens_base::duration::parse)]
     pub interval: Duration,
-    /// Replace addresses, GUIDs, serial numbers and host names, the same one always by the same
+    /// Replace addresses, GUIDs, serial numbers and host names, consistently within the recording
     #[arg(long)]
     pub scrub: bool,
 }
@@ -112,16 +112,16 @@ pub enum OnceFormat {
 /// Formats of `doctor` and `status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DoctorFormat {
-    /// For people
+    /// Text for people
     Text,
     /// JSON
     Json,
 }
 
-/// Does what the flags say.
+/// Executes the subcommand.
 ///
 /// # Errors
-/// Whatever stopped it, with its causes; `main` prints the chain.
+/// The first failure, with its causes; `main` prints the chain.
 pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     let roots = Arc::new(roots(&cli.common)?);
     let mut config = load(&cli)?;
@@ -192,11 +192,11 @@ fn load(cli: &Cli) -> anyhow::Result<Config> {
 fn roots(common: &Common) -> anyhow::Result<Roots> {
     if let Some(root) = &common.root {
         let dir = std::fs::metadata(root).with_context(|| format!("--root {}", root.display()))?;
-        anyhow::ensure!(dir.is_dir(), "--root {} is no directory", root.display());
+        anyhow::ensure!(dir.is_dir(), "--root {} is not a directory", root.display());
         let sys = root.join("sys");
         anyhow::ensure!(
             sys.is_dir(),
-            "{} is missing; --root wants the directory that holds sys and proc",
+            "{} is missing; --root expects the directory that contains sys and proc",
             sys.display()
         );
     }
@@ -213,7 +213,7 @@ pub fn host_name(roots: &Roots) -> String {
     }
 }
 
-/// Writes to standard output. A reader that has had enough (`head`) is no error.
+/// Writes to standard output. A closed pipe (`head`) is no error.
 fn print(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

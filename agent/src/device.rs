@@ -1,18 +1,21 @@
-//! Runs the sources of one subject: opens them, reads them, survives them, and makes sections of what they give.
+//! Runs the sources of one sampling target: opens and reads them, isolates their failures, and turns batches into
+//! sections.
 //!
-//! Owned by one thread of `schedule`; what others may look at is in [`Shared`].
+//! One thread of `schedule` owns a [`Runner`]; other threads read [`TargetState`].
 
-mod account;
+mod source_stats;
 
-pub use account::{Account, Shared};
+pub use source_stats::{SourceStats, TargetState};
 
 use crate::schedule::{Outcome, Settings};
 use crate::state::{Series, Target, boot_ns};
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_samplers::counter::Total;
-use fabriclens_agent_samplers::plan::{Assigned, Assignment, Candidates, Carried, LinePlan, Now, assign, saturated};
-use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_samplers::plan::{
+    Assigned, Assignment, Candidates, Carried, ReadContext, SourcePlan, assign, saturated,
+};
+use fabriclens_agent_samplers::target::SamplingTarget;
 use fabriclens_agent_samplers::{ALL, Period, Sampler, Spec};
 use fabriclens_catalog::is_fast;
 use fabriclens_catalog::metrics::{by_name, state::PORT_ASYNC_EVENTS};
@@ -28,29 +31,29 @@ use std::time::{Duration, Instant};
 /// First wait before a failed source is opened again; doubles up to [`LONGEST`].
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
-/// What is not there may appear (PFC switched on, a module plugged in).
+/// Interval at which an absent source is tried again: it may appear later (PFC switched on, a module plugged in).
 const ABSENT: Duration = Duration::from_secs(30);
-/// Raw counters that one port passes through at most: some drivers have thousands, with one of each per queue.
+/// Limit of raw counters that one port passes through: some drivers have thousands, several per queue.
 const MOST_PASSED: usize = 256;
 
-/// Which samples are due.
+/// Kind of a sampling tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tick {
-    /// The congestion sample.
+    /// Congestion sample.
     Fast,
-    /// The full sample.
+    /// Full sample.
     Full,
-    /// The full sample and slow facts; also looks for what has appeared.
+    /// Full sample and slow facts; also retries absent sources.
     Slow,
-    /// Only state: something happened.
+    /// State sources only, after an event.
     State,
 }
 
-struct Line {
+struct SourceState {
     spec: &'static Spec,
     sampler: Option<Box<dyn Sampler>>,
     batch: Batch,
-    plan: Option<LinePlan>,
+    plan: Option<SourcePlan>,
     planned: u64,
     full: Vec<bool>,
     fast: Vec<bool>,
@@ -62,20 +65,20 @@ struct Line {
     ended: Instant,
     facts: Arc<[Column]>,
     opened_ns: u64,
-    /// Counters at their end for which another source stands in, as facts.
+    /// Saturated counters that another source replaces, as facts.
     stuck: Vec<(Column, Value)>,
 }
 
-/// The sources of one subject.
+/// Sources of one sampling target.
 pub struct Runner {
-    subject: Subject,
-    lines: Vec<Line>,
-    /// Lines that a congestion sample reads.
+    subject: SamplingTarget,
+    sources: Vec<SourceState>,
+    /// Indexes of sources that a congestion sample reads.
     fast: Vec<usize>,
-    shared: Arc<Shared>,
+    shared: Arc<TargetState>,
     clock: Arc<Clock>,
     last_end: u64,
-    /// Of the agent before this one, until the first samples are through.
+    /// State saved by the previous agent process, until the first samples have used it.
     memory: Option<(Target, Instant)>,
     remembers: bool,
 }
@@ -87,30 +90,30 @@ impl std::fmt::Debug for Runner {
 }
 
 impl Runner {
-    /// All sources that apply to the subject and are on.
-    pub fn new(subject: Subject, settings: &Settings, clock: Arc<Clock>) -> Self {
+    /// Creates the sources that apply to the target and are on. Opens nothing.
+    pub fn new(subject: SamplingTarget, settings: &Settings, clock: Arc<Clock>) -> Self {
         let on = |spec: &Spec| settings.is_on(spec);
         let may_read = subject.device.as_ref().is_none_or(|d| d.class.may_read());
         let specs: Vec<_> =
             ALL.iter().filter(|s| on(s) && (s.applies)(&subject) && (may_read || is_state(s))).collect();
         let target = subject.target();
-        let accounts = specs.iter().map(|spec| Account::new(spec, &target)).collect();
+        let stats = specs.iter().map(|spec| SourceStats::new(spec, &target)).collect();
         let latest = specs.iter().map(|_| [None, None]).collect();
         let events = Mutex::default();
-        let (accounts, latest) = (Mutex::new(accounts), Mutex::new(latest));
-        let shared = Shared {
+        let (stats, latest) = (Mutex::new(stats), Mutex::new(latest));
+        let shared = TargetState {
             target,
             full: settings.full,
             ended: AtomicBool::new(false),
             events,
-            accounts,
+            stats,
             latest,
             memory: Mutex::default(),
         };
-        let lines = specs.into_iter().map(Line::new).collect();
+        let sources = specs.into_iter().map(SourceState::new).collect();
         Self {
             subject,
-            lines,
+            sources,
             fast: Vec::new(),
             shared: Arc::new(shared),
             clock,
@@ -120,20 +123,20 @@ impl Runner {
         }
     }
 
-    /// Goes on where the agent before this one ended.
+    /// Sets the state saved by the previous agent process.
     pub fn recall(&mut self, memory: Option<(Target, Instant)>) {
         self.memory = memory;
     }
 
-    /// What the next agent needs to go on.
+    /// Publishes the state that the next agent process continues from.
     fn remember(&self) {
         let mut target =
             Target { identity: self.subject.identity(), at: boot_ns(), series: Vec::new(), readings: BTreeMap::new() };
         let mut carried = Carried::new();
-        for line in &self.lines {
-            if let Some(plan) = &line.plan {
+        for source in &self.sources {
+            if let Some(plan) = &source.plan {
                 plan.carry(&mut carried);
-                target.readings.insert(line.spec.name.to_string(), plan.readings());
+                target.readings.insert(source.spec.name.to_string(), plan.readings());
             }
         }
         target.series = carried
@@ -149,53 +152,53 @@ impl Runner {
         *self.shared.memory.lock() = Some(target);
     }
 
-    /// What others may look at.
-    pub fn shared(&self) -> Arc<Shared> {
+    /// State shared with other threads.
+    pub fn shared(&self) -> Arc<TargetState> {
         Arc::clone(&self.shared)
     }
 
-    /// The subject.
-    pub fn subject(&self) -> &Subject {
+    /// The sampling target.
+    pub fn subject(&self) -> &SamplingTarget {
         &self.subject
     }
 
-    /// True when a congestion sample has anything to read.
+    /// True if a congestion sample has at least one open source.
     pub fn has_fast(&self) -> bool {
-        self.fast.iter().any(|index| self.lines[*index].sampler.is_some())
+        self.fast.iter().any(|index| self.sources[*index].sampler.is_some())
     }
 
-    /// Reads what is due and hands the sections to `emit`. False when the device is gone.
+    /// Reads the sources that are due and passes their sections to `emit`. False when the device is gone.
     pub fn run(&mut self, tick: Tick, emit: &mut dyn FnMut(Section)) -> bool {
         if tick == Tick::Fast {
             return self.run_fast();
         }
         let mut gone = false;
-        let mut due = vec![false; self.lines.len()];
+        let mut due = vec![false; self.sources.len()];
         for (index, due) in due.iter_mut().enumerate() {
             *due = match tick {
-                Tick::State => is_state(self.lines[index].spec),
+                Tick::State => is_state(self.sources[index].spec),
                 Tick::Slow => true,
-                _ => self.lines[index].spec.period == Period::Full,
+                _ => self.sources[index].spec.period == Period::Full,
             };
             if *due {
                 gone |= self.read(index, tick == Tick::Slow);
             }
         }
-        // A link that changed may have come back slower; its rate is a slow fact otherwise.
-        if tick == Tick::Full && self.lines.iter().any(|l| is_state(l.spec) && l.fresh && l.batch.urgent) {
+        // A link may come back at another speed; its rate is read as a slow fact only.
+        if tick == Tick::Full && self.sources.iter().any(|l| is_state(l.spec) && l.fresh && l.batch.urgent) {
             for (index, due) in due.iter_mut().enumerate().filter(|(_, due)| !**due) {
-                if is_state(self.lines[index].spec) {
+                if is_state(self.sources[index].spec) {
                     *due = true;
                     gone |= self.read(index, false);
                 }
             }
         }
-        let changed = |l: &Line| l.fresh && (l.plan.is_none() || l.planned != l.batch.generation());
-        if tick == Tick::Slow || self.lines.iter().any(changed) {
+        let changed = |l: &SourceState| l.fresh && (l.plan.is_none() || l.planned != l.batch.generation());
+        if tick == Tick::Slow || self.sources.iter().any(changed) {
             let ended = self.replan();
             self.end(ended, emit);
         }
-        for index in (0..self.lines.len()).filter(|i| due[*i]) {
+        for index in (0..self.sources.len()).filter(|i| due[*i]) {
             self.emit(index, emit);
         }
         if tick == Tick::Slow {
@@ -210,40 +213,40 @@ impl Runner {
     fn run_fast(&mut self) -> bool {
         let mut gone = false;
         for &index in &self.fast {
-            let line = &mut self.lines[index];
-            let (Some(sampler), Some(plan)) = (&mut line.sampler, &mut line.plan) else { continue };
-            if line.planned != line.batch.generation() {
+            let source = &mut self.sources[index];
+            let (Some(sampler), Some(plan)) = (&mut source.sampler, &mut source.plan) else { continue };
+            if source.planned != source.batch.generation() {
                 continue;
             }
             let begin = Instant::now();
-            line.batch.begin();
+            source.batch.begin();
             self.shared.begin(index, begin);
-            let result = catch_unwind(AssertUnwindSafe(|| sampler.sample(&line.fast, &mut line.batch)));
+            let result = catch_unwind(AssertUnwindSafe(|| sampler.sample(&source.fast, &mut source.batch)));
             let end = Instant::now();
             self.shared.end(index, end - begin);
-            // A failure here is told by the next full sample.
+            // The next full sample reports a failure.
             if let Ok(Ok(())) = result
-                && line.planned == line.batch.generation()
+                && source.planned == source.batch.generation()
             {
                 let now = now(&self.subject, &self.clock, begin, end);
-                plan.take_fast(&line.batch, now);
+                plan.take_fast(&source.batch, now);
             }
             gone |= matches!(result, Ok(Err(SampleError::Gone(_))));
         }
         !gone
     }
 
-    /// One read of one source. True when the device is gone.
+    /// Reads one source. True when the device is gone.
     fn read(&mut self, index: usize, everything: bool) -> bool {
         let begin = Instant::now();
-        let line = &mut self.lines[index];
-        line.fresh = false;
-        if line.sampler.is_none() && begin < line.retry {
+        let source = &mut self.sources[index];
+        source.fresh = false;
+        if source.sampler.is_none() && begin < source.retry {
             return false;
         }
         self.shared.begin(index, begin);
-        let mask: &[bool] = if everything { &[] } else { &line.full };
-        let Line { sampler, batch, spec, .. } = line;
+        let mask: &[bool] = if everything { &[] } else { &source.full };
+        let SourceState { sampler, batch, spec, .. } = source;
         batch.begin();
         let subject = &self.subject;
         let result = catch_unwind(AssertUnwindSafe(|| {
@@ -254,60 +257,64 @@ impl Runner {
             sampler.sample(mask, batch)
         }));
         let end = Instant::now();
-        line.begin_ns = self.clock.wall(begin);
-        line.ended = end;
-        if line.opened_ns == 0 {
-            line.opened_ns = line.begin_ns;
+        source.begin_ns = self.clock.wall(begin);
+        source.ended = end;
+        if source.opened_ns == 0 {
+            source.opened_ns = source.begin_ns;
         }
-        line.fresh = matches!(result, Ok(Ok(())));
-        let (outcome, panicked, gone) = line.judge(result);
-        self.shared.told(index, end - begin, outcome, panicked, &line.batch, self.clock.wall(end));
+        source.fresh = matches!(result, Ok(Ok(())));
+        let (outcome, panicked, gone) = source.judge(result);
+        self.shared.record(index, end - begin, outcome, panicked, &source.batch, self.clock.wall(end));
         gone
     }
 
     /// Columns of all plans.
     fn planned(&self) -> impl Iterator<Item = Arc<[Column]>> {
-        self.lines.iter().filter_map(|l| l.plan.as_ref().map(LinePlan::columns))
+        self.sources.iter().filter_map(|l| l.plan.as_ref().map(SourcePlan::columns))
     }
 
-    /// Binds all sources of the subject anew; series that live on keep their totals. Returns those that do not.
+    /// Binds all sources again; totals of surviving series are kept. Returns the series that end.
     fn replan(&mut self) -> Vec<Column> {
         let had: Vec<Arc<[Column]>> = self.planned().collect();
-        let data = |l: &Line| (l.fresh || l.plan.is_some()) && l.batch.values.len() == l.batch.names().len();
+        let data = |l: &SourceState| (l.fresh || l.plan.is_some()) && l.batch.values.len() == l.batch.names().len();
         let candidates = Candidates {
             subject: &self.subject,
-            lines: self.lines.iter().map(|l| data(l).then_some((l.spec.source, &l.batch, l.plan.as_ref()))).collect(),
+            sources: self
+                .sources
+                .iter()
+                .map(|l| data(l).then_some((l.spec.source, &l.batch, l.plan.as_ref())))
+                .collect(),
         };
-        let Assignment { lines: assigned, unknown, stuck } = assign(&candidates);
+        let Assignment { sources: assigned, unknown, stuck } = assign(&candidates);
         let mut carried = self.memory.as_ref().map(|(memory, _)| recalled(memory)).unwrap_or_default();
-        for plan in self.lines.iter().filter_map(|l| l.plan.as_ref()) {
+        for plan in self.sources.iter().filter_map(|l| l.plan.as_ref()) {
             plan.carry(&mut carried);
         }
         let mut room = MOST_PASSED;
-        let mut accounts = self.shared.accounts.lock();
-        for (index, (line, assigned)) in self.lines.iter_mut().zip(&assigned).enumerate() {
-            accounts[index].unknown = unknown[index];
-            line.stuck = stuck[index].iter().map(saturated).collect();
-            if line.fresh || line.plan.is_some() {
-                let first = line.plan.is_none();
-                line.plan(assigned, is_fast(self.subject.family(line.spec.source), line.spec.source), &carried);
+        let mut stats = self.shared.stats.lock();
+        for (index, (source, assigned)) in self.sources.iter_mut().zip(&assigned).enumerate() {
+            stats[index].unknown = unknown[index];
+            source.stuck = stuck[index].iter().map(saturated).collect();
+            if source.fresh || source.plan.is_some() {
+                let first = source.plan.is_none();
+                source.plan(assigned, is_fast(self.subject.family(source.spec.source), source.spec.source), &carried);
                 let memory = self.memory.as_ref().filter(|_| first);
-                let readings = memory.and_then(|(m, at)| Some((m.readings.get(line.spec.name)?, *at)));
-                if let (Some(plan), Some((readings, at))) = (&mut line.plan, readings) {
+                let readings = memory.and_then(|(m, at)| Some((m.readings.get(source.spec.name)?, *at)));
+                if let (Some(plan), Some((readings, at))) = (&mut source.plan, readings) {
                     plan.recall(readings, at);
                 }
-                accounts[index].left_out = line.pass(&self.subject, &mut room);
+                stats[index].left_out = source.pass(&self.subject, &mut room);
             }
         }
-        drop(accounts);
-        self.fast = (0..self.lines.len()).filter(|index| !self.lines[*index].fast.is_empty()).collect();
+        drop(stats);
+        self.fast = (0..self.sources.len()).filter(|index| !self.sources[*index].fast.is_empty()).collect();
         let has: Vec<Arc<[Column]>> = self.planned().collect();
         let key = |c: &Column| (c.metric.name, c.labels.clone());
         let has: HashSet<_> = has.iter().flat_map(|columns| columns.iter().map(key)).collect();
         had.iter().flat_map(|columns| columns.iter()).filter(|c| !has.contains(&key(c))).cloned().collect()
     }
 
-    /// Ends series that the device no longer gives, so that nobody takes their last value for today's.
+    /// Ends series that the device no longer provides, so that their last value does not pass as current.
     fn end(&mut self, ended: Vec<Column>, emit: &mut dyn FnMut(Section)) {
         if ended.is_empty() {
             return;
@@ -325,56 +332,57 @@ impl Runner {
     }
 
     fn emit(&mut self, index: usize, emit: &mut dyn FnMut(Section)) {
-        let line = &mut self.lines[index];
-        if !line.fresh {
+        let source = &mut self.sources[index];
+        if !source.fresh {
             return self.fade(index, emit);
         }
-        let now = Now {
-            at: line.ended,
-            begin_ns: line.begin_ns,
+        let now = ReadContext {
+            at: source.ended,
+            begin_ns: source.begin_ns,
             rate: self.subject.rate_bytes(),
             known_rate: self.subject.known_rate_bytes(),
         };
-        // Strictly increasing, whatever the mapping to wall time does.
-        self.last_end = self.clock.wall(line.ended).max(self.last_end + 1);
+        // Strictly increasing, also when the mapping to wall time changes.
+        self.last_end = self.clock.wall(source.ended).max(self.last_end + 1);
         let section = |columns, starts, values, urgent| Section {
             resource: Arc::clone(&self.subject.resource),
             columns,
-            begin_ns: line.begin_ns.min(self.last_end),
+            begin_ns: source.begin_ns.min(self.last_end),
             end_ns: self.last_end,
             starts,
             values,
             urgent,
         };
         let mut made = [None, None];
-        if let Some(plan) = line.plan.as_mut().filter(|p| !p.is_empty()) {
-            let urgent = plan.take_full(&line.batch, now);
-            let values = plan.values(&line.batch, now.known_rate);
+        if let Some(plan) = source.plan.as_mut().filter(|p| !p.is_empty()) {
+            let urgent = plan.take_full(&source.batch, now);
+            let values = plan.values(&source.batch, now.known_rate);
             made[0] = Some(section(plan.columns(), plan.starts(), values, urgent));
-            plan.saturated(&mut line.batch.facts);
-            self.shared.accounts.lock()[index].discontinuities = plan.discontinuities;
+            plan.saturated(&mut source.batch.facts);
+            self.shared.stats.lock()[index].discontinuities = plan.discontinuities;
         }
-        line.batch.facts.extend(line.stuck.iter().cloned());
-        if line.spec.name == "port_state" {
+        source.batch.facts.extend(source.stuck.iter().cloned());
+        if source.spec.name == "port_state" {
             for (kind, count) in self.shared.events.lock().iter() {
-                line.batch.fact(&PORT_ASYNC_EVENTS, &[("event", kind)], Value::Int(*count));
+                source.batch.fact(&PORT_ASYNC_EVENTS, &[("event", kind)], Value::Int(*count));
             }
         }
-        let had = Arc::clone(&line.facts);
-        let same = had.len() == line.batch.facts.len() && had.iter().zip(&line.batch.facts).all(|(h, (c, _))| h == c);
+        let had = Arc::clone(&source.facts);
+        let same =
+            had.len() == source.batch.facts.len() && had.iter().zip(&source.batch.facts).all(|(h, (c, _))| h == c);
         if !same {
             let ended: Vec<Column> =
-                had.iter().filter(|h| line.batch.facts.iter().all(|(c, _)| c != *h)).cloned().collect();
+                had.iter().filter(|h| source.batch.facts.iter().all(|(c, _)| c != *h)).cloned().collect();
             if !ended.is_empty() {
                 let values = vec![Value::Stale; ended.len()];
                 emit(section(ended.into(), Arc::from(vec![0; values.len()]), values, false));
             }
-            line.facts = line.batch.facts.iter().map(|(column, _)| column.clone()).collect();
+            source.facts = source.batch.facts.iter().map(|(column, _)| column.clone()).collect();
         }
-        if !line.facts.is_empty() {
-            let values = line.batch.facts.iter().map(|(_, value)| value.clone()).collect();
-            let starts = Arc::from(vec![line.opened_ns; line.facts.len()]);
-            made[1] = Some(section(Arc::clone(&line.facts), starts, values, line.batch.urgent));
+        if !source.facts.is_empty() {
+            let values = source.batch.facts.iter().map(|(_, value)| value.clone()).collect();
+            let starts = Arc::from(vec![source.opened_ns; source.facts.len()]);
+            made[1] = Some(section(Arc::clone(&source.facts), starts, values, source.batch.urgent));
         }
         for section in made.iter().flatten() {
             emit(section.clone());
@@ -382,7 +390,7 @@ impl Runner {
         self.shared.latest.lock()[index] = made;
     }
 
-    /// A source that gave nothing: its series end instead of standing still.
+    /// Ends the series of a source without data.
     fn fade(&mut self, index: usize, emit: &mut dyn FnMut(Section)) {
         let had = std::mem::take(&mut self.shared.latest.lock()[index]);
         for mut section in had.into_iter().flatten() {
@@ -393,19 +401,19 @@ impl Runner {
         }
     }
 
-    /// Ends all series: the device is gone.
+    /// Ends all series, because the device is gone.
     pub fn close(&mut self, emit: &mut dyn FnMut(Section)) {
         if self.remembers {
             self.remember();
         }
-        for index in 0..self.lines.len() {
+        for index in 0..self.sources.len() {
             self.fade(index, emit);
         }
         self.shared.ended.store(true, Ordering::Relaxed);
     }
 }
 
-/// Totals of the agent before, as far as the catalog still knows them.
+/// Totals of the previous agent process, as far as the catalog still has their metrics.
 fn recalled(memory: &Target) -> Carried {
     let series = memory.series.iter().filter_map(|s| {
         let labels = s.labels.iter().map(|(n, v)| (Arc::from(n.as_str()), Arc::from(v.as_str()))).collect();
@@ -418,11 +426,16 @@ fn is_state(spec: &Spec) -> bool {
     matches!(spec.name, "port_state" | "port_info")
 }
 
-fn now(subject: &Subject, clock: &Clock, begin: Instant, end: Instant) -> Now {
-    Now { at: end, begin_ns: clock.wall(begin), rate: subject.rate_bytes(), known_rate: subject.known_rate_bytes() }
+fn now(subject: &SamplingTarget, clock: &Clock, begin: Instant, end: Instant) -> ReadContext {
+    ReadContext {
+        at: end,
+        begin_ns: clock.wall(begin),
+        rate: subject.rate_bytes(),
+        known_rate: subject.known_rate_bytes(),
+    }
 }
 
-impl Line {
+impl SourceState {
     fn new(spec: &'static Spec) -> Self {
         let now = Instant::now();
         Self {
@@ -445,7 +458,7 @@ impl Line {
     }
 
     fn plan(&mut self, assigned: &[Assigned], fast: bool, carried: &Carried) {
-        let plan = LinePlan::new(&self.batch, assigned, fast, carried, self.plan.as_ref());
+        let plan = SourcePlan::new(&self.batch, assigned, fast, carried, self.plan.as_ref());
         let names = self.batch.names().len();
         self.full = plan.mask(names, false);
         self.fast = if plan.has_fast() { plan.mask(names, true) } else { Vec::new() };
@@ -453,8 +466,8 @@ impl Line {
         self.plan = Some(plan);
     }
 
-    /// Passes raw counters through while there is `room`; returns how many there was none for.
-    fn pass(&mut self, subject: &Subject, room: &mut usize) -> usize {
+    /// Passes raw counters through up to `room`; returns the number left out.
+    fn pass(&mut self, subject: &SamplingTarget, room: &mut usize) -> usize {
         let names = self.batch.names().iter().enumerate();
         let mut raws: Vec<usize> = names.filter(|(_, name)| subject.passes(name)).map(|(raw, _)| raw).collect();
         let left_out = raws.len().saturating_sub(*room);
@@ -467,7 +480,7 @@ impl Line {
         left_out
     }
 
-    /// Outcome, whether it panicked, whether the device is gone; sets when to try again.
+    /// Returns outcome, whether the source panicked, whether the device is gone; sets the time of the next attempt.
     fn judge(&mut self, result: std::thread::Result<Result<(), SampleError>>) -> (Outcome, bool, bool) {
         let (outcome, wait, panicked, gone) = match result {
             Ok(Ok(())) => {
@@ -477,7 +490,7 @@ impl Line {
             Ok(Err(SampleError::Absent(why))) => (Outcome::Absent(why), ABSENT, false, false),
             Ok(Err(SampleError::Failed(why))) => (Outcome::Error(why), self.wait, false, false),
             Ok(Err(SampleError::Gone(why))) => (Outcome::Error(why), SHORTEST, false, true),
-            // What it has open already is kept: there may be no room to open it again.
+            // An open source is kept: there may be no descriptors to open it again.
             Ok(Err(SampleError::Shortage(why))) => {
                 self.retry = Instant::now() + SHORTEST;
                 return (Outcome::Error(why), false, false);

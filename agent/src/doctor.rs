@@ -1,11 +1,11 @@
-//! What this host can tell, source by source: for whoever asks "why is this counter missing?".
+//! `doctor`: the state of every source, with the reason and the remedy for each missing counter.
 //!
-//! `doctor` prints it as a table of at most [`WIDTH`] columns or as JSON.
+//! Prints a table of at most [`WIDTH`] columns, or JSON.
 
 use crate::budget::{Budget, text};
 use crate::config::Config;
 use crate::exposition;
-use crate::sandbox::{self, Walls};
+use crate::sandbox::{self, SandboxRuleset};
 use crate::schedule::{self, Outcome, Settings, SourceStatus};
 use fabriclens_agent_host::batch::chain;
 use fabriclens_agent_host::roots::Roots;
@@ -29,9 +29,9 @@ pub struct Report {
     recorded: bool,
     series: usize,
     sources: Vec<SourceStatus>,
-    /// Where samples wait on disk, with its bound; and what is there, or why there is no spool.
+    /// Spool directory, its limit, and its usage or the reason why there is no spool.
     spool: Option<(PathBuf, u64, Result<spool::Usage, String>)>,
-    /// What a running agent is held by: name and state.
+    /// Limits of a running agent: name and state.
     bounds: Vec<(&'static str, String)>,
 }
 
@@ -44,10 +44,10 @@ pub fn examine(roots: Arc<Roots>, settings: &Settings) -> Report {
     Report::new(settings.host.clone(), root, recorded, series, sources)
 }
 
-/// What holds an agent of that configuration: tried here, not asked of one that runs.
+/// Sandbox and budget of an agent with this configuration; the sandbox is tried in this process.
 pub fn bounds(roots: &Roots, config: &Config) -> Vec<(&'static str, String)> {
     let sandbox = match config.sandbox {
-        true => sandbox::tried(Walls::of(roots, config)).text(),
+        true => sandbox::tried(SandboxRuleset::of(roots, config)).text(),
         false => "off by configuration".to_owned(),
     };
     let Budget { cpu, memory } = config.settings.budget;
@@ -56,7 +56,7 @@ pub fn bounds(roots: &Roots, config: &Config) -> Vec<(&'static str, String)> {
 
 impl Report {
     fn new(host: String, root: String, recorded: bool, series: usize, mut sources: Vec<SourceStatus>) -> Self {
-        // The host first, then devices and netdevs; within each the order of the samplers' table.
+        // The host first, then devices and netdevs; within each, the order of the samplers' table.
         let rank = |s: &SourceStatus| samplers::ALL.iter().position(|spec| spec.name == s.sampler);
         sources.sort_by(|a, b| {
             let key = |s: &SourceStatus| (s.target != "host", natural(&s.target), s.target.clone(), rank(s));
@@ -65,7 +65,7 @@ impl Report {
         Self { host, root, recorded, series, sources, spool: None, bounds: Vec::new() }
     }
 
-    /// Looks at the spool too, where samples are sent and it is not turned off. A running agent is not disturbed.
+    /// Adds the usage of the spool, if samples are sent and the spool is on. Does not disturb a running agent.
     #[must_use]
     pub fn with_spool(mut self, config: &Config) -> Self {
         let dir =
@@ -77,13 +77,13 @@ impl Report {
         self
     }
 
-    /// The same, with what holds a running agent.
+    /// Adds the limits of a running agent.
     #[must_use]
     pub fn with_bounds(self, bounds: Vec<(&'static str, String)>) -> Self {
         Self { bounds, ..self }
     }
 
-    /// True when no source fails or stalls. What the host does not have is no failure.
+    /// True when no source fails or stalls. An absent source is no failure.
     pub fn healthy(&self) -> bool {
         self.failing().next().is_none()
     }
@@ -92,7 +92,7 @@ impl Report {
         self.sources.iter().filter(|s| matches!(s.outcome, Outcome::Error(_) | Outcome::Stalled(_)))
     }
 
-    /// As JSON.
+    /// Report as JSON.
     pub fn json(&self) -> serde_json::Value {
         let sources: Vec<_> = self
             .sources
@@ -117,7 +117,7 @@ impl Report {
         })
     }
 
-    /// As tables for people: what gives data or fails, then what this host does not have.
+    /// Report as tables: sources with data or failures first, then absent ones.
     pub fn text(&self) -> String {
         let mut out = String::new();
         let kind = if self.recorded { format!(", recorded in {}", self.root) } else { String::new() };
@@ -153,7 +153,7 @@ impl Report {
         out.push('\n');
     }
 
-    /// One entry for all targets that lack a source for the same reason.
+    /// Writes one entry for all targets that lack a source for the same reason.
     fn absent(&self, sources: &[&SourceStatus], out: &mut String) {
         let mut groups: Vec<(&str, String, Vec<&str>)> = Vec::new();
         for s in sources {
@@ -178,7 +178,7 @@ impl Report {
         out.push('\n');
     }
 
-    /// A reason without the root before each path, and with what would help where the reason does not say it.
+    /// Removes the root from paths in a reason, and adds the remedy if the reason lacks it.
     fn note(&self, s: &SourceStatus, why: &str) -> String {
         let root = format!("{}/", self.root.trim_end_matches('/'));
         let why = if root == "/" { why.to_owned() } else { why.replace(&root, "") };
@@ -212,7 +212,7 @@ impl Report {
                     let aside = match usage.aside {
                         0 => String::new(),
                         n => format!(
-                            " {n} of its parts are set aside: a later release wrote them, or the disk does not give them."
+                            " {n} unreadable parts are set aside: a later release wrote them, or the disk cannot read them."
                         ),
                     };
                     let (holds, most) = (mib(usage.bytes), mib(*limit));
@@ -236,7 +236,7 @@ fn short(time: Duration) -> String {
     }
 }
 
-/// A line with a note at its end, wrapped at words below the note's own column.
+/// Writes a line with a trailing note, wrapped at words within the note's column.
 fn wrapped(head: &str, note: &str, out: &mut String) {
     let indent = head.chars().count();
     let mut line = head.to_owned();
@@ -255,7 +255,7 @@ fn wrapped(head: &str, note: &str, out: &mut String) {
     _ = writeln!(out, "{}", line.trim_end());
 }
 
-/// So that `mlx5_10` follows `mlx5_9`: text and numbers in turn.
+/// Sort key of alternating text and numbers: `mlx5_10` follows `mlx5_9`.
 fn natural(name: &str) -> Vec<(String, Option<u64>)> {
     let mut parts: Vec<(String, Option<u64>)> = Vec::new();
     for c in name.chars() {

@@ -1,8 +1,8 @@
-//! The agent about itself, and facts of the host: ordinary rows, sent and stored like the rest.
-//! Called each second by the host's thread of `schedule`.
+//! The agent's own metrics and facts of the host, as ordinary catalog rows.
+//! The host thread of `schedule` calls it each second.
 
-use crate::budget::{Cost, Used};
-use crate::device::Account;
+use crate::budget::{Cost, WindowUsage};
+use crate::device::SourceStats;
 use crate::sandbox;
 use crate::schedule::Outcome;
 use fabriclens_agent_host::batch::Batch;
@@ -18,31 +18,31 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where the distribution says its name.
+/// Files with the name of the distribution.
 pub const OS_RELEASE: [&str; 2] = ["etc/os-release", "usr/lib/os-release"];
-/// Longer names are cut.
+/// Longest distribution name, bytes; longer ones are cut.
 const LONGEST_NAME: usize = 100;
 
-/// Numbers that only the schedule knows.
+/// Numbers that only `schedule` has.
 #[derive(Debug, Clone)]
 pub struct Counts {
     /// Sections waiting in the ring.
     pub ring_depth: usize,
-    /// Sections dropped from it.
+    /// Sections that the ring dropped.
     pub ring_dropped: u64,
-    /// Devices that vanished.
+    /// Devices that vanished since the start.
     pub gone: u64,
     /// Deadline of a read.
     pub deadline: Duration,
-    /// Steps below the usual pace.
+    /// Steps below the configured sampling rate.
     pub slowed: usize,
-    /// Cost of the last minute.
-    pub used: Option<Used>,
-    /// What its threads are shut in by.
+    /// Cost in the last complete window.
+    pub used: Option<WindowUsage>,
+    /// Sandbox state of the threads.
     pub sandbox: Option<sandbox::State>,
 }
 
-/// Makes the sections.
+/// Builder of the agent's own sections.
 #[derive(Debug)]
 pub struct Health {
     resource: Arc<Resource>,
@@ -50,12 +50,12 @@ pub struct Health {
     columns: Arc<[Column]>,
     starts: Arc<[u64]>,
     batch: Batch,
-    /// Of [`host_facts`].
+    /// Columns of [`host_facts`].
     host: Arc<[Column]>,
 }
 
 impl Health {
-    /// For an agent that starts now.
+    /// Creates the builder for an agent that starts now.
     pub fn new(host: &Arc<str>, start_ns: u64) -> Self {
         let resource = host_resource(host);
         Self {
@@ -68,7 +68,7 @@ impl Health {
         }
     }
 
-    /// [`host_facts`] whose columns stay the same while the facts do.
+    /// [`host_facts`], with the same columns as long as the facts do not change.
     pub fn host_facts(&mut self, roots: &Roots, host: &Arc<str>, found: &Inventory, now_ns: u64) -> Section {
         let mut section = host_facts(roots, host, found, now_ns);
         if section.columns != self.host {
@@ -78,11 +78,11 @@ impl Health {
         section
     }
 
-    /// The agent's own metrics.
+    /// Sections with the agent's own metrics.
     pub fn sections(
         &mut self,
         clock: &Clock,
-        accounts: &[Account],
+        stats: &[SourceStats],
         found: &Inventory,
         counts: &Counts,
     ) -> Vec<Section> {
@@ -104,10 +104,10 @@ impl Health {
         }
         devices(&mut batch, found, counts);
         process(&mut batch);
-        for account in accounts {
-            source(&mut batch, account, counts.deadline, begin_ns);
+        for source_stats in stats {
+            source(&mut batch, source_stats, counts.deadline, begin_ns);
         }
-        discontinuities(&mut batch, accounts);
+        discontinuities(&mut batch, stats);
         let end_ns = clock.now();
         let same =
             self.columns.len() == batch.facts.len() && self.columns.iter().zip(&batch.facts).all(|(h, (c, _))| h == c);
@@ -152,10 +152,10 @@ impl Health {
     }
 }
 
-fn source(out: &mut Batch, account: &Account, deadline: Duration, now_ns: u64) {
-    let status = &account.status;
-    let labels = [("sampler", account.spec.name), ("target", status.target.as_str())];
-    let stalled = account.under_way.is_some_and(|(began, _)| began.elapsed() > deadline);
+fn source(out: &mut Batch, stats: &SourceStats, deadline: Duration, now_ns: u64) {
+    let status = &stats.status;
+    let labels = [("sampler", stats.spec.name), ("target", status.target.as_str())];
+    let stalled = stats.under_way.is_some_and(|(began, _)| began.elapsed() > deadline);
     let (state, counters) = match &status.outcome {
         _ if stalled => ("stalled", None),
         Outcome::Data { counters } => ("data", Some(*counters)),
@@ -165,29 +165,29 @@ fn source(out: &mut Batch, account: &Account, deadline: Duration, now_ns: u64) {
     };
     let with_state = [labels[0], ("state", state), labels[1]];
     out.fact(&self_::SAMPLER_STATE, &with_state, Value::Int(1));
-    // What is not there costs and counts nothing: no series for it.
+    // An absent source has no cost and no counters, so it gets no series.
     if state == "absent" {
         return;
     }
-    out.fact(&self_::SAMPLER_BUSY, &labels, Value::Float(account.busy.as_secs_f64()));
+    out.fact(&self_::SAMPLER_BUSY, &labels, Value::Float(stats.busy.as_secs_f64()));
     out.fact(&self_::SAMPLER_READS, &labels, Value::Int(status.reads));
     out.fact(&self_::SAMPLER_ERRORS, &labels, Value::Int(status.errors));
-    out.fact(&self_::SAMPLER_STALLS, &labels, Value::Int(account.stalls));
-    out.fact(&self_::SAMPLER_MISSED, &labels, Value::Int(account.missed));
-    out.fact(&self_::SAMPLER_PANICS, &labels, Value::Int(account.panics));
+    out.fact(&self_::SAMPLER_STALLS, &labels, Value::Int(stats.stalls));
+    out.fact(&self_::SAMPLER_MISSED, &labels, Value::Int(stats.missed));
+    out.fact(&self_::SAMPLER_PANICS, &labels, Value::Int(stats.panics));
     out.fact_if(&self_::SAMPLER_READ_LAST, &labels, status.last_read.map(|d| Value::Float(d.as_secs_f64())));
     out.fact_if(&self_::SAMPLER_COUNTERS, &labels, counters.map(|n| Value::Int(n as u64)));
-    out.fact(&self_::UNKNOWN_COUNTERS, &labels, Value::Int(account.unknown as u64));
-    let left_out = Some(account.left_out).filter(|n| *n > 0).map(|n| Value::Int(n as u64));
+    out.fact(&self_::UNKNOWN_COUNTERS, &labels, Value::Int(stats.unknown as u64));
+    let left_out = Some(stats.left_out).filter(|n| *n > 0).map(|n| Value::Int(n as u64));
     out.fact_if(&self_::PASSTHROUGH_LEFT_OUT, &labels, left_out);
-    let age = (account.sampled_ns > 0).then(|| now_ns.saturating_sub(account.sampled_ns) as f64 / 1e9);
+    let age = (stats.sampled_ns > 0).then(|| now_ns.saturating_sub(stats.sampled_ns) as f64 / 1e9);
     out.fact_if(&self_::SAMPLE_AGE, &labels, age.map(Value::Float));
 }
 
-fn discontinuities(out: &mut Batch, accounts: &[Account]) {
+fn discontinuities(out: &mut Batch, stats: &[SourceStats]) {
     let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    for account in accounts {
-        let d = account.discontinuities;
+    for source_stats in stats {
+        let d = source_stats.discontinuities;
         let by_reason = [
             ("reset", d.reset),
             ("wrap", d.wrap),
@@ -196,7 +196,7 @@ fn discontinuities(out: &mut Batch, accounts: &[Account]) {
             ("invalid", d.invalid),
         ];
         for (reason, count) in by_reason {
-            *sums.entry((reason, &account.status.target)).or_default() += count;
+            *sums.entry((reason, &source_stats.status.target)).or_default() += count;
         }
     }
     for ((reason, target), count) in sums {
@@ -212,19 +212,19 @@ fn devices(out: &mut Batch, found: &Inventory, counts: &Counts) {
     }
 }
 
-/// The agent's own process: always the real `/proc`, whatever host it looks at.
+/// Metrics of the agent's own process: always from the real `/proc`, also with `--root`.
 fn process(out: &mut Batch) {
     let cost = Cost::now();
     out.fact(&self_::PROCESS_CPU, &[], Value::Float(cost.cpu.as_secs_f64()));
     out.fact_if(&self_::PROCESS_MEMORY, &[], Some(cost.memory).filter(|n| *n > 0).map(Value::Int));
     let own = Path::new("/proc/self");
-    // A folder's links are its sub-folders, `.` and `..`.
+    // The links of a directory are its sub-directories, `.` and `..`.
     let threads = std::fs::metadata(own.join("task")).ok().map(|meta| meta.nlink().saturating_sub(2));
     out.fact_if(&self_::PROCESS_THREADS, &[], threads.map(Value::Int));
     let folder = own.join("fd");
-    // Since Linux 6.2 the size of the folder is their number; before, it is 0 and they are listed.
-    let told = std::fs::metadata(&folder).ok().map(|meta| meta.len()).filter(|n| *n > 0);
-    let open = told.or_else(|| std::fs::read_dir(&folder).map(|dir| dir.count() as u64).ok());
+    // Since Linux 6.2 the size of the directory is the number of descriptors; before, it is 0 and they are listed.
+    let size = std::fs::metadata(&folder).ok().map(|meta| meta.len()).filter(|n| *n > 0);
+    let open = size.or_else(|| std::fs::read_dir(&folder).map(|dir| dir.count() as u64).ok());
     out.fact_if(&self_::PROCESS_FDS, &[], open.map(Value::Int));
 }
 
@@ -232,7 +232,7 @@ fn host_resource(host: &Arc<str>) -> Arc<Resource> {
     Arc::new(Resource { host: Arc::clone(host), device: None, port: None })
 }
 
-/// The distribution by its `os-release`; `None` where the host's root is not in sight.
+/// Name of the distribution from `os-release`; `None` if the host's root is not visible.
 fn distribution(roots: &Roots) -> Option<String> {
     let text = OS_RELEASE.iter().find_map(|file| maybe(&roots.base().join(file)))?;
     let name = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
@@ -240,7 +240,7 @@ fn distribution(roots: &Roots) -> Option<String> {
     Some(name.chars().filter(|c| !c.is_control()).take(LONGEST_NAME).collect())
 }
 
-/// Kernel, boot, and how many ports of which kind; a host with nothing says so with zeros.
+/// Kernel, boot id and number of ports by kind; zeros on a host without ports.
 pub fn host_facts(roots: &Roots, host: &Arc<str>, found: &Inventory, now_ns: u64) -> Section {
     let mut batch = Batch::default();
     let kernel = |name: &str| maybe(&roots.proc().join("sys/kernel").join(name)).unwrap_or_default();

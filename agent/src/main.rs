@@ -1,4 +1,4 @@
-//! `fabriclens-agent`: reads the flags, does what they say, maps the outcome to an exit code.
+//! `fabriclens-agent`: parses the flags, executes the subcommand, maps the outcome to an exit code.
 
 use clap::Parser as _;
 use fabriclens_agent::cli::{Cli, execute};
@@ -8,7 +8,7 @@ fn main() -> ExitCode {
     match execute(Cli::parse()) {
         Ok(code) => code,
         Err(error) => {
-            // `{:#}` prints the chain of causes; the errors below never repeat their cause.
+            // `{:#}` prints the chain of causes; errors never repeat their cause.
             eprintln!("fabriclens-agent: {error:#}");
             ExitCode::from(2)
         }

@@ -1,8 +1,8 @@
-//! The daemon: builds engine, uplink and HTTP server, waits for a signal, ends them in order.
+//! The daemon: builds engine, uplinks and HTTP server, waits for a signal, stops them in order.
 
 use crate::config::Config;
 use crate::http::{App, Counters, Server, View};
-use crate::sandbox::{Role, Sandbox, Walls};
+use crate::sandbox::{Role, Sandbox, SandboxRuleset};
 use crate::schedule::Engine;
 use crate::uplinks::uplinks;
 use anyhow::Context as _;
@@ -16,14 +16,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How long sampling threads may take to end; one that is stuck in a driver is left behind.
+/// Time that sampling threads have to end; a thread stuck in a driver is abandoned.
 const THREADS: Duration = Duration::from_secs(2);
-/// Threads that may wait, for each collector: for the disk of its spool, which may hang, and for its name.
+/// Blocking threads per collector: for the spool's disk, which may hang, and for name resolution.
 const BLOCKING: usize = 4;
-/// How long answers under way may take.
+/// Time that HTTP answers in progress have at shutdown.
 const HTTP: Duration = Duration::from_secs(1);
 
-/// Runs until SIGTERM or SIGINT, then sends what is queued. A second signal ends at once.
+/// Runs until SIGTERM or SIGINT, then sends the queued samples. A second signal ends the process at once.
 ///
 /// # Errors
 /// Only before sampling begins: an address that cannot be bound, a certificate that cannot be read.
@@ -31,7 +31,7 @@ pub fn run(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     start_log(&config.log)?;
     raise_open_files();
     capabilities::of_agent();
-    // One thread is enough: sampling has its own, and this one waits for sockets.
+    // One thread is enough: sampling has its own threads, and this one waits for sockets.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING * (1 + config.collector.as_ref().map_or(0, |c| c.ways().len())))
@@ -42,7 +42,7 @@ pub fn run(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     end
 }
 
-/// Each counter file stays open; the usual soft limit of 1,024 is a few adapters, the hard one hundreds.
+/// Raises the soft limit of open files: each counter file stays open, and the usual 1,024 suffice for a few adapters.
 fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -51,7 +51,7 @@ fn raise_open_files() {
     }
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, ?limit, "the limit of open files stays; raise it (LimitNOFILE) on a host with many adapters");
+        tracing::warn!(%error, ?limit, "cannot raise the limit of open files; set LimitNOFILE on hosts with many adapters");
     }
 }
 
@@ -65,13 +65,13 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     let (mut settings, mut config) = (config.settings.clone(), config);
     settings.ring_readers = config.collector.as_ref().map_or(0, |c| c.ways().len());
     if roots.is_recorded() {
-        // Recordings are looked at by several at once, and are of another boot.
+        // Several agents may replay a recording at once, and it is of another boot.
         settings.state_dir = None;
     }
     if !config.spool.is_for(roots.is_recorded()) {
         config.spool.dir = None;
     }
-    let sandbox = if config.sandbox { Sandbox::new(Walls::of(&roots, &config)) } else { Sandbox::default() };
+    let sandbox = if config.sandbox { Sandbox::new(SandboxRuleset::of(&roots, &config)) } else { Sandbox::default() };
     settings.sandbox = sandbox.clone();
     let engine = Arc::new(Engine::start(roots, settings)?);
     capabilities::without_probes();
@@ -109,10 +109,10 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     let end = async {
         _ = stop_http.send(true);
         if let Some(http) = http {
-            // A scraper that never reads its answer must not hold up the end.
+            // A scraper that never reads its answer must not delay shutdown.
             _ = tokio::time::timeout(HTTP, http).await;
         }
-        // Samplers before the uplink, so that its last batch holds their last values. Where a scraper still holds the
+        // Samplers stop before the uplink, so that its last batch holds their last values. If a scraper still holds the
         // engine, its threads end with the process.
         if let Some(engine) = Arc::into_inner(engine) {
             _ = tokio::task::spawn_blocking(move || engine.shutdown(THREADS)).await;
@@ -127,14 +127,14 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     ended
 }
 
-/// Until a signal. An uplink that ends before has failed: an agent that samples for nobody is worse than one that its
-/// service manager starts anew.
+/// Waits for a signal. Fails if an uplink ends before: the service manager then restarts the agent, which is better
+/// than sampling without delivery.
 async fn signalled(signals: &mut [Signal], uplinks: &mut JoinSet<()>) -> anyhow::Result<()> {
     tokio::select! {
         () = next(signals) => Ok(()),
         Some(ended) = uplinks.join_next() => {
             let why = ended.err().map(|error| error.to_string()).unwrap_or_default();
-            anyhow::bail!("a fault of this program has ended the way to a collector ({why}); please report it")
+            anyhow::bail!("an uplink task panicked ({why}); please report this bug")
         }
     }
 }
@@ -173,7 +173,7 @@ const MOVED_TARGETS: &[(&str, &str)] = &[
     ("fabriclens_agent::workload", "fabriclens_agent_workload"),
 ];
 
-/// Rewrites old module names in a log filter, so that filters in existing configurations keep their effect.
+/// Rewrites former module names in a log filter, so that existing configurations keep their effect.
 fn current_targets(filter: &str) -> String {
     let rewrite = |directive: &str| {
         let directive = directive.trim();
@@ -188,10 +188,10 @@ fn current_targets(filter: &str) -> String {
 
 fn start_log(filter: &str) -> anyhow::Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(current_targets(filter))
-        .with_context(|| format!("log = {filter:?} is no log filter; write for instance info"))?;
+        .with_context(|| format!("log = {filter:?} is not a log filter; write for example info"))?;
     let colours = std::io::stderr().is_terminal();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
-    // The journal adds time stamps of its own.
+    // The journal adds time stamps itself.
     let journal = std::env::var_os("JOURNAL_STREAM").is_some();
     let started = if journal { log.without_time().try_init() } else { log.try_init() };
     started.map_err(|e| anyhow::anyhow!("starting the log: {e}"))
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_module_names_in_log_filters_keep_their_effect() {
+    fn former_log_targets_keep_their_effect() {
         let old = "warn, fabriclens_agent::uplink=debug,fabriclens_agent::uplinks=info,fabriclens_agent::uplink::live";
         let new = "warn,fabriclens_agent_uplink=debug,fabriclens_agent::uplinks=info,fabriclens_agent_uplink::live";
         assert_eq!(current_targets(old), new);

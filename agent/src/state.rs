@@ -1,9 +1,9 @@
-//! What the agent remembers over its own restart: the last reading of each counter and the total exported for it, so
-//! that extended counters go on where they were. Written by the host's thread of `schedule`, read once at the start.
+//! Counter state that survives a restart of the agent: the last reading of each counter and its exported total, so that
+//! extended counters continue. The host thread of `schedule` writes it; it is read once at startup.
 //!
-//! The file is one line of magic, version and checksum, and JSON. It counts only within one boot and for the same
-//! incarnation of a device: after anything else counters begin anew, and so do their series. A file that does not fit
-//! is never an error of the agent: it says so and starts fresh.
+//! The file is one line of magic, version and checksum, then JSON. It is valid only within one boot and for the same
+//! incarnation of a device; otherwise counters and their series start anew. An unusable file is logged and ignored,
+//! never an error.
 
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_host::sysfile::maybe;
@@ -16,33 +16,33 @@ use std::time::{Duration, Instant};
 
 const FILE: &str = "counters.state";
 const MAGIC: &str = "fabriclens-agent-state 1";
-/// A host with dozens of adapters has a few megabytes; anything beyond was not written by an agent.
+/// Size limit of the file: a host with dozens of adapters has a few megabytes.
 const LARGEST: u64 = 64 << 20;
 
 /// One exported series.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Series {
-    /// The catalog's name.
+    /// Metric name of the catalog.
     pub metric: String,
-    /// Labels beside the identity.
+    /// Labels besides the resource identity.
     pub labels: Vec<(String, String)>,
-    /// Total, in units of `scale`.
+    /// Total, in counts of `scale`.
     pub count: u64,
-    /// Exported units of one count.
+    /// Exported units per count.
     pub scale: f64,
-    /// Since when it counts, Unix ns.
+    /// Start of the series, Unix ns.
     pub start: u64,
 }
 
-/// Sources of a target by sampler: last reading and recent pace (raw units per second) of each vendor counter.
+/// Last reading and recent rate (raw units per second) of each vendor counter, by sampler and counter name.
 pub type Readings = BTreeMap<String, HashMap<String, (u64, f64)>>;
 
-/// What is remembered of one target.
+/// State of one sampling target.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Target {
     /// Incarnation of the device.
     pub identity: String,
-    /// When it was read, nanoseconds of the boot clock.
+    /// Time of the reading, nanoseconds of the boot clock.
     pub at: u64,
     /// Exported counters.
     pub series: Vec<Series>,
@@ -50,7 +50,7 @@ pub struct Target {
     pub readings: Readings,
 }
 
-/// The whole file.
+/// Content of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Content {
     host: String,
@@ -70,24 +70,24 @@ impl Content {
     }
 }
 
-/// Why a state file counts for nothing.
+/// Reason why a state file is not used.
 #[derive(Debug, thiserror::Error)]
 enum Unusable {
     #[error("it cannot be read")]
     Read(#[source] std::io::Error),
     #[error("it is larger than {LARGEST} bytes")]
     Large,
-    #[error("it is no state of this version of the agent")]
+    #[error("it is not a state file of this agent version")]
     Foreign,
     #[error("its checksum is wrong")]
     Checksum,
     #[error("its content is malformed")]
     Malformed(#[source] serde_json::Error),
-    #[error("it is of another host or boot")]
+    #[error("it belongs to another host or boot")]
     Stale,
 }
 
-/// The file, and what was in it at the start.
+/// The state file, and its content at startup.
 #[derive(Debug)]
 pub struct State {
     dir: PathBuf,
@@ -97,12 +97,12 @@ pub struct State {
 }
 
 impl State {
-    /// Opens `dir`; `None`, after saying why, where nothing can be remembered there.
+    /// Opens the state in `dir`; `None`, with a log message, if no state can be kept there.
     pub fn open(dir: &Path, host: &str, roots: &Roots) -> Option<Self> {
-        // Without it, a count of another boot could be taken for one of this.
+        // Without the boot id, a count of another boot could pass as one of this boot.
         let boot_id = maybe(&roots.proc().join("sys/kernel/random/boot_id"))?;
         if let Err(error) = std::fs::create_dir_all(dir) {
-            tracing::info!(dir = %dir.display(), %error, "nothing is remembered over a restart; set state_dir to a directory that can be written");
+            tracing::info!(dir = %dir.display(), %error, "counter state is not kept over a restart; set state_dir to a writable directory");
             return None;
         }
         let mut state = Self { dir: dir.to_owned(), host: host.to_owned(), boot_id, targets: Default::default() };
@@ -110,11 +110,11 @@ impl State {
             Ok(targets) => state.targets = targets.into(),
             Err(Unusable::Read(error)) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(why @ Unusable::Stale) => {
-                tracing::info!(file = %state.file().display(), "the state is not used: {why}")
+                tracing::info!(file = %state.file().display(), %why, "state file is not used")
             }
             Err(why) => {
                 let why = fabriclens_agent_host::batch::chain(&why);
-                tracing::warn!(file = %state.file().display(), "the state is not used: {why}; extended counters start anew, and the file is replaced");
+                tracing::warn!(file = %state.file().display(), %why, "state file is not used and is replaced; extended counters start anew");
             }
         }
         Some(state)
@@ -138,22 +138,22 @@ impl State {
         if ours { Ok(content.targets) } else { Err(Unusable::Stale) }
     }
 
-    /// What was remembered of a target of that identity, and when it was read; given once.
+    /// State of the target with that identity and the time of its reading; removed by the call.
     pub fn take(&self, target: &str, identity: &str) -> Option<(Target, Instant)> {
         let found = self.targets.lock().remove(target).filter(|t| t.identity == identity)?;
         let gap = Duration::from_nanos(boot_ns().checked_sub(found.at)?);
         Some((found, Instant::now().checked_sub(gap)?))
     }
 
-    /// Replaces the file by `targets`.
+    /// Replaces the content of the file.
     pub fn save(&self, targets: BTreeMap<String, Target>) {
         let content = Content { host: self.host.clone(), boot_id: self.boot_id.clone(), targets };
         if let Err(error) = self.replace(&content) {
-            tracing::warn!(file = %self.file().display(), %error, "the state is not saved; a restart now would start extended counters anew");
+            tracing::warn!(file = %self.file().display(), %error, "cannot save the state; a restart would start extended counters anew");
         }
     }
 
-    /// All of it or nothing: a new file takes the name of the old one.
+    /// Replaces the file atomically by renaming a new one.
     fn replace(&self, content: &Content) -> std::io::Result<()> {
         let bytes = sealed(&serde_json::to_vec(content)?);
         let new = self.dir.join(format!("{FILE}.new"));
@@ -164,18 +164,18 @@ impl State {
     }
 }
 
-/// Nanoseconds since boot, with time asleep.
+/// Nanoseconds since boot, including suspend.
 pub fn boot_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
-/// A file with this body. Public for `fuzz`, which gets behind the sum by it.
+/// Content of a file with this body. Public for `fuzz`, to produce valid checksums.
 pub fn sealed(body: &[u8]) -> Vec<u8> {
     [format!("{MAGIC} {:016x}\n", checksum(body)).as_bytes(), body].concat()
 }
 
-/// FNV-1a: against torn and edited files, not against an enemy, who could not write there.
+/// FNV-1a: detects torn and edited files; an attacker could not write there.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
 }

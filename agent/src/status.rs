@@ -1,4 +1,4 @@
-//! How the agent that runs here is, as it says itself at `/healthz`: for people, and for containers that have no `curl`.
+//! `status`: queries `/healthz` of the agent running on this host, for people and for containers without `curl`.
 
 use crate::config::Http;
 use anyhow::{Context as _, bail, ensure};
@@ -17,24 +17,26 @@ use tokio_rustls::rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
 };
 
-/// For each step of the conversation.
+/// Timeout of each network operation.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest answer, bytes.
+/// Size limit of the answer, bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// Asks the agent that this configuration starts.
+/// Queries the agent that this configuration starts.
 ///
 /// # Errors
-/// It has no listener, or does not answer.
+/// Without a listener, or when the agent does not answer.
 pub fn ask(http: Option<&Http>) -> anyhow::Result<Value> {
-    let Some(http) = http else { bail!("the configuration has no listener (http.enabled = false), so nobody can ask") };
-    ensure!(http.listen.port() != 0, "http.listen has port 0, so nobody knows where it listens");
+    let Some(http) = http else {
+        bail!("the configuration has no listener (http.enabled = false), so the agent cannot be queried")
+    };
+    ensure!(http.listen.port() != 0, "http.listen has port 0, so the actual port is unknown");
     let address = reachable(http.listen);
     let answer = converse(address, http.identity.as_ref().map(|identity| identity.0.as_path()));
     answer.with_context(|| format!("asking the agent at {address}; does it run? (systemctl status fabriclens-agent)"))
 }
 
-/// What `/healthz` says, in plain words.
+/// Answer of `/healthz` as text for people.
 pub fn text(health: &Value) -> String {
     let count = |what: &str| health["sources"][what].as_u64().unwrap_or(0);
     let status = health["status"].as_str().unwrap_or("unknown");
@@ -45,7 +47,7 @@ pub fn text(health: &Value) -> String {
     text
 }
 
-/// An address that a listener on all of them has.
+/// Address to connect to; loopback for a listener on all addresses.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -63,10 +65,10 @@ fn converse(address: SocketAddr, cert: Option<&Path>) -> anyhow::Result<Value> {
         None => get(tcp, address)?,
         Some(cert) => get(StreamOwned::new(pinned(cert, address.ip())?, tcp), address)?,
     };
-    let (head, body) = answer.split_once("\r\n\r\n").context("the answer is no HTTP")?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("the answer is not HTTP")?;
     let status = head.lines().next().unwrap_or_default();
     ensure!(status.contains(" 200 "), "it answered {status}");
-    serde_json::from_str(body).context("the answer is of another program")
+    serde_json::from_str(body).context("the answer is not from a Fabriclens agent")
 }
 
 fn get(mut stream: impl Read + Write, address: SocketAddr) -> anyhow::Result<String> {
@@ -78,7 +80,7 @@ fn get(mut stream: impl Read + Write, address: SocketAddr) -> anyhow::Result<Str
     Ok(answer)
 }
 
-/// A connection to who shows the certificate of this file, whatever names are in it: it is the agent's own.
+/// TLS connection that accepts only the certificate in this file, for any host name: it is the agent's own.
 fn pinned(cert: &Path, ip: IpAddr) -> anyhow::Result<ClientConnection> {
     let own = CertificateDer::from_pem_file(cert).with_context(|| format!("reading {}", cert.display()))?;
     let provider = Arc::new(crypto::ring::default_provider());
@@ -91,7 +93,7 @@ fn config(provider: Arc<CryptoProvider>, pin: Arc<Pin>) -> Result<ClientConfig, 
     Ok(builder.dangerous().with_custom_certificate_verifier(pin).with_no_client_auth())
 }
 
-/// Takes one certificate, and whoever proves to have its key.
+/// Verifier that accepts one certificate, if the server proves to have its key.
 #[derive(Debug)]
 struct Pin {
     own: CertificateDer<'static>,
@@ -141,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listener_on_all_addresses_is_asked_on_the_loopback() {
+    fn wildcard_listener_is_reached_on_loopback() {
         let of = |listen: &str| reachable(listen.parse().unwrap()).to_string();
         assert_eq!(of("0.0.0.0:7471"), "127.0.0.1:7471");
         assert_eq!(of("[::]:7471"), "[::1]:7471");
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_says_is_told_in_plain_words() {
+    fn health_is_printed_for_people() {
         let health = serde_json::json!({
             "status": "degraded", "reasons": ["the collector is away"], "sources": {"data": 7, "absent": 9},
         });

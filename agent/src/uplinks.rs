@@ -1,4 +1,4 @@
-//! The uplinks of a running agent, each with its spool: one, or one a collector where samples are duplicated.
+//! The uplinks of a running agent, each with its spool: one, or one per collector if samples are duplicated.
 
 use crate::http;
 use crate::schedule::Engine;
@@ -7,10 +7,10 @@ use fabriclens_agent_uplink::{ConnectError, Counters, Uplink, authority};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The spool of the only way: it is delivered also when the collector has another name by then.
+/// Directory of the spool of a single uplink; it does not depend on the collector's name.
 const ONLY: &str = "samples";
 
-/// All uplinks of a configuration, which tell each other's counts and those of the HTTP server too.
+/// Creates all uplinks of a configuration; each also sends the counters of the others and of the HTTP server.
 ///
 /// # Errors
 /// [`ConnectError`] for a URL or PEM file that cannot be used.
@@ -49,31 +49,31 @@ pub fn uplinks(
     Ok(uplinks.into_iter().enumerate().map(with_all).collect())
 }
 
-/// What a way's directory is called.
+/// Directory of an uplink's spool.
 fn folder(name: Option<&str>) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '-' { c } else { '_' };
     name.map_or_else(|| ONLY.to_owned(), |name| name.chars().map(plain).collect())
 }
 
-/// Where spools are; `None`, after saying why, where samples can wait in memory alone.
+/// Directory of all spools; `None`, with a log message, if samples can wait in memory only.
 fn spools(config: &SpoolConfig) -> Option<&Path> {
     let dir = config.dir.as_deref()?;
     if !config.asked && !dir.is_dir() {
         let dir = dir.display();
-        tracing::info!(%dir, "no such directory: while no collector takes samples they wait in memory alone; make it, or set spool.dir");
+        tracing::info!(%dir, "spool directory missing; samples wait in memory only while no collector accepts them; create it, or set spool.dir");
         return None;
     }
     Some(dir)
 }
 
-/// Spools that no way has hold samples that nobody sends.
+/// Warns of spools that no uplink uses: their samples are not sent.
 fn warn_of_others(dir: &Path, ours: &[String]) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
         let is_ours = ours.iter().any(|folder| entry.file_name() == folder.as_str());
         if !is_ours && path.join("cursor").exists() {
             let dir = path.display();
-            tracing::warn!(%dir, "the spool of a collector that the config does not name; its samples are not sent: name it again, or remove the directory");
+            tracing::warn!(%dir, "spool of an unconfigured collector; its samples are not sent; configure the collector again, or remove the directory");
         }
     }
 }

@@ -159,7 +159,7 @@ fn devices_stay_while_no_file_can_be_opened() {
     // A new name has it look for devices at once.
     let new = root.path().join("sys/class/net/eth9");
     std::fs::create_dir(&new).unwrap();
-    let told = log.find(|l| l.contains("gone or replaced") || l.contains("those that are known go on"));
+    let told = log.find(|l| l.contains("gone or replaced") || l.contains("known devices are sampled as usual"));
     limit(usual);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert!(told.as_ref().is_some_and(|l| l.contains("go on")), "{told:?}");

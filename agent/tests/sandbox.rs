@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
 use fabriclens_agent::config::{self, Overrides};
-use fabriclens_agent::sandbox::{Role, Sandbox, State, Walls};
+use fabriclens_agent::sandbox::{Role, Sandbox, SandboxRuleset, State};
 use fabriclens_agent::schedule;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_samplers as samplers;
@@ -15,17 +15,17 @@ use std::sync::Arc;
 
 const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/hosts/mlx5-roce");
 
-/// Walls of an agent with that state directory, which reports to that port; `None` where the kernel has no Landlock.
-fn walls(state: &Path, port: u16) -> Walls {
+/// SandboxRuleset of an agent with that state directory, which reports to that port; `None` where the kernel has no Landlock.
+fn walls(state: &Path, port: u16) -> SandboxRuleset {
     let names: Vec<&str> = samplers::ALL.iter().map(|s| s.name).collect();
     let flags = Overrides { collector: Some(format!("http://127.0.0.1:{port}")), ..Overrides::default() };
     let mut config = config::load(None, [], &flags, &names).unwrap();
     config.settings.state_dir = Some(state.to_owned());
-    Walls::of(&Roots::new(None), &config)
+    SandboxRuleset::of(&Roots::new(None), &config)
 }
 
 /// Calls `look` on a thread that has entered, and tells what is in force there.
-fn inside<T: Send + 'static>(walls: Walls, look: impl FnOnce() -> T + Send + 'static) -> (T, State) {
+fn inside<T: Send + 'static>(walls: SandboxRuleset, look: impl FnOnce() -> T + Send + 'static) -> (T, State) {
     let sandbox = Sandbox::new(walls);
     let entered = sandbox.clone();
     let thread = std::thread::spawn(move || {
@@ -136,7 +136,7 @@ fn every_source_gives_inside_what_it_gives_outside() {
     };
     let mut config = config::load(None, [], &Overrides::default(), &[]).unwrap();
     config.settings.state_dir = None;
-    let walls = Walls::of(&Roots::new(Some(HOST.into())), &config);
+    let walls = SandboxRuleset::of(&Roots::new(Some(HOST.into())), &config);
     let (seen, _) = inside(walls, look);
     assert_eq!(seen, look());
     assert!(seen.len() > 10);

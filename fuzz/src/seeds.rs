@@ -8,7 +8,7 @@ use fabriclens_agent::state::{self, State};
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_host::discover::discover;
 use fabriclens_agent_host::roots::Roots;
-use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_samplers::target::SamplingTarget;
 use fabriclens_agent_uplink::spool::{Limits, Now, Spool};
 use fabriclens_core::prompb::{Label, MetricMetadata, Sample, TimeSeries, WriteRequest};
 use fabriclens_kernel::live;
@@ -141,7 +141,7 @@ pub(crate) fn certificates() -> Vec<Vec<u8>> {
 pub(crate) struct Remembering {
     dir: TempDir,
     roots: Arc<Roots>,
-    subjects: Vec<Subject>,
+    subjects: Vec<SamplingTarget>,
     settings: schedule::Settings,
 }
 
@@ -155,7 +155,7 @@ impl Remembering {
         let roots = Arc::new(Roots::new(Some(dir.path().into())));
         let found = discover(&roots, &[], None);
         let device = found.devices.first().expect("the host has a device");
-        let subjects = Subject::of_device(&roots, &"h".into(), device);
+        let subjects = SamplingTarget::of_device(&roots, &"h".into(), device);
         let state_dir = Some(dir.path().join("state"));
         Self { dir, roots, subjects, settings: schedule::Settings { state_dir, ..schedule::Settings::default() } }
     }

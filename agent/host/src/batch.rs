@@ -1,4 +1,4 @@
-//! What one read of one source gives: vendor counters as raw integers, and facts that are canonical already.
+//! Result of one read of a source: vendor counters as raw integers, and facts that are already canonical values.
 //!
 //! Samplers fill a [`Batch`]; `plan` decides which columns it feeds; `device` turns it into sections. Buffers are
 //! reused from tick to tick.
@@ -9,19 +9,19 @@ use fabriclens_kernel::CallError;
 use fabriclens_wire::{Column, Value};
 use std::sync::Arc;
 
-/// Why a sampler gave nothing.
+/// Reason why a sampler gave no values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SampleError {
-    /// There is nothing to read here; says why.
+    /// This host does not have the source; the reason.
     #[error("{0}")]
     Absent(String),
-    /// It should have worked; says what would help.
+    /// The read failed; the error with its remedy.
     #[error("{0}")]
     Failed(String),
-    /// The device went away: open again or discover again.
+    /// The device is gone: reopen or rediscover it.
     #[error("{0}")]
     Gone(String),
-    /// This process could not ask: nothing is known of the source.
+    /// This process lacks resources for the read; the state of the source is unknown.
     #[error("{0}")]
     Shortage(String),
 }
@@ -50,7 +50,7 @@ impl From<FileError> for SampleError {
     }
 }
 
-/// An error with its sources, on one line.
+/// An error with all its causes, on one line.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -62,31 +62,31 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// One read.
+/// Values of one read.
 #[derive(Debug, Default)]
 pub struct Batch {
     names: Arc<[Arc<str>]>,
     generation: u64,
-    /// One per name; `None` = not readable this time.
+    /// One per name; `None` if it was not readable this time.
     pub values: Vec<Option<u64>>,
-    /// Canonical values, for sources that are no lists of counters.
+    /// Canonical values, for sources that are not lists of counters.
     pub facts: Vec<(Column, Value)>,
-    /// Facts of the read before, last one first: most come again in the same order, and their labels with them.
+    /// Facts of the previous read in reverse order: most recur in the same order, and their labels are reused.
     former: Vec<(Column, Value)>,
-    /// Names that the source has and the catalog does not know.
+    /// Number of names that the catalog lacks.
     pub unknown: usize,
-    /// Rows dropped in this read because their content was no number.
+    /// Rows of this read that were dropped because their content is not a number.
     pub bad: usize,
-    /// An example of such a row, with the reason.
+    /// Reason for one of the dropped rows.
     pub example: Option<String>,
-    /// What it costs, for `doctor`; empty where there is nothing to say.
+    /// Note on the cost of the source, for `doctor`; mostly empty.
     pub note: String,
-    /// The read saw something that must be known at once.
+    /// The read saw a change that must be sent at once.
     pub urgent: bool,
 }
 
 impl Batch {
-    /// Empties what one read fills; names stay.
+    /// Clears the values of a read; names stay.
     pub fn begin(&mut self) {
         self.values.clear();
         std::mem::swap(&mut self.facts, &mut self.former);
@@ -102,12 +102,12 @@ impl Batch {
         &self.names
     }
 
-    /// Changes whenever the names do.
+    /// Number that changes whenever the names change.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Replaces the names, if they differ. A list that is told again costs nothing.
+    /// Replaces the names, if they differ. Passing the same list again costs nothing.
     pub fn set_names(&mut self, names: &Arc<[Arc<str>]>) {
         if !Arc::ptr_eq(&self.names, names) {
             self.generation += u64::from(self.names != *names);
@@ -115,8 +115,8 @@ impl Batch {
         }
     }
 
-    /// Names and values of a source that always tells both. Where the list is the one of the last read, which the
-    /// kernel crate shows by sharing the strings, nothing is allocated.
+    /// Sets names and values of a source that always returns both. Nothing is allocated if the strings are those of the
+    /// last read, which the kernel crate shares.
     pub fn set_pairs(&mut self, pairs: &[(Arc<str>, u64)]) {
         let same = self.names.len() == pairs.len()
             && self.names.iter().zip(pairs).all(|(had, (has, _))| Arc::ptr_eq(had, has) || had == has);
@@ -128,7 +128,7 @@ impl Batch {
         self.values.extend(pairs.iter().map(|(_, value)| Some(*value)));
     }
 
-    /// A row whose content was unreadable.
+    /// Counts a row with unreadable content.
     pub fn drop_row(&mut self, error: &FileError) {
         if !error.is_absent() {
             self.bad += 1;
@@ -138,7 +138,7 @@ impl Batch {
         }
     }
 
-    /// Adds a canonical value; `labels` beside the identity, empty ones left out.
+    /// Adds a canonical value. `labels` are those besides the resource identity; empty values are left out.
     pub fn fact(&mut self, metric: &'static Metric, labels: &[(&str, &str)], value: Value) {
         if let Some((column, _)) = self.former.pop()
             && is(&column, metric, labels)
@@ -155,25 +155,25 @@ impl Batch {
         self.facts.push((Column { metric, labels }, value));
     }
 
-    /// [`Batch::fact`] for a value that may not be told.
+    /// [`Batch::fact`], unless `value` is `None`.
     pub fn fact_if(&mut self, metric: &'static Metric, labels: &[(&str, &str)], value: Option<Value>) {
         if let Some(value) = value {
             self.fact(metric, labels, value);
         }
     }
 
-    /// How many values this read gave.
+    /// Number of values of this read.
     pub fn len(&self) -> usize {
         self.values.iter().flatten().count() + self.facts.len()
     }
 
-    /// True when it gave none.
+    /// True if the read gave no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Whether `column` is what `metric` and `labels` would make; label names are distinct.
+/// Whether `column` has this metric and these labels; label names are distinct.
 fn is(column: &Column, metric: &'static Metric, labels: &[(&str, &str)]) -> bool {
     let given = || labels.iter().filter(|(_, value)| !value.is_empty());
     std::ptr::eq(column.metric, metric)
@@ -187,7 +187,7 @@ mod tests {
     use fabriclens_catalog::metrics::state::{PORT_INFO, PORT_UP};
 
     #[test]
-    fn facts_of_the_last_read_are_taken_over_only_where_they_are_the_same() {
+    fn labels_are_reused_only_for_equal_facts() {
         let mut batch = Batch::default();
         let mut read = |labels: &[&[(&str, &str)]]| {
             batch.begin();

@@ -1,38 +1,38 @@
-//! Read windows: measured on the monotonic clock, told in wall time. The only place that asks for wall time.
+//! Time stamps of reads: measured on the monotonic clock, mapped to wall time. The only module that reads wall time.
 //!
-//! The mapping is one offset. Small drift is followed (NTP slews the wall clock). A forward step is followed at once:
-//! the series have a hole. After a backward step the old line is kept and slewed back by 1 %, so that time stamps never
-//! go back and rates stay true; how far it is off is a gauge, and a restart takes the new time at once.
-//! Called by the threads of `schedule`; shared by all of them.
+//! The mapping is one offset. Small drift is followed (NTP slews the wall clock). A forward step is followed at once
+//! and leaves a gap in the series. After a backward step the old mapping is kept and slewed back by 1 %, so that time
+//! stamps never go back and rates stay correct; a gauge shows the error, and a restart adopts the new time at once.
+//! Shared by all threads of `schedule`.
 
 use parking_lot::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Differences below this are drift, not steps.
 const STEP_NS: i128 = 500_000_000;
-/// Share of real time by which a kept line is slewed back.
+/// Divisor of real time: the share by which a kept mapping is slewed back.
 const SLEW: i128 = 100;
 
 /// Maps the monotonic clock to wall time.
 #[derive(Debug)]
 pub struct Clock {
     origin: Instant,
-    line: Mutex<Line>,
+    mapping: Mutex<WallMapping>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Line {
+struct WallMapping {
     /// Unix ns at `origin`.
     offset: i128,
-    /// Monotonic ns of the last look at the wall clock.
+    /// Monotonic ns of the last comparison with the wall clock.
     looked: i128,
-    /// Mapped minus wall, ns, at that look.
+    /// Mapped minus wall time at that comparison, ns.
     error: i128,
     forward: u64,
     backward: u64,
 }
 
-/// Steps seen, and how far the mapping is from the wall clock.
+/// Steps of the wall clock, and the current error of the mapping.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Steps {
     /// Forward steps since the start.
@@ -44,19 +44,19 @@ pub struct Steps {
 }
 
 impl Clock {
-    /// A clock that agrees with wall time now.
+    /// Clock that agrees with wall time now.
     pub fn new() -> Self {
         Self::at(wall_ns())
     }
 
     fn at(wall: i128) -> Self {
-        let line = Line { offset: wall, looked: 0, error: 0, forward: 0, backward: 0 };
-        Self { origin: Instant::now(), line: Mutex::new(line) }
+        let mapping = WallMapping { offset: wall, looked: 0, error: 0, forward: 0, backward: 0 };
+        Self { origin: Instant::now(), mapping: Mutex::new(mapping) }
     }
 
     /// Wall time of a monotonic instant, Unix ns.
     pub fn wall(&self, at: Instant) -> u64 {
-        to_u64(self.line.lock().offset + self.mono(at))
+        to_u64(self.mapping.lock().offset + self.mono(at))
     }
 
     /// Wall time now, Unix ns.
@@ -64,16 +64,16 @@ impl Clock {
         self.wall(Instant::now())
     }
 
-    /// Looks at the wall clock. True when it has stepped since the last look. Call once a second, from one thread.
+    /// Compares with the wall clock. True if it stepped since the last call. Call once a second, from one thread.
     pub fn look(&self) -> bool {
         let mono = self.mono(Instant::now());
-        self.line.lock().look(mono, wall_ns())
+        self.mapping.lock().look(mono, wall_ns())
     }
 
-    /// What was seen so far.
+    /// Steps so far.
     pub fn steps(&self) -> Steps {
-        let line = self.line.lock();
-        Steps { forward: line.forward, backward: line.backward, error_seconds: line.error as f64 / 1e9 }
+        let mapping = self.mapping.lock();
+        Steps { forward: mapping.forward, backward: mapping.backward, error_seconds: mapping.error as f64 / 1e9 }
     }
 
     /// Time until the next instant at which wall time is a multiple of `period` plus `phase`.
@@ -98,7 +98,7 @@ impl Default for Clock {
     }
 }
 
-impl Line {
+impl WallMapping {
     fn look(&mut self, mono: i128, wall: i128) -> bool {
         let since = (mono - self.looked).max(0);
         let error = self.offset + mono - wall;
@@ -109,7 +109,7 @@ impl Line {
         } else if stepped {
             self.backward += 1;
         }
-        // Behind the wall clock: follow at once. Ahead of it: never faster back than real time allows.
+        // Behind the wall clock: followed at once. Ahead of it: slewed back no faster than real time permits.
         let correction = if error <= 0 { -error } else { -error.min(since / SLEW) };
         self.offset += correction;
         self.looked = mono;
@@ -137,45 +137,45 @@ mod tests {
     const S: i128 = 1_000_000_000;
     const HOUR: i128 = 3600 * S;
 
-    fn line() -> Line {
-        Line { offset: 1_000_000 * S, looked: 0, error: 0, forward: 0, backward: 0 }
+    fn mapping() -> WallMapping {
+        WallMapping { offset: 1_000_000 * S, looked: 0, error: 0, forward: 0, backward: 0 }
     }
 
     #[test]
     fn drift_is_followed_without_a_step() {
-        let mut line = line();
+        let mut mapping = mapping();
         for tick in 1..=100 {
-            assert!(!line.look(tick * S, 1_000_000 * S + tick * S + tick * 10_000));
+            assert!(!mapping.look(tick * S, 1_000_000 * S + tick * S + tick * 10_000));
         }
-        assert_eq!(line.error, 0);
-        assert_eq!((line.forward, line.backward), (0, 0));
+        assert_eq!(mapping.error, 0);
+        assert_eq!((mapping.forward, mapping.backward), (0, 0));
     }
 
     #[test]
     fn a_forward_hour_is_followed_at_once_and_counted_once() {
-        let mut line = line();
-        assert!(line.look(S, 1_000_001 * S + HOUR));
-        assert!(!line.look(2 * S, 1_000_002 * S + HOUR));
-        assert_eq!((line.forward, line.backward, line.error), (1, 0, 0));
-        assert_eq!(line.offset + 2 * S, 1_000_002 * S + HOUR);
+        let mut mapping = mapping();
+        assert!(mapping.look(S, 1_000_001 * S + HOUR));
+        assert!(!mapping.look(2 * S, 1_000_002 * S + HOUR));
+        assert_eq!((mapping.forward, mapping.backward, mapping.error), (1, 0, 0));
+        assert_eq!(mapping.offset + 2 * S, 1_000_002 * S + HOUR);
     }
 
     #[test]
     fn a_backward_hour_never_turns_time_back() {
-        let mut line = line();
+        let mut mapping = mapping();
         let mut last = 0;
         for tick in 1..=1000 {
             let wall = 1_000_000 * S + tick * S - if tick > 10 { HOUR } else { 0 };
-            line.look(tick * S, wall);
-            let mapped = line.offset + tick * S;
+            mapping.look(tick * S, wall);
+            let mapped = mapping.offset + tick * S;
             assert!(mapped > last, "time went back at {tick}");
             if last != 0 {
                 assert!(mapped - last >= S - S / 50, "rates would be off by more than 2 %");
             }
             last = mapped;
         }
-        assert_eq!((line.forward, line.backward), (0, 1));
-        assert!(line.error > 0 && line.error < HOUR);
+        assert_eq!((mapping.forward, mapping.backward), (0, 1));
+        assert!(mapping.error > 0 && mapping.error < HOUR);
     }
 
     #[test]

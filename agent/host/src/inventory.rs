@@ -1,4 +1,4 @@
-//! What a host has: RDMA devices, their ports, the netdevs behind them, and how each may be read.
+//! Inventory of a host: RDMA devices, their ports, the netdevs behind them, and their classes.
 //!
 //! Filled by `discover`, read by `schedule` and the samplers. Equality decides whether a device was replaced.
 
@@ -6,36 +6,36 @@ use fabriclens_kernel::RdmaLink;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Everything found on one pass.
+/// Result of one discovery.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Inventory {
     /// RDMA devices, by name.
     pub devices: Vec<Arc<Device>>,
-    /// Physical netdevs that no RDMA port stands on, and members of an RDMA bond, by name.
+    /// Physical netdevs without an RDMA port, and members of an RDMA bond, by name.
     pub netdevs: Vec<Arc<Netdev>>,
 }
 
-/// What kind of function a device is; decides what may be read at all.
+/// Class of a function; decides what may be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// A physical function (or a driver that knows no other).
+    /// Physical function, or a device of a driver without other classes.
     Physical,
-    /// SR-IOV virtual function: no physical-port view.
+    /// SR-IOV virtual function: has no view of the physical port.
     Virtual,
-    /// Scalable function: likewise.
+    /// Scalable function: has no view of the physical port.
     Subfunction,
-    /// A switchdev representor: direction swapped, must not be added to the uplink.
+    /// Switchdev representor: its directions are swapped, and its traffic must not be added to the uplink's.
     Representor,
-    /// A physical function whose registers are closed to us (fabric manager's own): reading floods the kernel log.
+    /// Physical function reserved by the fabric manager: reading its registers floods the kernel log.
     Restricted,
     /// Multi-plane SMI device: management only, no traffic.
     Management,
-    /// No hardware below (rxe, siw).
+    /// Software device without hardware (rxe, siw).
     Software,
 }
 
 impl Class {
-    /// As it appears in the `function` label.
+    /// Value of the label `function`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Physical => "pf",
@@ -59,25 +59,25 @@ impl Class {
     }
 }
 
-/// What a port speaks.
+/// Link layer of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkLayer {
-    /// InfiniBand (and Omni-Path, which says the same).
+    /// InfiniBand, or Omni-Path, which reports the same.
     InfiniBand,
     /// Ethernet: RoCE or iWARP.
     Ethernet,
-    /// Not told.
+    /// Not reported.
     Unknown,
 }
 
-/// How RDMA travels on a port.
+/// RDMA transport of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// InfiniBand.
     InfiniBand,
     /// Omni-Path.
     OmniPath,
-    /// RoCE with version 2 GIDs (routable, UDP); version 1 GIDs may be there too.
+    /// RoCE with version 2 GIDs (routable, UDP), possibly also with version 1 GIDs.
     RoceV2,
     /// RoCE with version 1 GIDs only.
     RoceV1,
@@ -85,16 +85,16 @@ pub enum Transport {
     Iwarp,
     /// AWS SRD.
     Efa,
-    /// RoCE whose GID table tells no version.
+    /// RoCE of unknown version.
     Roce,
     /// No RDMA.
     Ethernet,
-    /// Not told.
+    /// Not reported.
     Unknown,
 }
 
 impl Transport {
-    /// As it appears in the `fabric` label.
+    /// Value of the label `fabric`.
     pub fn fabric(self) -> &'static str {
         match self {
             Self::InfiniBand => "infiniband",
@@ -113,7 +113,7 @@ impl Transport {
 pub struct Device {
     /// `mlx5_0`, `mlx5_bond_0` …
     pub name: Arc<str>,
-    /// Kernel's index, where netlink tells it: with the GUID, the identity of this incarnation.
+    /// Kernel's device index from netlink; with the GUID it identifies this incarnation.
     pub index: Option<u32>,
     /// Node GUID as sysfs prints it.
     pub node_guid: Option<String>,
@@ -129,13 +129,13 @@ pub struct Device {
     pub pci: Option<String>,
     /// Real directory of the PCI function.
     pub pci_dir: Option<PathBuf>,
-    /// NUMA node; `None` where the kernel says -1.
+    /// NUMA node; `None` if the kernel says -1.
     pub numa: Option<u32>,
-    /// What kind of function.
+    /// Class of the function.
     pub class: Class,
-    /// Why it is restricted, in words; empty otherwise.
+    /// Reason for a restricted class; empty otherwise.
     pub class_reason: &'static str,
-    /// A bond of several ports (RoCE LAG): its members' netdevs.
+    /// Netdevs of the members, for a bond of several ports (RoCE LAG).
     pub lag: Vec<String>,
     /// `<sys>/class/infiniband/<name>`.
     pub dir: PathBuf,
@@ -146,15 +146,15 @@ pub struct Device {
 /// A port of an RDMA device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Port {
-    /// From 1.
+    /// Port number, from 1.
     pub number: u32,
-    /// What it speaks.
+    /// Link layer.
     pub link_layer: LinkLayer,
-    /// How RDMA travels.
+    /// RDMA transport.
     pub transport: Transport,
-    /// Netdev behind it; none for the port of a bond, whose members are netdevs of their own.
+    /// Netdev of the port; `None` for the port of a bond, whose members are separate netdevs.
     pub netdev: Option<Arc<Netdev>>,
-    /// As netlink tells it; `None` on kernels without it and in recordings that lack it.
+    /// Link attributes from netlink; `None` on kernels without it and in recordings that lack it.
     pub link: Option<RdmaLink>,
     /// `<dir>/ports/<number>`.
     pub dir: PathBuf,
@@ -175,27 +175,27 @@ pub struct Netdev {
     pub pci_dir: Option<PathBuf>,
     /// NUMA node.
     pub numa: Option<u32>,
-    /// What kind of function.
+    /// Class of the function.
     pub class: Class,
-    /// Bond or bridge that it belongs to.
+    /// Bond or bridge that it is a member of.
     pub master: Option<String>,
-    /// RDMA bond device that it carries.
+    /// RDMA bond device of which it is a member.
     pub rdma_bond: Option<Arc<str>>,
-    /// IP over InfiniBand: no Ethernet below.
+    /// IP over InfiniBand, without Ethernet.
     pub infiniband: bool,
     /// `<sys>/class/net/<name>`.
     pub dir: PathBuf,
 }
 
 impl Device {
-    /// Everything whose change makes it another device for its sampling thread.
+    /// Text of all attributes whose change requires a new sampling thread.
     pub fn shape(&self) -> String {
         let port = |p: &Port| (p.number, p.link_layer, p.netdev.as_ref().map(|n| n.shape()), p.link.is_some());
         let ports: Vec<_> = self.ports.iter().map(port).collect();
         format!("{:?}", (&self.name, self.index, &self.node_guid, &self.pci, self.class, &self.lag, ports))
     }
 
-    /// True when `other` is the same incarnation of the same device.
+    /// True if `other` is the same incarnation of the same device.
     pub fn same_epoch(&self, other: &Self) -> bool {
         self.name == other.name
             && self.index == other.index
@@ -205,14 +205,14 @@ impl Device {
 }
 
 impl Netdev {
-    /// Everything whose change makes it another netdev for its sampling thread.
+    /// Text of all attributes whose change requires a new sampling thread.
     pub fn shape(&self) -> String {
         format!("{:?}", (&self.name, &self.driver, &self.pci, self.class, &self.rdma_bond))
     }
 }
 
 impl Inventory {
-    /// True when there is nothing to read but the host itself.
+    /// True if the host has neither devices nor netdevs.
     pub fn is_empty(&self) -> bool {
         self.devices.is_empty() && self.netdevs.is_empty()
     }

@@ -1,6 +1,14 @@
-//! The host as the agent sees it: files below a root, the clock, RDMA devices and netdevs, and the process' capabilities.
+//! Access to the host: files below a root, the clock, discovery of RDMA devices and netdevs, and the capabilities of
+//! the process.
 //!
-//! The bottom crate of the agent. Samplers, workload and probes read through it; it knows no metric source.
+//! Lowest crate of the agent: samplers, workload and probes read the host through it. It knows no metric source.
+//!
+//! ```
+//! use fabriclens_agent_host::sysfile::number;
+//!
+//! assert_eq!(number(b" 42\n"), Ok(42));
+//! assert!(number(b"N/A (no PMA)").is_err());
+//! ```
 
 pub mod batch;
 pub mod capabilities;

@@ -1,4 +1,4 @@
-//! A host whose kernel answers no call: files are all there is. Tests build on it.
+//! Kernel calls of a host without any: only files exist. For tests.
 
 use fabriclens_kernel::{
     CallError, CmId, Dcb, DriverInfo, EventSource, KernelCalls, LinkState, ModuleDiagnostics, Qp, QpCounter, RdmaLink,
@@ -6,12 +6,12 @@ use fabriclens_kernel::{
 };
 use std::sync::Arc;
 
-/// Every call is `Unsupported`.
+/// Implementation of [`KernelCalls`] that answers `Unsupported` to every call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoCalls;
 
 fn none<T>(what: &str) -> Result<T, CallError> {
-    Err(CallError::Unsupported { what: what.into(), why: "nothing answers calls here".into() })
+    Err(CallError::Unsupported { what: what.into(), why: "this host answers no calls".into() })
 }
 
 impl KernelCalls for NoCalls {

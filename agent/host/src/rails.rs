@@ -1,26 +1,26 @@
-//! Which rail a device belongs to: as the operator says, else by the order of like devices. Filled by `schedule` at each
-//! discovery, read by the sampler `port_info`. One a host.
+//! Rail of each device: configured, or derived from the order of equal adapters. Updated by `schedule` at each
+//! discovery, read by the sampler `port_info`. One per host.
 //!
-//! Hosts of a cluster are built alike, so the n-th of a host's fabric adapters goes to the n-th rail. Adapters are like
-//! each other by driver, model, board and link layer; those of the largest such group are taken for the fabric's, and a
-//! single storage adapter has no rail. Links need not be up: a cable that is out moves no rail.
+//! Hosts of a cluster are built alike, so the n-th fabric adapter of a host connects to the n-th rail. Adapters are
+//! equal by driver, model, board and link layer; the largest group of them is taken for the fabric's, and a single
+//! storage adapter has no rail. Links need not be up: unplugging a cable changes no rail.
 
 use crate::inventory::{Class, Device, Inventory, LinkLayer};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How a rail is known: label `rail_source`.
+/// Origin of a rail: label `rail_source`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Known {
-    /// The configuration says it.
+pub enum RailSource {
+    /// Configuration.
     Config,
-    /// By the order of PCI addresses.
+    /// Order of PCI addresses.
     Order,
 }
 
-impl Known {
-    /// As it appears in the label.
+impl RailSource {
+    /// Value of the label.
     pub fn name(self) -> &'static str {
         match self {
             Self::Config => "config",
@@ -29,33 +29,33 @@ impl Known {
     }
 }
 
-/// See the module.
+/// Rails of the devices of a host.
 #[derive(Debug, Default)]
 pub struct Rails {
-    /// Device to rail; nobody else is asked where there is one, and an empty rail is none.
-    told: BTreeMap<String, String>,
+    /// Configured rails by device; if there are any, none are derived. An empty rail means none.
+    configured: BTreeMap<String, String>,
     by_order: Mutex<BTreeMap<Arc<str>, usize>>,
 }
 
-/// What makes adapters alike.
+/// Attributes in which adapters of one group are equal.
 type Kind<'a> = (&'a str, Option<&'a str>, Option<&'a str>, bool);
 
 impl Rails {
-    /// With what the operator says, device to rail.
-    pub fn new(told: BTreeMap<String, String>) -> Self {
-        Self { told, by_order: Mutex::default() }
+    /// Rails with the configured assignment of devices.
+    pub fn new(configured: BTreeMap<String, String>) -> Self {
+        Self { configured, by_order: Mutex::default() }
     }
 
-    /// Looks at what the host has now.
+    /// Derives rails for the current inventory.
     pub fn update(&self, inventory: &Inventory) {
-        *self.by_order.lock() = if self.told.is_empty() { by_order(inventory) } else { BTreeMap::new() };
+        *self.by_order.lock() = if self.configured.is_empty() { by_order(inventory) } else { BTreeMap::new() };
     }
 
-    /// The rail of a device, and how it is known.
-    pub fn of(&self, device: &str) -> Option<(String, Known)> {
-        let told = self.told.get(device).filter(|rail| !rail.is_empty());
-        let by_order = || Some((self.by_order.lock().get(device)?.to_string(), Known::Order));
-        told.map(|rail| (rail.clone(), Known::Config)).or_else(by_order)
+    /// Rail of a device, and its origin.
+    pub fn of(&self, device: &str) -> Option<(String, RailSource)> {
+        let configured = self.configured.get(device).filter(|rail| !rail.is_empty());
+        let by_order = || Some((self.by_order.lock().get(device)?.to_string(), RailSource::Order));
+        configured.map(|rail| (rail.clone(), RailSource::Config)).or_else(by_order)
     }
 }
 
@@ -69,7 +69,7 @@ fn by_order(inventory: &Inventory) -> BTreeMap<Arc<str>, usize> {
     }
     let most = kinds.values().map(Vec::len).max().unwrap_or(0);
     let mut largest = kinds.into_values().filter(|devices| devices.len() == most);
-    // Of two groups as large as each other nobody knows which is the fabric's.
+    // Of two groups of equal size it is unknown which one is the fabric's.
     let (Some(mut rails), None, true) = (largest.next(), largest.next(), most > 1) else { return BTreeMap::new() };
     rails.sort_unstable_by_key(|(pci, device)| (*pci, Arc::clone(&device.name)));
     rails.into_iter().enumerate().map(|(n, (_, device))| (Arc::clone(&device.name), n)).collect()
@@ -110,12 +110,12 @@ mod tests {
 
     fn of(rails: &Rails, devices: &[Arc<Device>]) -> Vec<String> {
         rails.update(&Inventory { devices: devices.to_vec(), netdevs: Vec::new() });
-        let text = |(rail, known): (String, Known)| format!("{rail} {}", known.name());
+        let text = |(rail, known): (String, RailSource)| format!("{rail} {}", known.name());
         devices.iter().map(|d| rails.of(&d.name).map_or_else(String::new, text)).collect()
     }
 
     #[test]
-    fn like_adapters_are_rails_by_their_address() {
+    fn equal_adapters_get_rails_by_address() {
         let devices = [
             device("mlx5_0", "0000:9a:00.0", "gpu", Class::Physical),
             device("mlx5_1", "0000:18:00.0", "gpu", Class::Physical),
@@ -126,7 +126,8 @@ mod tests {
         let two_and_two = [&devices[..3], &[device("mlx5_4", "0000:2a:00.0", "storage", Class::Physical)]].concat();
         assert_eq!(of(&Rails::default(), &two_and_two), ["", "", "", ""], "which of them is the fabric?");
         assert_eq!(of(&Rails::default(), &devices[..1]), [""], "one is no rail");
-        let told = [("mlx5_0", "blue"), ("mlx5_2", "")].map(|(device, rail)| (device.to_owned(), rail.to_owned()));
-        assert_eq!(of(&Rails::new(told.into()), &devices), ["blue config", "", "", ""]);
+        let configured =
+            [("mlx5_0", "blue"), ("mlx5_2", "")].map(|(device, rail)| (device.to_owned(), rail.to_owned()));
+        assert_eq!(of(&Rails::new(configured.into()), &devices), ["blue config", "", "", ""]);
     }
 }

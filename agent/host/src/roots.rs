@@ -1,14 +1,14 @@
-//! Where `/proc`, `/sys` and `/run` are, and which kernel calls stand behind them.
+//! Roots of `/proc`, `/sys` and `/run`, and the kernel calls that belong to them.
 //!
-//! Every path that the agent reads hangs from one [`Roots`] value, so that a container mount, a recorded host and a
-//! test tree all go through the same code. Built once by `main`; passed to discovery and to every sampler.
+//! Every path that the agent reads starts at one [`Roots`] value, so that a container mount, a recorded host and a test
+//! tree use the same code. `main` creates it; discovery and every sampler get it.
 
 use fabriclens_kernel::{KernelCalls, live, recorded};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// `SYSFS_MAGIC` of `linux/magic.h`: what `statfs` says of a real sysfs.
+/// `SYSFS_MAGIC` of `linux/magic.h`: type that `statfs` reports for a real sysfs.
 const SYSFS_MAGIC: u64 = 0x6265_6572;
 
 /// The roots of one host, live or recorded.
@@ -18,16 +18,16 @@ pub struct Roots {
     sys: PathBuf,
     proc: PathBuf,
     run: PathBuf,
-    /// `None` = the running kernel.
+    /// `None` for the running kernel.
     calls: Option<Arc<dyn KernelCalls>>,
     recorded: bool,
-    /// The kernel was asked for all RDMA ports and has not answered.
+    /// A netlink query of all RDMA ports is in progress.
     asking: Arc<AtomicBool>,
 }
 
 impl Roots {
-    /// The host's own roots, or those under `root`: a bind mount of a host (`root/sys` is a real sysfs, kernel calls
-    /// are made) or a recording (kernel calls are answered from files in `root`).
+    /// Roots of this host, or those below `root`: a bind mount of a host (`root/sys` is a real sysfs, kernel calls are
+    /// made) or a recording (kernel calls are answered from files in `root`).
     pub fn new(root: Option<PathBuf>) -> Self {
         let base = root.unwrap_or_else(|| PathBuf::from("/"));
         let recorded = !is_sysfs(&base.join("sys"));
@@ -35,7 +35,7 @@ impl Roots {
         Self::build(base, calls, recorded)
     }
 
-    /// A tree whose kernel calls are answered by `calls` (tests, simulators).
+    /// A tree whose kernel calls are answered by `calls`, for tests and simulators.
     pub fn with_calls(base: PathBuf, calls: Arc<dyn KernelCalls>) -> Self {
         Self::build(base, Some(calls), true)
     }
@@ -52,28 +52,28 @@ impl Roots {
         }
     }
 
-    /// Directory that all others hang from.
+    /// Directory that contains the others.
     pub fn base(&self) -> &Path {
         &self.base
     }
 
-    /// sysfs.
+    /// Path of sysfs.
     pub fn sys(&self) -> &Path {
         &self.sys
     }
 
-    /// procfs.
+    /// Path of procfs.
     pub fn proc(&self) -> &Path {
         &self.proc
     }
 
-    /// Run-time state.
+    /// Path of `/run`.
     pub fn run(&self) -> &Path {
         &self.run
     }
 
-    /// Netlink, ioctl and verbs, live or recorded. Live ones are new sockets each time: a device that hangs then
-    /// delays nobody else, so take one for the thread of each device and keep it.
+    /// Netlink, ioctl and verbs calls, live or recorded. Each call opens new live sockets: a hanging device blocks its
+    /// socket, so each device thread should keep one for itself.
     pub fn calls(&self) -> Arc<dyn KernelCalls> {
         match &self.calls {
             Some(calls) => Arc::clone(calls),
@@ -81,13 +81,13 @@ impl Roots {
         }
     }
 
-    /// True while the kernel has not answered a question for all RDMA ports: where a driver hangs it may never do, and
-    /// nobody asks again before.
+    /// True while a netlink query of all RDMA ports is in progress; no second one is started. If a driver hangs it may
+    /// never return.
     pub fn asking(&self) -> &Arc<AtomicBool> {
         &self.asking
     }
 
-    /// True when nothing here is asked of the running kernel.
+    /// True for a recorded host, where no kernel call is made.
     pub fn is_recorded(&self) -> bool {
         self.recorded
     }

@@ -1,7 +1,7 @@
-//! Small kernel files, read so that nothing in their place can hang or flood the agent.
+//! Reads small kernel files without the risk of blocking or flooding the agent.
 //!
-//! Opened without blocking and only when regular (a FIFO or directory in a recorded tree is an error row), kept open
-//! and read with `pread`; bounded. Used by discovery and by the samplers of sysfs and procfs.
+//! Files are opened without blocking and only if regular (a FIFO or directory in a recorded tree is an error), kept
+//! open and read with `pread`, up to a size limit. Used by discovery and by the samplers of sysfs and procfs.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -9,84 +9,84 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How often something could not be opened since this process had no room for it.
+/// Number of opens that failed because this process ran out of descriptors.
 static SHORTAGES: AtomicU64 = AtomicU64::new(0);
 
-/// Longest text that [`text`] takes.
+/// Size limit of [`text`], bytes.
 pub const TEXT_LIMIT: usize = 64 * 1024;
-/// Longest content of a counter file: 20 digits, a prefix, a newline, and room to notice what is none.
+/// Size limit of a counter file: 20 digits, a prefix, a newline, and room to detect other content.
 const NUMBER_LIMIT: usize = 64;
 
-/// Why a file gave no value.
+/// Reason why a file gave no value.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// It is not there, or the driver says that it has no such value.
+    /// The file does not exist, or the driver reports that it has no such value.
     #[error("{path}: not offered ({why})")]
     Absent {
         /// The file.
         path: PathBuf,
-        /// What stands in its place.
+        /// Error or content found instead.
         why: String,
     },
-    /// Needs a privilege.
+    /// A privilege is missing.
     #[error("{path}: permission denied; run the agent as root or make the file readable")]
     Denied {
         /// The file.
         path: PathBuf,
     },
-    /// The device went away under the open file.
+    /// The device was removed while the file was open.
     #[error("{path}: device is gone")]
     Gone {
         /// The file.
         path: PathBuf,
     },
-    /// There is something, but no value can be made of it.
+    /// The content is not a value.
     #[error("{path}: {why}")]
     Bad {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// Description of the content.
         why: String,
     },
-    /// No more files can be opened: nothing is known of it.
+    /// Out of file descriptors or memory; the state of the file is unknown.
     #[error("reading {path}")]
     Shortage {
         /// The file.
         path: PathBuf,
-        /// The error.
+        /// Cause.
         #[source]
         source: std::io::Error,
     },
-    /// The kernel's own error.
+    /// Another input/output error.
     #[error("reading {path}")]
     Io {
         /// The file.
         path: PathBuf,
-        /// The error.
+        /// Cause.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// Whether this process or this machine may open no more files, which says nothing of what was asked for; counted.
+/// Whether this process or machine ran out of descriptors or memory, which says nothing about the file; counted.
 pub fn is_shortage(error: &std::io::Error) -> bool {
     let short = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
     SHORTAGES.fetch_add(u64::from(short), Ordering::Relaxed);
     short
 }
 
-/// How often that was so. What was found missing while this grew may be there.
+/// Number of shortages so far. If it grew, missing files may exist.
 pub fn shortages() -> u64 {
     SHORTAGES.load(Ordering::Relaxed)
 }
 
 impl FileError {
-    /// Nothing to read, as opposed to a failure.
+    /// True if there is no value to read, as opposed to a failure.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Absent { .. })
     }
 
-    /// What an error of the kernel means.
+    /// Classifies an error of the kernel.
     pub fn io(path: &Path, source: std::io::Error) -> Self {
         let path = path.to_path_buf();
         if is_shortage(&source) {
@@ -104,33 +104,33 @@ impl FileError {
     }
 }
 
-/// A file that is read again and again.
+/// A file that is kept open and read repeatedly.
 #[derive(Debug)]
-pub struct Held {
+pub struct CachedFile {
     path: PathBuf,
     file: Option<File>,
 }
 
-impl Held {
-    /// Not opened before the first read.
+impl CachedFile {
+    /// Does not open the file before the first read.
     pub fn new(path: PathBuf) -> Self {
         Self { path, file: None }
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Closes it; the next read opens the path anew.
+    /// Closes the file; the next read opens it again.
     pub fn close(&mut self) {
         self.file = None;
     }
 
-    /// Its content from the start, at most `buf.len()` bytes.
+    /// Content from the start, at most `buf.len()` bytes.
     ///
     /// # Errors
-    /// [`FileError`]; after `Gone` the next read opens the path anew.
+    /// [`FileError`]; after `Gone` the next read opens the path again.
     pub fn read<'b>(&mut self, buf: &'b mut [u8]) -> Result<&'b [u8], FileError> {
         let file = match &mut self.file {
             Some(file) => file,
@@ -145,10 +145,10 @@ impl Held {
         }
     }
 
-    /// Its content as one decimal number.
+    /// Content as one decimal number.
     ///
     /// # Errors
-    /// [`FileError`]: `Absent` for empty files and `N/A …`, `Bad` for anything else that is no number.
+    /// [`FileError`]: `Absent` for empty files and `N/A …`, `Bad` for any other text that is not a number.
     pub fn number(&mut self) -> Result<u64, FileError> {
         let mut buf = [0; NUMBER_LIMIT];
         // Split borrow: the error needs the path after the buffer was filled.
@@ -160,16 +160,16 @@ impl Held {
     }
 }
 
-/// Why a text is no number.
+/// Reason why a text is not a number.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NotNumber {
-    /// It says that there is no value.
+    /// The text means that there is no value.
     Absent(String),
-    /// It says something else.
+    /// Any other text.
     Bad(String),
 }
 
-/// Strict decimal: digits, with white space around them.
+/// Parses strict decimal: digits, surrounded by white space.
 ///
 /// # Errors
 /// [`NotNumber`].
@@ -200,10 +200,10 @@ pub fn number(text: &[u8]) -> Result<u64, NotNumber> {
     Ok(value)
 }
 
-/// A whole small text file, trimmed.
+/// Content of a small text file, trimmed.
 ///
 /// # Errors
-/// [`FileError`]; `Bad` when longer than [`TEXT_LIMIT`].
+/// [`FileError`]; `Bad` if longer than [`TEXT_LIMIT`].
 pub fn text(path: &Path) -> Result<String, FileError> {
     let file = open(path)?;
     let mut buf = vec![0; 4096];
@@ -227,13 +227,13 @@ pub fn text(path: &Path) -> Result<String, FileError> {
     Ok(String::from_utf8_lossy(buf[..len].trim_ascii()).into_owned())
 }
 
-/// [`text`], where any failure means "not told"; empty texts too.
+/// [`text`], or `None` on any failure and for empty files.
 pub fn maybe(path: &Path) -> Option<String> {
     text(path).ok().filter(|text| !text.is_empty())
 }
 
 fn open(path: &Path) -> Result<File, FileError> {
-    // Without O_NONBLOCK the open of a FIFO waits for a writer, for ever.
+    // Without O_NONBLOCK the open of a FIFO blocks until there is a writer.
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
@@ -246,8 +246,8 @@ fn open(path: &Path) -> Result<File, FileError> {
     Ok(file)
 }
 
-/// One `pread`; sysfs gives the whole value at once, so a second call is needed only when the buffer is not full
-/// and the file system is another.
+/// One `pread`; sysfs returns the whole value at once. A second call is needed only on other file systems, if the
+/// buffer is not full.
 fn read_full(file: &File, buf: &mut [u8]) -> std::io::Result<usize> {
     read_at(file, buf, 0)
 }
@@ -283,18 +283,18 @@ mod tests {
         let fifo = dir.path().join("fifo");
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o600), 0)
             .unwrap();
-        assert!(matches!(Held::new(fifo.clone()).number(), Err(FileError::Bad { .. })));
+        assert!(matches!(CachedFile::new(fifo.clone()).number(), Err(FileError::Bad { .. })));
         assert!(matches!(text(&fifo), Err(FileError::Bad { .. })));
-        assert!(Held::new(dir.path().to_path_buf()).number().is_err());
+        assert!(CachedFile::new(dir.path().to_path_buf()).number().is_err());
         let huge = dir.path().join("huge");
         std::fs::write(&huge, vec![b'7'; 1 << 20]).unwrap();
-        assert!(matches!(Held::new(huge.clone()).number(), Err(FileError::Bad { .. })));
+        assert!(matches!(CachedFile::new(huge.clone()).number(), Err(FileError::Bad { .. })));
         assert!(matches!(text(&huge), Err(FileError::Bad { .. })));
-        assert!(Held::new(dir.path().join("none")).number().is_err_and(|e| e.is_absent()));
+        assert!(CachedFile::new(dir.path().join("none")).number().is_err_and(|e| e.is_absent()));
     }
 
     #[test]
-    fn errors_of_the_kernel_are_told_apart() {
+    fn kernel_errors_are_classified() {
         let of = |errno| FileError::io(Path::new("counters/x"), std::io::Error::from_raw_os_error(errno));
         assert!(matches!(of(libc::EACCES), FileError::Denied { .. }));
         assert!(of(libc::EACCES).to_string().contains("run the agent as root"), "the remedy");
@@ -305,16 +305,16 @@ mod tests {
             assert!(of(absent).is_absent(), "{absent}: no such counter here");
         }
         assert!(matches!(of(libc::EIO), FileError::Io { .. }));
-        // Opens, and fails in the read.
-        assert!(matches!(Held::new("/proc/self/mem".into()).number(), Err(FileError::Io { .. })));
+        // Can be opened; the read fails.
+        assert!(matches!(CachedFile::new("/proc/self/mem".into()).number(), Err(FileError::Io { .. })));
     }
 
     #[test]
-    fn a_held_file_sees_what_is_written_later() {
+    fn open_file_sees_later_writes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("n");
         std::fs::write(&path, "1\n").unwrap();
-        let mut held = Held::new(path.clone());
+        let mut held = CachedFile::new(path.clone());
         assert_eq!(held.number().unwrap(), 1);
         std::fs::write(&path, "2\n").unwrap();
         assert_eq!(held.number().unwrap(), 2);

@@ -1,4 +1,5 @@
-//! Prints what the kernel answers to every call and how long that took, for every RDMA port and netdev; then events for some seconds.
+//! Prints what the kernel answers to every call and how long that took, for every RDMA port and netdev; then events for
+//! some seconds.
 //!
 //! `calls [SECONDS [RECORDING]]`: to look at a host, and to check these calls against the tools on a real kernel.
 

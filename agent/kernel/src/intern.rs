@@ -1,10 +1,10 @@
-//! Counter names repeat at every sample and on every device: keep each once in the process. Used by both
-//! implementations of `KernelCalls`.
+//! Interns counter names, which repeat in every sample and on every device. Used by both implementations of
+//! `KernelCalls`.
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// More distinct names than all drivers together have; beyond it names are allocated each time.
+/// Limit of interned names, above the number of all drivers together; further names are allocated each time.
 const MAX_NAMES: usize = 1 << 16;
 
 static NAMES: LazyLock<Mutex<HashSet<Arc<str>>>> = LazyLock::new(Mutex::default);

@@ -1,8 +1,8 @@
-//! What the agent asks the Linux kernel beside reading files: RDMA netlink, ethtool, DCB, verbs, link events.
+//! Calls to the Linux kernel other than file reads: RDMA netlink, ethtool, DCB, verbs, link events.
 //!
-//! [`KernelCalls`] has two implementations: [`live`] (sockets and ioctls; the only `unsafe` of the workspace beside eBPF)
-//! and [`recorded`] (the text that `ethtool -S`, `rdma -j` and `dcb -j` print, in a directory). Samplers see only the
-//! trait, so a recorded host exercises the same code as a real one. No call here changes host state.
+//! [`KernelCalls`] has two implementations: [`live`] (sockets and ioctls; with eBPF the only `unsafe` code of the
+//! workspace) and [`recorded`] (text that `ethtool -S`, `rdma -j` and `dcb -j` print, in a directory). Samplers use
+//! only the trait, so that a recorded host runs the same code as a real one. No call changes the state of the host.
 
 mod intern;
 pub mod live;
@@ -17,53 +17,53 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a call gave no data. `Display` names the thing and, where there is one, the remedy.
+/// Reason why a call gave no data. `Display` names the call and the remedy, if there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// Kernel, driver or recording does not offer it: absent, not an error of the host.
+    /// Kernel, driver or recording does not support the call; not an error of the host.
     #[error("{what}: not offered ({why})")]
     Unsupported {
-        /// What was asked.
+        /// Name of the call.
         what: String,
-        /// Why not.
+        /// Reason.
         why: String,
     },
-    /// Needs a privilege; names it.
+    /// A privilege is missing.
     #[error("{what}: not permitted; {remedy}")]
     Denied {
-        /// What was asked.
+        /// Name of the call.
         what: String,
-        /// What would help.
+        /// Remedy.
         remedy: &'static str,
     },
-    /// The device is gone (or was replaced): discover again.
+    /// The device is gone or was replaced: discover again.
     #[error("{what}: device is gone")]
     Gone {
-        /// What was asked.
+        /// Name of the call.
         what: String,
     },
-    /// The list of statistics is no longer the one whose names were read: read the names again.
+    /// The list of statistics has changed since its names were read: read the names again.
     #[error("{what}: list of statistics changed from {had} to {has} entries")]
     ListChanged {
-        /// What was asked.
+        /// Name of the call.
         what: String,
         /// Entries when the names were read.
         had: usize,
         /// Entries now.
         has: usize,
     },
-    /// Anything else.
+    /// Any other failure.
     #[error("{what}")]
     Failed {
-        /// What was asked.
+        /// Name of the call.
         what: String,
-        /// The kernel's answer.
+        /// Error of the kernel.
         #[source]
         source: std::io::Error,
     },
 }
 
-/// A port of an RDMA device as RDMA netlink `PORT_GET` and `GET` tell it.
+/// Port of an RDMA device, from RDMA netlink `PORT_GET` and `GET`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RdmaLink {
     /// Kernel's device index; cyclic, so key on index and node GUID.
@@ -78,9 +78,9 @@ pub struct RdmaLink {
     pub physical_state: u8,
     /// Netdev behind the port (RoCE, iWARP).
     pub netdev: Option<String>,
-    /// Node GUID in host order, where told.
+    /// Node GUID in host order, if reported.
     pub node_guid: Option<u64>,
-    /// Firmware version, where told.
+    /// Firmware version, if reported.
     pub firmware: Option<String>,
     /// Base LID; `None` on Ethernet.
     pub lid: Option<u32>,
@@ -88,12 +88,12 @@ pub struct RdmaLink {
     pub smi_only: bool,
 }
 
-/// A queue pair as RDMA netlink `RES_QP_GET` tells it. One firmware command each on mlx5: ask rarely.
+/// Queue pair, from RDMA netlink `RES_QP_GET`. On mlx5 each one costs a firmware command: query rarely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Qp {
     /// Device name.
     pub device: String,
-    /// Port, where bound.
+    /// Port, if bound to one.
     pub port: Option<u32>,
     /// Local QP number.
     pub lqpn: u32,
@@ -109,58 +109,58 @@ pub struct Qp {
     pub comm: Option<String>,
 }
 
-/// An identifier of the RDMA connection manager: the only place where the kernel tells the address of a queue pair's
-/// other end. Programs that exchange addresses by themselves (NCCL, most MPIs) have none.
+/// Identifier of the RDMA connection manager: the only place where the kernel has the remote address of a queue pair.
+/// Programs that exchange addresses themselves (NCCL, most MPIs) have none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CmId {
     /// Device name.
     pub device: String,
-    /// Port, where bound.
+    /// Port, if bound to one.
     pub port: Option<u32>,
-    /// Its queue pair, where it has one.
+    /// Queue pair, if it has one.
     pub lqpn: Option<u32>,
     /// `CONNECT`, `LISTEN` …
     pub state: String,
     /// Creator, in this PID namespace.
     pub pid: Option<u32>,
-    /// Own address and port of the connection manager.
+    /// Local address and port of the connection manager.
     pub source: Option<SocketAddr>,
-    /// The other end's.
+    /// Remote address and port.
     pub destination: Option<SocketAddr>,
 }
 
-/// A hardware counter that somebody has bound to queue pairs (`rdma statistic qp set|bind`).
+/// A hardware counter bound to queue pairs (`rdma statistic qp set|bind`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QpCounter {
     /// Device name.
     pub device: String,
     /// Port.
     pub port: Option<u32>,
-    /// Kernel's number of the counter on this device; given again after it went.
+    /// Kernel's number of the counter on this device; reused after the counter is gone.
     pub id: u32,
-    /// Queue pairs that count in it.
+    /// Bound queue pairs.
     pub qps: Vec<u32>,
-    /// The process whose queue pairs are bound, where it was bound by process.
+    /// Process whose queue pairs are bound, if bound by process.
     pub pid: Option<u32>,
     /// Names as in `hw_counters`, and values.
     pub values: Vec<(Arc<str>, u64)>,
 }
 
-/// An established TCP socket as socket diagnosis tells it.
+/// An established TCP socket, from socket diagnosis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpSocket {
-    /// Kernel's number of the socket; never given again.
+    /// Kernel's number of the socket; never reused.
     pub cookie: u64,
-    /// Own end.
+    /// Local address.
     pub local: SocketAddr,
-    /// The other end.
+    /// Remote address.
     pub remote: SocketAddr,
-    /// The control group of version 2 that it was made in, as its directory's inode. Told from Linux 5.7 on; where
-    /// processes are in groups of version 1, the root.
+    /// Version 2 cgroup in which the socket was created, as the inode of its directory. Reported since Linux 5.7; the
+    /// root if processes are in cgroups of version 1.
     pub cgroup: Option<u64>,
-    /// Bytes that the other end has acknowledged, and bytes received; without headers.
+    /// Bytes acknowledged by the remote end, and bytes received; without headers.
     pub transferred: Option<[u64; 2]>,
-    /// Smoothed round trip.
+    /// Smoothed round-trip time.
     pub rtt: Option<Duration>,
 }
 
@@ -183,13 +183,13 @@ pub struct DriverInfo {
 pub struct LinkState {
     /// Link detected.
     pub up: Option<bool>,
-    /// Why it is down: the kernel's name in lower snake case (`no_cable`, `autoneg`, `bad_signal_integrity` …).
+    /// Reason for being down: the kernel's name in lower snake case (`no_cable`, `autoneg`, `bad_signal_integrity` …).
     pub reason: Option<String>,
-    /// Detail of `reason`, likewise.
+    /// Detail of `reason`, in the same form.
     pub detail: Option<String>,
 }
 
-/// Diagnostics of an optical or copper module; absent values are not offered by the module.
+/// Diagnostics of an optical or copper module; values that the module does not support are absent.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct ModuleDiagnostics {
@@ -197,7 +197,7 @@ pub struct ModuleDiagnostics {
     pub temperature: Option<f64>,
     /// Volts.
     pub supply: Option<f64>,
-    /// One entry a lane, from lane 0.
+    /// One entry per lane, from lane 0.
     pub lanes: Vec<ModuleLane>,
 }
 
@@ -238,11 +238,11 @@ pub struct Dcb {
     pub apps: Vec<(u8, u16, u8)>,
     /// Priority to receive buffer (mlx5).
     pub prio_buffer: Option<[u8; 8]>,
-    /// Size of each receive buffer, bytes; all zeros where the driver does not tell them.
+    /// Size of each receive buffer, bytes; all zeros if the driver does not report them.
     pub buffer_size: Option<[u32; 8]>,
 }
 
-/// What an RDMA port tells through verbs (`ibv_query_port`) that netlink and sysfs do not.
+/// Attributes of an RDMA port that only verbs (`ibv_query_port`) report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerbsPort {
     /// Active speed of the port (all lanes), bits per second as the kernel's sysfs `rate` counts, up to XDR.
@@ -261,7 +261,7 @@ pub struct VerbsPort {
     pub sm_lid: Option<u32>,
 }
 
-/// Something that happened, told by the kernel at once.
+/// Event of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// RDMA device added or renamed.
@@ -270,9 +270,9 @@ pub enum Event {
     DeviceRemoved(String),
     /// A netdev's carrier changed.
     Carrier {
-        /// Its name.
+        /// Netdev name.
         netdev: String,
-        /// Carrier now.
+        /// True if the carrier is up.
         up: bool,
     },
     /// A netdev appeared or vanished.
@@ -295,23 +295,23 @@ pub struct InterfaceAddress {
     pub interface: u32,
     /// The address.
     pub address: std::net::IpAddr,
-    /// Bits of its network.
+    /// Prefix length of its network, bits.
     pub prefix: u8,
 }
 
 /// Waits for [`Event`]s.
 pub trait EventSource: Send {
-    /// The next event, or `None` when `timeout` has passed.
+    /// Next event, or `None` once `timeout` has passed.
     ///
     /// # Errors
-    /// [`CallError`] when the source is lost for good; the caller opens a new one and discovers again.
+    /// [`CallError`] if the source is lost permanently; the caller opens a new one and discovers again.
     fn wait(&mut self, timeout: Duration) -> Result<Option<Event>, CallError>;
 }
 
 /// Statistics names of a netdev, in the order of their values.
 pub type StatNames = Arc<[Arc<str>]>;
 
-/// The calls. Each may block as long as the driver does: call from a device's own thread.
+/// Kernel calls. Each may block as long as the driver does: call from a device's own thread.
 ///
 /// # Errors
 /// Every method returns [`CallError`]; `Unsupported` means absent.
@@ -321,11 +321,11 @@ pub trait KernelCalls: Send + Sync + fmt::Debug {
     fn rdma_links(&self) -> Result<Vec<RdmaLink>, CallError>;
     /// Default and enabled optional counters of a port by one `STAT_GET`, appended to `out` as (name, value).
     fn rdma_counters(&self, link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError>;
-    /// Queue pairs of a port, or all. Expensive: the kernel asks the device for each.
+    /// Queue pairs of a port, or all. Expensive: the kernel queries the device for each.
     fn rdma_qps(&self, of: Option<&RdmaLink>) -> Result<Vec<Qp>, CallError>;
-    /// Identifiers of the connection manager of a port, or all. Asks no device.
+    /// Identifiers of the connection manager of a port, or all. Queries no device.
     fn rdma_cm_ids(&self, of: Option<&RdmaLink>) -> Result<Vec<CmId>, CallError>;
-    /// Counters bound to queue pairs of a port, or all; none where nobody has bound any. Asks the device for each.
+    /// Counters bound to queue pairs of a port, or all; may be empty. Queries the device for each.
     fn rdma_qp_counters(&self, of: Option<&RdmaLink>) -> Result<Vec<QpCounter>, CallError>;
     /// Driver of a netdev.
     fn driver(&self, netdev: &str) -> Result<DriverInfo, CallError>;
@@ -348,20 +348,20 @@ pub trait KernelCalls: Send + Sync + fmt::Debug {
     fn verbs_port(&self, device: &str, port: u32) -> Result<VerbsPort, CallError>;
     /// IP addresses of all interfaces of this network namespace.
     fn addresses(&self) -> Result<Vec<InterfaceAddress>, CallError> {
-        let (what, why) = ("addresses of the interfaces".into(), "no kernel stands behind this host".into());
+        let (what, why) = ("addresses of the interfaces".into(), "this host has no running kernel".into());
         Err(CallError::Unsupported { what, why })
     }
-    /// Established TCP sockets of this network namespace, of both families, those to this host itself left out.
+    /// Established TCP sockets of this network namespace, IPv4 and IPv6, without connections of the host to itself.
     fn tcp_sockets(&self) -> Result<Vec<TcpSocket>, CallError> {
-        let (what, why) = ("TCP sockets".into(), "no kernel stands behind this host".into());
+        let (what, why) = ("TCP sockets".into(), "this host has no running kernel".into());
         Err(CallError::Unsupported { what, why })
     }
-    /// Who sends LLDP to a netdev; `Unsupported` until a frame was heard. The first call begins to listen, which needs
-    /// CAP_NET_RAW.
+    /// LLDP neighbor of a netdev; `Unsupported` until a frame was received. The first call starts listening, which
+    /// needs CAP_NET_RAW.
     fn lldp_neighbor(&self, netdev: &str) -> Result<LldpNeighbor, CallError> {
-        let (what, why) = (format!("LLDP neighbor of {netdev}"), "no cable ends at this host".into());
+        let (what, why) = (format!("LLDP neighbor of {netdev}"), "this host has no cables".into());
         Err(CallError::Unsupported { what, why })
     }
-    /// A source of events.
+    /// Opens a source of events.
     fn events(&self) -> Result<Box<dyn EventSource>, CallError>;
 }

@@ -1,4 +1,4 @@
-//! The running kernel: sockets, ioctls and libibverbs. Made by the agent for every device it samples.
+//! Calls to the running kernel: sockets, ioctls and libibverbs. The agent creates one instance per device.
 
 mod address;
 mod dcb;
@@ -29,37 +29,37 @@ use crate::{
     ModuleDiagnostics, Qp, QpCounter, RdmaLink, StatNames, TcpSocket, VerbsPort,
 };
 
-/// The running kernel, seen from this process' network and PID namespace.
+/// The running kernel, seen from the network and PID namespace of this process.
 ///
-/// Making one opens nothing: each kind of call opens its socket at its first use and keeps it. KernelCalls of one kind wait
-/// for each other, and a call waits for its driver, which may take a minute when firmware is sick. So make one for the
-/// thread of each device: then a device that hangs delays nobody else.
+/// Creating it opens nothing: each kind of call opens its socket at first use and keeps it. Calls of one kind are
+/// serialized, and a call waits for its driver, which may take a minute with faulty firmware. With one instance per
+/// device thread, a hanging device delays no other.
 #[derive(Debug)]
 pub struct LiveKernel {
     proc: PathBuf,
-    rdma: netlink::Lazy,
-    route: netlink::Lazy,
-    sockets: netlink::Lazy,
+    rdma: netlink::ReopeningChannel,
+    route: netlink::ReopeningChannel,
+    sockets: netlink::ReopeningChannel,
     ethtool: ethtool::Ethtool,
     ioctl: ethtool_ioctl::Ioctl,
     lldp: lldp::Lldp,
 }
 
 impl LiveKernel {
-    /// `proc` is where this PID namespace's procfs is: it tells the names of processes.
+    /// `proc` is the procfs of this PID namespace, for process names.
     pub fn new(proc: impl Into<PathBuf>) -> Self {
         Self {
             proc: proc.into(),
-            rdma: netlink::Lazy::new(libc::NETLINK_RDMA),
-            route: netlink::Lazy::new(libc::NETLINK_ROUTE),
-            sockets: netlink::Lazy::new(libc::NETLINK_SOCK_DIAG),
+            rdma: netlink::ReopeningChannel::new(libc::NETLINK_RDMA),
+            route: netlink::ReopeningChannel::new(libc::NETLINK_ROUTE),
+            sockets: netlink::ReopeningChannel::new(libc::NETLINK_SOCK_DIAG),
             ethtool: ethtool::Ethtool::default(),
             ioctl: ethtool_ioctl::Ioctl::default(),
             lldp: lldp::Lldp::default(),
         }
     }
 
-    /// Why libibverbs cannot be used, if so: for `doctor`.
+    /// Reason why libibverbs cannot be used, for `doctor`; `None` if it can.
     pub fn verbs_unavailable() -> Option<String> {
         verbs::Monitor::unavailable()
     }

@@ -1,9 +1,8 @@
-//! LLDP (IEEE 802.1AB): what a frame tells of its sender. Frames come from the wire: whatever they hold, the answer is a
-//! neighbor or none.
+//! Parses LLDP frames (IEEE 802.1AB). Frames come from the wire: any content gives a neighbor or none.
 
 use std::fmt::Write as _;
 
-/// Longest name that is taken, bytes: what the standard allows.
+/// Longest name, bytes: the limit of the standard.
 const LONGEST: usize = 255;
 
 const CHASSIS: u8 = 1;
@@ -13,41 +12,41 @@ const PORT_DESCRIPTION: u8 = 4;
 const SYSTEM_NAME: u8 = 5;
 const CAPABILITIES: u8 = 7;
 
-/// Subtypes of a port's id that are told as bytes of an address.
+/// Subtypes of port and chassis ids that contain a MAC address.
 const PORT_MAC: u8 = 3;
 const PORT_LOCAL: u8 = 7;
 const CHASSIS_MAC: u8 = 4;
 
-/// Bits of the capabilities: bridge and router.
+/// Capability bits of bridges and routers.
 const FORWARDS: u16 = 1 << 2 | 1 << 4;
 
-/// What is at the other end of a cable.
+/// Device at the other end of a cable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LldpNeighbor {
-    /// Name of the system, or else its chassis' id.
+    /// System name, or else its chassis id.
     pub switch: String,
-    /// Its port: the name of the interface where it is told.
+    /// Port: the interface name, if announced.
     pub port: String,
 }
 
-/// A frame's content.
+/// Content of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lldpdu {
-    /// Who sends it.
+    /// Sender.
     pub neighbor: LldpNeighbor,
-    /// How long it holds, seconds; 0: the sender goes.
+    /// Time to live, seconds; 0: the sender shuts down.
     pub ttl: u16,
-    /// The sender says that it forwards, as switches do and hosts do not.
+    /// The sender announces that it forwards, as switches do and hosts do not.
     pub forwards: bool,
 }
 
-/// Reads the content of a frame, after its Ethernet header. `None` when it is no LLDP as the standard has it.
+/// Parses a frame after its Ethernet header. `None` if it is not a valid LLDP frame.
 pub fn parse(mut frame: &[u8]) -> Option<Lldpdu> {
     let (mut chassis, mut port, mut ttl) = (None, None, None);
     let (mut name, mut description, mut forwards) = (String::new(), String::new(), false);
     while let [first, second, rest @ ..] = frame {
         let (kind, length) = (first >> 1, usize::from(first & 1) << 8 | usize::from(*second));
-        // Cut off: what was read so far may be enough.
+        // A truncated frame may still contain enough.
         let Some((value, after)) = rest.split_at_checked(length) else { break };
         frame = after;
         match (kind, value) {
@@ -70,13 +69,13 @@ pub fn parse(mut frame: &[u8]) -> Option<Lldpdu> {
     Some(Lldpdu { neighbor: LldpNeighbor { switch, port }, ttl, forwards })
 }
 
-/// The id of a port, or its description: some number their ports in the id, or give an address, and name them there.
+/// Port id, or its description: some senders announce a number or an address as id, and the name as description.
 pub(crate) fn port_name(id: String, address: bool, local: bool, description: String) -> String {
     let nameless = address || local && id.bytes().all(|b| b.is_ascii_digit());
     if nameless && !description.is_empty() { description } else { id }
 }
 
-/// Text without what would harm a terminal, or an address.
+/// Text without control characters, or an address.
 fn shown(bytes: &[u8], address: bool) -> String {
     let bytes = &bytes[..bytes.len().min(LONGEST)];
     if address {
@@ -120,7 +119,7 @@ mod tests {
         assert_eq!(advert(&full), Some(("leaf1.example.com".into(), "swp3".into(), 120, true)));
         let least = [mac.clone(), ifname.clone(), tlv(TTL, &[0, 0]), end];
         assert_eq!(advert(&least), Some(("44:38:39:00:00:01".into(), "swp3".into(), 0, false)));
-        // A number or an address is no name where there is a better one.
+        // A description takes precedence over a number or an address.
         let described = tlv(PORT_DESCRIPTION, b"et-0/0/3");
         for (id, port) in [
             (text(PORT, PORT_LOCAL, "512"), "et-0/0/3"),
@@ -128,15 +127,15 @@ mod tests {
             (text(PORT, PORT_LOCAL, "Eth3(Port3)"), "Eth3(Port3)"),
             (ifname.clone(), "swp3"),
         ] {
-            let told = advert(&[mac.clone(), id, ttl.clone(), described.clone(), name.clone()]);
-            assert_eq!(told.unwrap().1, port);
+            let advert_content = advert(&[mac.clone(), id, ttl.clone(), described.clone(), name.clone()]);
+            assert_eq!(advert_content.unwrap().1, port);
         }
         let bare = advert(&[mac.clone(), tlv(PORT, &[PORT_MAC, 1, 2, 3, 4, 5, 6]), ttl.clone()]);
         assert_eq!(bare.unwrap().1, "01:02:03:04:05:06");
     }
 
     #[test]
-    fn what_lacks_a_part_is_no_neighbour_and_nothing_harms_a_terminal() {
+    fn incomplete_frames_are_rejected_and_control_characters_removed() {
         let (chassis, port, ttl) = (text(CHASSIS, 7, "sw\x1b[31m"), text(PORT, 5, "p1"), tlv(TTL, &[0, 9]));
         assert_eq!(advert(&[chassis.clone(), port.clone(), ttl.clone()]).unwrap().0, "sw[31m");
         for lacks in [[&chassis, &port], [&chassis, &ttl], [&port, &ttl]] {

@@ -1,7 +1,7 @@
-//! RecordedKernel hosts: [`KernelCalls`] answered from the files that `capture` or a simulator wrote.
+//! Recorded hosts: [`KernelCalls`] answered from the files that `capture` or a simulator wrote.
 //!
-//! Every call reads its file anew, because the tree may be rewritten while the agent runs. Writers should replace a
-//! file by renaming over it; a half-written one reads as `Failed`, for that call only. [`path`] lists the files.
+//! Every call reads its file again, because the tree may be rewritten while the agent runs. Writers should replace
+//! files by renaming; a half-written file reads as `Failed`, for that call only. [`path`] lists the files.
 
 mod dcb;
 mod ethtool;
@@ -24,14 +24,14 @@ use crate::{
     QpCounter, RdmaLink, StatNames, TcpSocket, VerbsPort,
 };
 
-/// A recorded host. Cheap to make; any number may read one tree.
+/// A recorded host. Cheap to create; any number may read one tree.
 #[derive(Debug)]
 pub struct RecordedKernel {
     root: PathBuf,
 }
 
 impl RecordedKernel {
-    /// The host recorded under `root`. Nothing is read yet: files that are missing read as absent.
+    /// Host recorded below `root`. Reads nothing yet; missing files read as absent.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
@@ -120,7 +120,7 @@ impl KernelCalls for RecordedKernel {
             values.push(value);
         })
         .map_err(|bad| file::malformed(&self.root, &path, bad.line, bad.why))?;
-        // Stricter than a live host, which tells only the count: text gives the names for nothing.
+        // Stricter than a live host, which reports only the count: the text contains the names.
         if !same || values.len() != names.len() {
             let what = self.root.join(path).display().to_string();
             return Err(CallError::ListChanged { what, had: names.len(), has: values.len() });
@@ -170,14 +170,14 @@ impl KernelCalls for RecordedKernel {
     }
 
     fn events(&self) -> Result<Box<dyn EventSource>, CallError> {
-        Ok(Box::new(Silence))
+        Ok(Box::new(NoEvents))
     }
 }
 
-/// Events of a recorded host: none.
-struct Silence;
+/// Event source of a recorded host: gives no events.
+struct NoEvents;
 
-impl EventSource for Silence {
+impl EventSource for NoEvents {
     fn wait(&mut self, timeout: Duration) -> Result<Option<Event>, CallError> {
         std::thread::sleep(timeout);
         Ok(None)

@@ -1,5 +1,5 @@
-//! Numbers of the RDMA and DCB ABI and the names that iproute2 prints for them. LiveKernel calls, the readers of recordings
-//! and their writers share these tables, so that a recording says what the kernel said.
+//! Numbers of the RDMA and DCB ABI and their names in iproute2. Live calls, readers and writers of recordings share
+//! these tables, so that a recording has the same values as the kernel.
 
 /// Logical port states, by number.
 pub const PORT_STATE: &[&str] = &["NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"];

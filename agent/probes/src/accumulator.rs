@@ -1,5 +1,5 @@
-//! Totals by control group and place, put together from counts that the kernel keeps only for a while: its table is
-//! small and given to those who talk, and what was counted must not go back when an entry goes.
+//! Accumulates counts per cgroup and interface from a kernel table of limited size: entries of quiet cgroups are
+//! removed from the table, and their totals must not decrease.
 //!
 //! Used by `samplers/tcp_traffic`.
 
@@ -8,21 +8,21 @@ use fabriclens_ebpf_abi::tcp_traffic::{ENTRIES, Key, RECEIVED_SEGMENTS, Record, 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Reads without a change after which an entry may go.
+/// Reads without a change before an entry may be removed.
 const QUIET: u32 = 60;
-/// The same while the kernel's table is nearly full.
+/// Same, while the kernel's table is nearly full.
 const QUIET_WHEN_FULL: u32 = 5;
-/// Totals that are kept; more are put together under [`OTHER`].
+/// Limit of totals; further cgroups are counted under [`OTHER`].
 const TOTALS: usize = 4096;
 
-/// Control groups for which there is no room, in the kernel or here.
+/// Name for cgroups without an entry, in the kernel's table or here.
 pub const OTHER: &str = "other";
 
-/// See the module.
+/// Monotonic totals by cgroup and place in the kernel's maps.
 #[derive(Default)]
-pub struct Ledger {
+pub struct CounterAccumulator {
     seen: HashMap<Key, Seen>,
-    /// By place, what the kernel counted for want of room.
+    /// Counts of cgroups without an entry in the kernel's table, by place.
     other: BTreeMap<u32, Record>,
     totals: BTreeMap<(Arc<str>, u32), Record>,
     unplaced: u64,
@@ -35,12 +35,12 @@ struct Seen {
     round: u64,
 }
 
-impl Ledger {
-    /// Takes what the kernel has counted: all of its table. Returns the keys that have been silent for long.
+impl CounterAccumulator {
+    /// Adds the counts of the whole kernel table. Returns the keys of quiet entries.
     pub fn take(&mut self, table: impl Iterator<Item = (Key, Record)>, names: &mut CgroupNames) -> Vec<Key> {
         self.round += 1;
         for (key, counts) in table {
-            // Until the name is known the counts wait in the kernel.
+            // The counts stay in the kernel until the name is known.
             let Some(name) = names.name(key[0]).cloned() else { continue };
             let seen = self.seen.entry(key).or_insert(Seen { counts: [0; WORDS], quiet: 0, round: 0 });
             seen.quiet = if seen.counts == counts { seen.quiet + 1 } else { 0 };
@@ -49,13 +49,13 @@ impl Ledger {
             seen.counts = counts;
             self.add(name, key[1] as u32, &grown);
         }
-        // What is not in the table any more would count from zero if it came back.
+        // An entry that left the table starts from zero if it comes back.
         self.seen.retain(|_, seen| seen.round == self.round);
         let longest = if self.is_crowded() { QUIET_WHEN_FULL } else { QUIET };
         self.seen.iter().filter(|(_, seen)| seen.quiet >= longest).map(|(key, _)| *key).collect()
     }
 
-    /// Takes what the kernel has counted at one place for control groups that had no room in its table.
+    /// Adds the counts of cgroups without an entry, at one place.
     pub fn take_other(&mut self, place: u32, counts: &Record) {
         let before = self.other.insert(place, *counts).unwrap_or_default();
         let grown = growth(&before, counts);
@@ -81,45 +81,45 @@ impl Ledger {
         self.seen.len() * 4 > ENTRIES as usize * 3
     }
 
-    /// What was last read of an entry.
+    /// Last counts of an entry.
     pub fn last(&self, key: &Key) -> Option<&Record> {
         self.seen.get(key).map(|seen| &seen.counts)
     }
 
-    /// A silent entry stays in the kernel's table.
+    /// Keeps a quiet entry in the kernel's table.
     pub fn spare(&mut self, key: &Key) {
         if let Some(seen) = self.seen.get_mut(key) {
             seen.quiet = 0;
         }
     }
 
-    /// An entry left the kernel's table; its total goes on.
+    /// Records that an entry was removed from the kernel's table; its total stays.
     pub fn left(&mut self, key: &Key) {
         self.seen.remove(key);
     }
 
-    /// A control group is gone, and its series with it.
+    /// Removes the totals of a cgroup that no longer exists.
     pub fn end(&mut self, name: &str) {
         self.totals.retain(|(of, _), _| **of != *name);
     }
 
-    /// Whether the kernel's table has an entry of that control group.
+    /// Whether the kernel's table has an entry of this cgroup.
     pub fn has(&self, cgroup: u64) -> bool {
         self.seen.keys().any(|key| key[0] == cgroup)
     }
 
-    /// Name of the control group, place, counts so far.
+    /// Name of the cgroup, place and total counts.
     pub fn totals(&self) -> impl Iterator<Item = (&str, u32, &Record)> {
         self.totals.iter().map(|((name, place), counts)| (&**name, *place, counts))
     }
 
-    /// Segments that were counted as those of [`OTHER`].
+    /// Segments counted under [`OTHER`].
     pub fn unplaced(&self) -> u64 {
         self.unplaced
     }
 }
 
-/// An entry that was taken out and came back counts from zero.
+/// Growth between two reads; an entry that was removed and came back starts from zero.
 fn growth(before: &Record, now: &Record) -> Record {
     let again = now.iter().zip(before).any(|(now, before)| now < before);
     std::array::from_fn(|i| if again { now[i] } else { now[i] - before[i] })
@@ -131,7 +131,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
     use std::path::Path;
 
-    /// A tree with these control groups, and their ids.
+    /// Cgroup tree with these groups, and their ids.
     fn tree(groups: &[&str]) -> (tempfile::TempDir, CgroupNames, Vec<u64>) {
         let tree = tempfile::tempdir().unwrap();
         let make = |group: &&str| {
@@ -151,67 +151,67 @@ mod tests {
         [n * 100, n, n * 200, n * 2, 0, 0, 0]
     }
 
-    fn told(ledger: &Ledger) -> Vec<(String, u32, u64)> {
-        ledger.totals().map(|(name, place, r)| (name.to_owned(), place, r[RECEIVED_SEGMENTS])).collect()
+    fn totals(accumulator: &CounterAccumulator) -> Vec<(String, u32, u64)> {
+        accumulator.totals().map(|(name, place, r)| (name.to_owned(), place, r[RECEIVED_SEGMENTS])).collect()
     }
 
     #[test]
-    fn totals_go_on_when_entries_leave_the_kernel_and_come_back() {
+    fn totals_survive_removed_entries() {
         let (_tree, mut names, ids) = tree(&["job"]);
-        let mut ledger = Ledger::default();
+        let mut accumulator = CounterAccumulator::default();
         let key = [ids[0], 5];
-        ledger.take([(key, counts(7))].into_iter(), &mut names);
-        assert_eq!(told(&ledger), [], "nothing is told before its name is known");
+        accumulator.take([(key, counts(7))].into_iter(), &mut names);
+        assert_eq!(totals(&accumulator), [], "no total before the name is known");
         names.look();
-        ledger.take([(key, counts(8))].into_iter(), &mut names);
-        assert_eq!(told(&ledger), [("/job".to_owned(), 5, 8)], "what was counted meanwhile is not lost");
-        ledger.left(&key);
-        ledger.take(std::iter::empty(), &mut names);
-        ledger.take([(key, counts(2))].into_iter(), &mut names);
-        assert_eq!(told(&ledger), [("/job".to_owned(), 5, 10)]);
-        ledger.end("/job");
-        assert_eq!(told(&ledger), []);
+        accumulator.take([(key, counts(8))].into_iter(), &mut names);
+        assert_eq!(totals(&accumulator), [("/job".to_owned(), 5, 8)], "earlier counts are kept");
+        accumulator.left(&key);
+        accumulator.take(std::iter::empty(), &mut names);
+        accumulator.take([(key, counts(2))].into_iter(), &mut names);
+        assert_eq!(totals(&accumulator), [("/job".to_owned(), 5, 10)]);
+        accumulator.end("/job");
+        assert_eq!(totals(&accumulator), []);
     }
 
     #[test]
-    fn what_found_no_room_counts_under_one_name() {
-        let mut ledger = Ledger::default();
-        ledger.take_other(1, &counts(0));
-        assert_eq!((told(&ledger), ledger.unplaced()), (vec![], 0));
-        ledger.take_other(1, &counts(4));
-        ledger.take_other(1, &counts(6));
-        assert_eq!(told(&ledger), [(OTHER.to_owned(), 1, 6)]);
-        assert_eq!(ledger.unplaced(), 6 * 3);
+    fn overflow_counts_under_other() {
+        let mut accumulator = CounterAccumulator::default();
+        accumulator.take_other(1, &counts(0));
+        assert_eq!((totals(&accumulator), accumulator.unplaced()), (vec![], 0));
+        accumulator.take_other(1, &counts(4));
+        accumulator.take_other(1, &counts(6));
+        assert_eq!(totals(&accumulator), [(OTHER.to_owned(), 1, 6)]);
+        assert_eq!(accumulator.unplaced(), 6 * 3);
     }
 
     #[test]
-    fn silence_is_noticed_and_sooner_when_the_table_is_nearly_full() {
+    fn quiet_entries_expire_sooner_in_a_full_table() {
         let (_tree, mut names, ids) = tree(&["a"]);
         names.name(ids[0]);
         names.look();
-        let mut ledger = Ledger::default();
+        let mut accumulator = CounterAccumulator::default();
         let mut reads = |keys: u64| {
-            (1..200).find(|_| !ledger.take((0..keys).map(|i| ([ids[0], i], counts(1))), &mut names).is_empty())
+            (1..200).find(|_| !accumulator.take((0..keys).map(|i| ([ids[0], i], counts(1))), &mut names).is_empty())
         };
         assert_eq!(reads(1), Some(QUIET + 1));
-        let mut ledger = Ledger::default();
+        let mut accumulator = CounterAccumulator::default();
         let mut reads = |keys: u64| {
-            (1..200).find(|_| !ledger.take((0..keys).map(|i| ([ids[0], i], counts(1))), &mut names).is_empty())
+            (1..200).find(|_| !accumulator.take((0..keys).map(|i| ([ids[0], i], counts(1))), &mut names).is_empty())
         };
         assert_eq!(reads(u64::from(ENTRIES)), Some(QUIET_WHEN_FULL + 1));
     }
 
     #[test]
-    fn memory_is_bounded_whatever_churns() {
+    fn memory_is_bounded_under_churn() {
         let (_tree, mut names, ids) = tree(&["a"]);
         names.name(ids[0]);
         names.look();
-        let mut ledger = Ledger::default();
+        let mut accumulator = CounterAccumulator::default();
         for place in 0..TOTALS as u64 + 10 {
-            ledger.take([([ids[0], place], counts(1))].into_iter(), &mut names);
+            accumulator.take([([ids[0], place], counts(1))].into_iter(), &mut names);
         }
-        assert_eq!(ledger.seen.len(), 1);
-        assert_eq!(ledger.unplaced(), 10 * 3, "beyond the limit they count together");
-        assert_eq!(ledger.totals().map(|(_, _, r)| r[RECEIVED_SEGMENTS]).sum::<u64>(), TOTALS as u64 + 10);
+        assert_eq!(accumulator.seen.len(), 1);
+        assert_eq!(accumulator.unplaced(), 10 * 3, "beyond the limit they count together");
+        assert_eq!(accumulator.totals().map(|(_, _, r)| r[RECEIVED_SEGMENTS]).sum::<u64>(), TOTALS as u64 + 10);
     }
 }

@@ -1,25 +1,25 @@
-//! Where the running kernel keeps members of its structures, by its own description of its types (BTF): the table of
-//! types is walked once, nothing is kept but the words that a probe wants.
+//! Offsets of members of kernel structures, from the running kernel's type description (BTF). The table of types is
+//! walked once, and only the offsets that a probe needs are kept.
 
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_ebpf_abi::member;
 use std::collections::BTreeMap;
 
-/// A member of a kernel structure, and the global of the probe that takes its place.
+/// A member of a kernel structure, and the probe's global that takes its offset.
 pub struct Member {
     /// Name of the global.
     pub global: &'static str,
-    /// Structure and member. Several steps are one structure within another: their distances add up.
+    /// Structure and member. Several steps are nested structures, whose offsets add up.
     pub steps: &'static [(&'static str, &'static str)],
 }
 
-/// Deepest nesting of structures without a name.
+/// Nesting limit of anonymous structures.
 const DEEPEST: usize = 8;
 const MAGIC: u16 = 0xeb9f;
 const STRUCT: u32 = 4;
 const UNION: u32 = 5;
 
-/// The words of the members that this kernel tells of; without BTF none.
+/// Offset words of the members that this kernel has; empty without BTF.
 pub fn words(roots: &Roots, members: &[Member]) -> BTreeMap<&'static str, u32> {
     if members.is_empty() {
         return BTreeMap::new();
@@ -27,20 +27,20 @@ pub fn words(roots: &Roots, members: &[Member]) -> BTreeMap<&'static str, u32> {
     std::fs::read(roots.sys().join("kernel/btf/vmlinux")).map(|data| words_of(&data, members)).unwrap_or_default()
 }
 
-/// The same, of a description that was read.
+/// Offset words, from BTF data.
 pub(crate) fn words_of(data: &[u8], members: &[Member]) -> BTreeMap<&'static str, u32> {
     let wanted: Vec<&str> = members.iter().flat_map(|m| m.steps.iter().map(|(structure, _)| *structure)).collect();
     let Some(types) = Types::parse(data, &wanted) else { return BTreeMap::new() };
     members.iter().filter_map(|m| Some((m.global, types.word(m)?))).collect()
 }
 
-/// Structures and unions of a BTF blob.
+/// Structures and unions of BTF data.
 struct Types<'a> {
     types: &'a [u8],
     strings: &'a [u8],
-    /// Where each type begins in `types`, by number less one.
+    /// Offset of each type in `types`, by type number minus one.
     begins: Vec<u32>,
-    /// The wanted structures.
+    /// Structures of interest.
     named: BTreeMap<&'a str, u32>,
 }
 
@@ -66,20 +66,20 @@ impl<'a> Types<'a> {
         Some(all)
     }
 
-    /// Kind, number of members, and whether distances hold widths of bit fields.
+    /// Kind, number of members, and whether offsets contain widths of bit fields.
     fn head(&self, at: u32) -> Option<(u32, u32, bool)> {
         let info = word(self.types, at as usize + 4)?;
         Some((info >> 24 & 0x1f, info & 0xffff, info >> 31 == 1))
     }
 
-    /// Whether what begins at `at` with a name has this one.
+    /// Whether the type at `at` has this name.
     fn is_named(&self, at: usize, name: &str) -> bool {
         let begin = word(self.types, at).map_or(usize::MAX, |o| o as usize);
         let text = self.strings.get(begin..).unwrap_or_default();
         text.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
     }
 
-    /// Distance in bits and width of a bit field (0: none) of a member, looked for in structures without a name, too.
+    /// Offset in bits and width of a bit field (0: none) of a member; anonymous structures are searched, too.
     fn find(&self, at: u32, name: &str, depth: usize) -> Option<(u32, u32)> {
         let (kind, count, widths) = self.head(at)?;
         if !matches!(kind, STRUCT | UNION) || depth > DEEPEST {
@@ -108,7 +108,7 @@ impl<'a> Types<'a> {
     }
 }
 
-/// Bytes of a type behind its first twelve; `None` for a kind that is not known, behind which nothing can be found.
+/// Length of a type after its first twelve bytes; `None` for an unknown kind, after which nothing can be parsed.
 fn extra(kind: u32, count: usize) -> Option<usize> {
     Some(match kind {
         1 | 14 | 17 => 4,
@@ -128,8 +128,8 @@ fn word(data: &[u8], at: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// An int; a structure of it, with a bit field and a nameless union around one more int; and a name in the middle of
-    /// another one.
+    /// An int; a structure of it, with a bit field and a nameless union around one more int; and a name in the middle
+    /// of another one.
     fn blob() -> Vec<u8> {
         let strings = b"\0int\0outer\0plain\0bits\0hidden\0";
         let at = |name: &str| strings.windows(name.len()).position(|w| w == name.as_bytes()).unwrap() as u32;
@@ -149,34 +149,34 @@ mod tests {
         blob
     }
 
-    fn told(blob: &[u8], steps: &'static [(&'static str, &'static str)]) -> Option<u32> {
+    fn word(blob: &[u8], steps: &'static [(&'static str, &'static str)]) -> Option<u32> {
         Types::parse(blob, &["outer"])?.word(&Member { global: "G", steps })
     }
 
     #[test]
-    fn members_are_found_by_name_in_nameless_parts_too() {
-        assert_eq!(told(&blob(), &[("outer", "plain")]), Some(64));
-        assert_eq!(told(&blob(), &[("outer", "bits")]), Some(5 << 24 | 98));
-        assert_eq!(told(&blob(), &[("outer", "hidden")]), Some(128 + 32));
-        assert_eq!(told(&blob(), &[("outer", "plain"), ("outer", "hidden")]), Some(64 + 160));
+    fn members_of_anonymous_structures_are_found() {
+        assert_eq!(word(&blob(), &[("outer", "plain")]), Some(64));
+        assert_eq!(word(&blob(), &[("outer", "bits")]), Some(5 << 24 | 98));
+        assert_eq!(word(&blob(), &[("outer", "hidden")]), Some(128 + 32));
+        assert_eq!(word(&blob(), &[("outer", "plain"), ("outer", "hidden")]), Some(64 + 160));
         for (structure, member) in [("outer", "bit"), ("outer", "gone"), ("oute", "plain")] {
             let steps = Box::leak(Box::new([(structure, member)]));
-            assert_eq!(told(&blob(), steps), None, "{structure}.{member}");
+            assert_eq!(word(&blob(), steps), None, "{structure}.{member}");
         }
     }
 
     #[test]
-    fn a_broken_blob_tells_nothing() {
+    fn malformed_btf_gives_nothing() {
         let whole = blob();
         for cut in 0..whole.len() {
-            _ = told(&whole[..cut], &[("outer", "hidden")]);
+            _ = word(&whole[..cut], &[("outer", "hidden")]);
         }
         for at in 0..whole.len() {
             let mut broken = whole.clone();
             broken[at] ^= 0xff;
-            _ = told(&broken, &[("outer", "hidden")]);
+            _ = word(&broken, &[("outer", "hidden")]);
         }
-        assert_eq!(told(&whole[..20], &[("outer", "plain")]), None);
+        assert_eq!(word(&whole[..20], &[("outer", "plain")]), None);
     }
 
     #[test]

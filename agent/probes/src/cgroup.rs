@@ -1,5 +1,5 @@
-//! The root of the cgroup tree, where what every socket of the host sends and receives passes, and the numbers of
-//! interfaces that programs there want to know.
+//! Attaches programs to the root cgroup, which sees the packets of all sockets of the host, and maintains the map of
+//! interface numbers for them.
 
 use crate::load::{absent, map};
 use crate::peers::Peers;
@@ -12,56 +12,55 @@ use fabriclens_agent_host::sysfile::text;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Attaches a program at `mount`. A link can always stand beside what others have attached, and goes with its file
-/// descriptor.
+/// Attaches a program at `mount`. The link coexists with other programs, and is removed with its file descriptor.
 ///
 /// # Errors
 /// `Absent` with the remedy.
 pub(crate) fn attach(program: &mut CgroupSkb, way: CgroupSkbAttachType, mount: &Path) -> Result<(), SampleError> {
     let root = File::open(mount).map_err(|e| absent(&format!("opening {}", mount.display()), &e))?;
-    // A link takes no mode: to the kernel it is always one of several.
+    // The mode does not apply to links: the kernel always attaches them as one of several.
     let attached = program.attach(&root, way, CgroupAttachMode::Single);
     attached.map(|_| ()).map_err(|e| absent(&format!("attaching the probe to {}", mount.display()), &e))
 }
 
-/// Tells the probe which number an interface has.
+/// Map of interface numbers.
 pub struct Interfaces {
     map: Array<MapData, u32>,
-    told: Vec<(u32, u32)>,
+    current: Vec<(u32, u32)>,
 }
 
 impl Interfaces {
     pub(crate) fn take(loaded: &mut Ebpf) -> Result<Self, SampleError> {
-        Ok(Self { map: map(loaded, "INTERFACE")?, told: Vec::new() })
+        Ok(Self { map: map(loaded, "INTERFACE")?, current: Vec::new() })
     }
 
-    /// Tells what has changed since the last time.
+    /// Adds changed interfaces to the map.
     ///
     /// # Errors
-    /// `Failed` when the kernel takes no entries.
+    /// `Failed` when the kernel rejects an entry.
     pub fn tell(&mut self, peers: &Peers) -> Result<(), SampleError> {
         let now: Vec<(u32, u32)> = peers.numbers().filter(|(index, _)| *index < self.map.len()).collect();
-        if now == self.told {
+        if now == self.current {
             return Ok(());
         }
         for (index, number) in &now {
             let set = self.map.set(*index, number, 0);
             set.map_err(|e| SampleError::Failed(format!("telling the probe an interface: {}", chain(&e))))?;
         }
-        self.told = now;
+        self.current = now;
         Ok(())
     }
 }
 
-/// Where cgroup2 is mounted, as process 1 or this one sees it, whichever place can be reached.
+/// Mount point of cgroup2 as process 1 or this process sees it; the first one that is reachable.
 ///
 /// # Errors
-/// `Absent` when there is none.
+/// `Absent` if there is none.
 pub fn mount(roots: &Roots) -> Result<PathBuf, SampleError> {
-    // In a container with the host's /proc, process 1 shows the host's mounts.
+    // In a container with the host's /proc, process 1 has the host's mounts.
     let lists = ["1/mounts", "mounts"].map(|list| roots.proc().join(list));
-    let told = lists.iter().filter_map(|list| text(list).ok()).flat_map(|mounts| cgroup2(&mounts));
-    let mut places = told.map(|place| match place.strip_prefix("/sys") {
+    let current = lists.iter().filter_map(|list| text(list).ok()).flat_map(|mounts| cgroup2(&mounts));
+    let mut places = current.map(|place| match place.strip_prefix("/sys") {
         Ok(below) => roots.sys().join(below),
         Err(_) => roots.base().join(place.strip_prefix("/").unwrap_or(&place)),
     });
@@ -74,9 +73,9 @@ pub fn mount(roots: &Roots) -> Result<PathBuf, SampleError> {
     })
 }
 
-/// A line reads `cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0`; the root of a mount that shows only a part is not the
-/// root of the tree, but cannot be told here: the kernel then counts the part. A mount that another one covers is still
-/// in the list.
+/// Mount points of cgroup2, from lines such as `cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0`. A mount of a subtree
+/// looks the same as one of the root; the kernel then counts that subtree only. A mount that is covered by another one
+/// is still in the list.
 fn cgroup2(mounts: &str) -> Vec<PathBuf> {
     let place = |line: &str| {
         let mut words = line.split(' ');

@@ -1,5 +1,5 @@
-//! From the id of a control group to its path. The id is the inode of the directory, so the tree is walked for those
-//! that are wanted: no more than some directories at each call, however large the tree.
+//! Resolves cgroup ids to paths. The id is the inode of the directory, so the tree is walked for unknown ids, with a
+//! limit of directories per call.
 //!
 //! Used by `samplers/tcp_traffic`.
 
@@ -8,26 +8,26 @@ use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Directories read at each call.
+/// Directories read per call.
 const BUDGET: usize = 256;
-/// Directories that wait to be read; a tree that is wider is not known to the end.
+/// Limit of directories waiting to be read; a wider tree is walked incompletely.
 const WAITING: usize = 16_384;
 
-/// A control group that has no directory any more; its sockets outlive it.
+/// Name of a cgroup whose directory is gone; its sockets may still exist.
 pub const UNKNOWN: &str = "unknown";
 
-/// See the module.
+/// Cache of cgroup names.
 pub struct CgroupNames {
     mount: PathBuf,
     known: HashMap<u64, Arc<str>>,
     wanted: HashSet<u64>,
-    /// Directories of the walk under way.
+    /// Directories of the current walk that are not read yet.
     waiting: VecDeque<PathBuf>,
     unknown: Arc<str>,
 }
 
 impl CgroupNames {
-    /// Names of the tree at `mount`.
+    /// Creates a cache for the tree at `mount`.
     pub fn new(mount: PathBuf) -> Self {
         Self {
             mount,
@@ -38,8 +38,8 @@ impl CgroupNames {
         }
     }
 
-    /// The path below the mount, `/` for the root; [`UNKNOWN`] when the tree does not have it. `None` until
-    /// [`CgroupNames::look`] has found out.
+    /// Path below the mount, `/` for the root; [`UNKNOWN`] if the tree lacks it. `None` until [`CgroupNames::look`] has
+    /// resolved it.
     pub fn name(&mut self, id: u64) -> Option<&Arc<str>> {
         if !self.known.contains_key(&id) {
             self.wanted.insert(id);
@@ -47,7 +47,7 @@ impl CgroupNames {
         self.known.get(&id)
     }
 
-    /// Looks for the names that were asked for. Ones that a whole walk has not met are unknown for good.
+    /// Continues the walk. Ids that a whole walk did not find are unknown permanently.
     pub fn look(&mut self) {
         if self.wanted.is_empty() {
             return;
@@ -58,7 +58,7 @@ impl CgroupNames {
             }
             self.waiting.push_back(self.mount.clone());
         }
-        // What is asked for from now on may lie where this walk has been already.
+        // An id requested from now on may lie in a part that this walk has passed.
         let sought: HashSet<u64> = self.wanted.clone();
         for _ in 0..BUDGET {
             if sought.iter().all(|id| self.known.contains_key(id)) {
@@ -76,7 +76,7 @@ impl CgroupNames {
     }
 
     fn read(&mut self, dir: &Path) {
-        // A directory that went away has nothing to tell.
+        // A removed directory is skipped.
         for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
             if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 continue;
@@ -93,7 +93,7 @@ impl CgroupNames {
         }
     }
 
-    /// Whether the control group still has its directory.
+    /// Whether the cgroup still has its directory.
     pub fn lives(&self, id: u64) -> bool {
         self.known.get(&id).is_some_and(|name| {
             let dir = self.mount.join(name.trim_start_matches('/'));
@@ -101,13 +101,13 @@ impl CgroupNames {
         })
     }
 
-    /// Forgets those that have no directory any more and that `keep` does not name. Returns names that nobody has now.
+    /// Forgets removed cgroups that `keep` does not select. Returns the names that no cgroup has any more.
     pub fn sweep(&mut self, keep: impl Fn(u64) -> bool) -> Vec<Arc<str>> {
         let gone: Vec<u64> = self.known.keys().filter(|id| !keep(**id) && !self.lives(**id)).copied().collect();
         let mut names: Vec<Arc<str>> = gone.iter().filter_map(|id| self.known.remove(id)).collect();
         names.sort_unstable();
         names.dedup();
-        // A service that was started anew has the name of the one before; the dead share theirs.
+        // A restarted service has the same name as before; removed cgroups share the name UNKNOWN.
         names.retain(|name| **name != *UNKNOWN && !self.known.values().any(|other| other == name));
         names
     }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_become_paths_and_what_is_nowhere_is_unknown() {
+    fn ids_resolve_to_paths_or_unknown() {
         let tree = tempfile::tempdir().unwrap();
         let job = tree.path().join("slurm/job_7/step_0");
         std::fs::create_dir_all(&job).unwrap();
@@ -132,10 +132,10 @@ mod tests {
             assert_eq!(names.name(id), None, "before a look");
         }
         names.look();
-        let told = |names: &mut CgroupNames, id| names.name(id).map(|name| name.to_string());
-        assert_eq!(told(&mut names, root).as_deref(), Some("/"));
-        assert_eq!(told(&mut names, job).as_deref(), Some("/slurm/job_7/step_0"));
-        assert_eq!(told(&mut names, nowhere).as_deref(), Some(UNKNOWN));
+        let name = |names: &mut CgroupNames, id| names.name(id).map(|name| name.to_string());
+        assert_eq!(name(&mut names, root).as_deref(), Some("/"));
+        assert_eq!(name(&mut names, job).as_deref(), Some("/slurm/job_7/step_0"));
+        assert_eq!(name(&mut names, nowhere).as_deref(), Some(UNKNOWN));
         assert!(names.lives(job) && !names.lives(nowhere));
         std::fs::remove_dir(tree.path().join("slurm/job_7/step_0")).unwrap();
         assert!(!names.lives(job));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_another_one_took_over_is_not_given_up() {
+    fn reused_name_is_kept() {
         let tree = tempfile::tempdir().unwrap();
         let service = tree.path().join("service");
         std::fs::create_dir(&service).unwrap();

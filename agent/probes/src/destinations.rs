@@ -1,20 +1,20 @@
-//! Classes of destinations: which addresses are of this rack, of the fabric, or outside. From the config, or guessed
-//! from what every host knows.
+//! Classifies addresses into rack, fabric and outside, by configuration, or by defaults from private networks and the
+//! host's own links.
 
 use fabriclens_ebpf_abi::destination::{FABRIC, LOCAL, RACK};
 use fabriclens_kernel::InterfaceAddress;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// Private addresses: what is there and not on an own link is taken as the fabric.
+/// Private networks; addresses in them that are not on an own link default to the fabric.
 const PRIVATE: [&str; 6] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7", "fe80::/10"];
 
-/// `10.1.0.0/16`
+/// A network such as `10.1.0.0/16`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
     /// Any address of it.
     pub address: IpAddr,
-    /// Bits of it that count.
+    /// Prefix length, bits.
     pub prefix: u8,
 }
 
@@ -22,7 +22,7 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no network such as 10.1.0.0/16 or fd00:1::/32");
+        let wrong = || format!("{text:?} is not a network such as 10.1.0.0/16 or fd00:1::/32");
         let (address, prefix) = text.split_once('/').ok_or_else(wrong)?;
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
@@ -31,30 +31,30 @@ impl FromStr for Network {
     }
 }
 
-/// What the config says; empty lists leave the guess in force.
+/// Configured networks; an empty list selects the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Destinations {
-    /// Networks of the own rack or rail. Guess: those that an own interface is in.
+    /// Networks of the own rack or rail. Default: networks of the own interfaces.
     pub rack: Vec<Network>,
-    /// Networks of the fabric. Guess: private addresses.
+    /// Networks of the fabric. Default: private addresses.
     pub fabric: Vec<Network>,
 }
 
-/// Every network with its class, for a host with these addresses. A longer prefix beats a shorter one; at the same
-/// length the nearer class counts.
+/// All networks with their class, for a host with these addresses. The longest prefix wins; at equal length the nearer
+/// class.
 pub fn classes(destinations: &Destinations, own: &[InterfaceAddress]) -> Vec<(Network, u32)> {
     let fabric: Vec<Network> = match destinations.fabric.as_slice() {
         [] => PRIVATE.iter().filter_map(|text| text.parse().ok()).collect(),
-        told => told.to_vec(),
+        configured => configured.to_vec(),
     };
     let network = |a: &InterfaceAddress| Network { address: a.address, prefix: a.prefix };
     let rack: Vec<Network> = match destinations.rack.as_slice() {
         [] => own.iter().filter(|a| !a.address.is_loopback()).map(network).collect(),
-        told => told.to_vec(),
+        configured => configured.to_vec(),
     };
     let host =
         |a: &InterfaceAddress| Network { address: a.address, prefix: if a.address.is_ipv4() { 32 } else { 128 } };
-    // 127.0.0.0/8 is this host, and so is each of its addresses.
+    // 127.0.0.0/8 is this host, as are all own addresses.
     let local = own.iter().flat_map(|a| [host(a), if a.address.is_loopback() { network(a) } else { host(a) }]);
     let mut all: Vec<(Network, u32)> = fabric.into_iter().map(|n| (n, FABRIC)).collect();
     all.extend(rack.into_iter().map(|n| (n, RACK)));
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use fabriclens_ebpf_abi::destination::OUTSIDE;
 
-    /// What the kernel's longest-prefix table does: later entries replace equal ones.
+    /// Longest-prefix match like the kernel's table: later entries replace equal ones.
     fn class(all: &[(Network, u32)], address: &str) -> u32 {
         let address: IpAddr = address.parse().unwrap();
         let bits = |a: IpAddr| match a {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_the_own_links_are_the_rack_and_private_addresses_the_fabric() {
+    fn defaults_are_own_links_and_private_networks() {
         let all = classes(&Destinations::default(), &own());
         for (address, want) in [
             ("127.0.0.9", LOCAL),
@@ -109,10 +109,10 @@ mod tests {
     }
 
     #[test]
-    fn what_the_config_says_replaces_the_guess() {
-        let told =
+    fn configured_networks_replace_the_defaults() {
+        let configured =
             Destinations { rack: vec!["10.1.0.0/16".parse().unwrap()], fabric: vec!["198.18.0.0/15".parse().unwrap()] };
-        let all = classes(&told, &own());
+        let all = classes(&configured, &own());
         for (address, want) in [
             ("10.1.3.4", RACK),
             ("198.19.0.1", FABRIC),
@@ -125,9 +125,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_named() {
+    fn invalid_network_is_named_in_the_error() {
         for text in ["10.0.0.0", "10.0.0.0/33", "host/8", "fd00::/129", ""] {
-            assert!(text.parse::<Network>().unwrap_err().contains("no network such as"), "{text}");
+            assert!(text.parse::<Network>().unwrap_err().contains("not a network such as"), "{text}");
         }
     }
 }

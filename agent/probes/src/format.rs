@@ -1,4 +1,4 @@
-//! Where tracepoints keep their fields on the running kernel: tracefs says, nothing is assumed.
+//! Offsets of tracepoint fields on the running kernel, from tracefs.
 
 use crate::is_tracefs;
 use fabriclens_agent_host::batch::SampleError;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The events directory of tracefs.
 ///
 /// # Errors
-/// `Absent` when it is not mounted or may not be read.
+/// `Absent` if it is not mounted or not readable.
 pub fn events(roots: &Roots) -> Result<PathBuf, SampleError> {
     let places = ["kernel/tracing", "kernel/debug/tracing"].map(|place| roots.sys().join(place));
     let found = places.iter().find(|place| is_tracefs(place)).map(|place| place.join("events"));
@@ -21,10 +21,10 @@ pub fn events(roots: &Roots) -> Result<PathBuf, SampleError> {
     })
 }
 
-/// Offsets of the wanted fields (global, field) of a tracepoint; what it may do without is left out.
+/// Offsets of fields (global, field) of a tracepoint; missing optional fields are left out.
 ///
 /// # Errors
-/// `Absent` when the kernel does not have the tracepoint or one of the fields that it may not do without.
+/// `Absent` if the kernel lacks the tracepoint or a required field.
 pub fn offsets(
     tracepoint: &Path,
     fields: &[(&'static str, &'static str)],
@@ -45,7 +45,7 @@ pub fn offsets(
     Ok(found)
 }
 
-/// A line reads `field:__u8 saddr[28]; offset:8; size:28; signed:0;`.
+/// Offset from a line such as `field:__u8 saddr[28]; offset:8; size:28; signed:0;`.
 pub(crate) fn offset(format: &str, name: &str) -> Option<u32> {
     format.lines().find_map(|line| {
         let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);

@@ -1,4 +1,4 @@
-//! A door for `fuzz`: what the kernel tells of itself and what its maps hold.
+//! Entry points for `fuzz`: parsers of kernel descriptions and of map records.
 
 use crate::btf::{Member, words_of};
 use crate::{bounds, format, histogram};
@@ -9,19 +9,19 @@ const MEMBERS: &[Member] = &[
     Member { global: "B", steps: &[("sock", "__sk_common"), ("sock_common", "skc_family")] },
 ];
 
-/// A description of types (BTF).
+/// Parses BTF data.
 pub fn btf(bytes: &[u8]) {
     _ = words_of(bytes, MEMBERS);
 }
 
-/// The format of a tracepoint.
+/// Parses a tracepoint format.
 pub fn tracepoint(text: &str) {
     for name in ["saddr", "common_type"] {
         _ = format::offset(text, name);
     }
 }
 
-/// A record of a map of histograms.
+/// Parses a histogram record.
 pub fn record(bytes: &[u8]) {
     let mut record = [0; WORDS];
     for (word, eight) in record.iter_mut().zip(bytes.chunks_exact(8)) {

@@ -1,22 +1,22 @@
-//! Histograms as probes keep them in a record: powers of two of microseconds. Converts them into histograms in seconds.
+//! Converts histograms of probes (powers of two of microseconds) into histograms in seconds.
 
 use fabriclens_ebpf_abi::histogram::{self, BOUNDS, BUCKETS, SUM, bound};
 use fabriclens_wire::Histogram;
 use std::sync::Arc;
 
-/// Microseconds in a second.
+/// Microseconds per second.
 const MICROS: f64 = 1e6;
 
-/// Upper bounds of the histograms of probes, seconds.
+/// Upper bounds of the exported histograms, seconds.
 pub fn bounds() -> Arc<[f64]> {
-    // The first octaves are finer than a microsecond: their buckets have one bound.
+    // The first octaves are finer than a microsecond: their buckets share one bound.
     let mut bounds: Vec<u64> = (0..BOUNDS).map(bound).collect();
     bounds.dedup();
     bounds.into_iter().map(|micros| micros as f64 / MICROS).collect()
 }
 
-/// The histogram at the beginning of a record, if it holds anything; no observation yet is no distribution, not an empty
-/// one. Buckets that share a bound become one.
+/// Histogram at the beginning of a record; `None` without observations, which differs from an empty distribution.
+/// Buckets that share a bound are merged.
 pub fn histogram<const N: usize>(record: &[u64; N], bounds: &Arc<[f64]>) -> Option<Arc<Histogram>> {
     const { assert!(N >= histogram::WORDS) };
     if record[..BUCKETS].iter().all(|n| *n == 0) {
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_that_are_full_do_not_overflow_where_they_become_one() {
+    fn merged_buckets_saturate() {
         let bounds = bounds();
         let full = histogram(&[u64::MAX; histogram::WORDS], &bounds).unwrap();
         assert_eq!((full.counts[0], full.count()), (u64::MAX, u64::MAX));

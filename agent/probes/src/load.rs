@@ -1,4 +1,4 @@
-//! Loading an object and taking its parts, for probes wherever they hang.
+//! Loads an object and finds its programs and maps, for all probes.
 
 use aya::{Ebpf, EbpfLoader};
 use fabriclens_agent_host::batch::{SampleError, chain};
@@ -6,31 +6,31 @@ use fabriclens_agent_host::capabilities;
 use fabriclens_agent_host::roots::Roots;
 use std::collections::BTreeMap;
 
-/// What would make a probe work that the kernel refused.
+/// Remedy for a probe that the kernel refuses.
 const REMEDY: &str = "run the agent as root or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, on Linux 5.15 or later";
 
-/// Longer texts of the kernel are cut.
+/// Longest kernel message; longer ones are cut.
 const LONGEST: usize = 600;
 
-/// What must be so before anything else is tried: to look through the kernel's types takes a while, and an agent that
-/// may not load anything would do it again and again.
+/// Checks the preconditions first: searching the kernel's types takes a while, and an agent without the capability
+/// would repeat it with every retry.
 ///
 /// # Errors
 /// `Absent`, with the remedy.
 pub fn possible(roots: &Roots) -> Result<(), SampleError> {
     if roots.is_recorded() {
-        return Err(SampleError::Absent("no kernel stands behind a recorded host".into()));
+        return Err(SampleError::Absent("a recorded host has no running kernel".into()));
     }
     if !capabilities::may_load() {
-        return Err(SampleError::Absent(format!("Operation not permitted: there is no CAP_BPF; {REMEDY}")));
+        return Err(SampleError::Absent(format!("Operation not permitted: CAP_BPF is missing; {REMEDY}")));
     }
     Ok(())
 }
 
-/// An object at work, or what stands in its way.
+/// Loads an object.
 ///
 /// # Errors
-/// `Absent` with the remedy where this host, this kernel or this agent's privileges cannot have it.
+/// `Absent` with the remedy if this host, kernel or the agent's privileges do not permit it.
 pub(crate) fn load(
     roots: &Roots,
     object: &[u8],
@@ -39,7 +39,7 @@ pub(crate) fn load(
 ) -> Result<Ebpf, SampleError> {
     possible(roots)?;
     let mut loader = EbpfLoader::new();
-    // The kernel's types are large, and aya needs none of them: what a probe must know is in its globals.
+    // BTF relocation is not used: the probe gets its offsets through globals, and the kernel's types are large.
     loader.btf(None);
     for (global, value) in globals {
         loader.override_global(global, value, true);
@@ -50,12 +50,12 @@ pub(crate) fn load(
     loader.load(object).map_err(|e| absent("loading the probe", &e))
 }
 
-/// `Absent`: what was being done, why it failed, what would help.
+/// `Absent` with the failed step, its cause and the remedy.
 pub(crate) fn absent(what: &str, error: &dyn std::error::Error) -> SampleError {
     SampleError::Absent(format!("{what}: {}; {REMEDY}", short(&chain(error))))
 }
 
-/// The kernel says why it refuses a program at the end of pages of how it came to that.
+/// Shortens the verifier's log to its first line and its last ones, which give the reason.
 fn short(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     match lines.as_slice() {
@@ -67,10 +67,10 @@ fn short(text: &str) -> String {
     }
 }
 
-/// A program of a loaded object.
+/// Program of a loaded object.
 ///
 /// # Errors
-/// `Failed` when the object has no such program: the object and the agent do not belong together.
+/// `Failed` if the object has no such program, because object and agent do not match.
 pub(crate) fn program<'a, T>(probe: &'a mut Ebpf, name: &str) -> Result<&'a mut T, SampleError>
 where
     &'a mut T: TryFrom<&'a mut aya::programs::Program, Error = aya::programs::ProgramError>,
@@ -80,10 +80,10 @@ where
     program.try_into().map_err(|e| SampleError::Failed(format!("program {name}: {}", chain(&e))))
 }
 
-/// A map of a loaded object.
+/// Map of a loaded object.
 ///
 /// # Errors
-/// `Failed` when the object has no such map: the object and the agent do not belong together.
+/// `Failed` if the object has no such map, because object and agent do not match.
 pub(crate) fn map<T: TryFrom<aya::maps::Map, Error = aya::maps::MapError>>(
     probe: &mut Ebpf,
     name: &str,
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_of_the_verifier_are_cut_to_its_verdict() {
+    fn verifier_log_is_cut_to_its_conclusion() {
         let log = format!(
             "refused: {}\nR5 prohibited for !root\ntime 1\nstack 2\nprocessed 3\n: EACCES",
             "0: r1\n".repeat(500)

@@ -1,8 +1,8 @@
-//! Programs on the packet path of one interface, both directions. For `samplers/microburst`.
+//! Programs on the packet path of one interface, in both directions. For the sampler `microburst`.
 //!
-//! From Linux 6.6 on they are links (tcx), which stand beside what others have attached and go with their file
-//! descriptors. Older kernels have filters of `tc` alone there, which would outlive a killed agent; so on those the
-//! program is the filter of a packet socket that takes nothing in.
+//! From Linux 6.6 on they are tcx links, which coexist with other programs and are removed with their file descriptors.
+//! Older kernels only have `tc` filters there, which would outlive a killed agent; on those the program is the filter
+//! of a packet socket that accepts no packet.
 
 use crate::cost::Cost;
 use crate::load::{absent, load, map, program};
@@ -15,36 +15,36 @@ use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_host::sysfile::maybe;
 use fabriclens_kernel::live::PacketSocket;
 
-/// How a program comes to see packets.
+/// Attach method of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// Links at both ends of the packet path.
+    /// tcx links in both directions.
     Links,
-    /// The filter of a packet socket.
+    /// Filter of a packet socket.
     PacketSocket,
 }
 
-/// The better one first.
+/// Attach methods by preference.
 pub const WAYS: &[Way] = &[Way::Links, Way::PacketSocket];
 
-/// Kinds of links by the kernel's number (`ARPHRD_`), and the bytes in front of IP; others have none.
+/// Link types by the kernel's number (`ARPHRD_`), with the bytes in front of IP; other types have none.
 const LINKS: &[(&str, u32)] = &[("1", 14), ("772", 14), ("32", 4)];
 
-/// An interface as the probe must know it.
+/// Interface data that the probe needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
     /// Its name.
     pub name: String,
-    /// Its index: another one of the same name is another interface.
+    /// Interface index; it changes if an interface is replaced by another one of the same name.
     pub index: u32,
     /// Bytes in front of IP.
     pub link: u32,
-    /// Bytes per second that it can carry, where it tells.
+    /// Link speed, bytes per second, if known.
     pub line: Option<f64>,
 }
 
 impl Target {
-    /// What sysfs tells of the interface; `None` when there is none of that name.
+    /// Reads an interface from sysfs; `None` if there is none of this name.
     pub fn find(roots: &Roots, name: &str) -> Option<Self> {
         let dir = roots.sys().join("class/net").join(name);
         let number = |file: &str| maybe(&dir.join(file)).and_then(|text| text.trim().parse::<i64>().ok());
@@ -56,21 +56,21 @@ impl Target {
     }
 }
 
-/// A probe at work. Dropped, it is gone from the kernel.
+/// An attached probe. Dropping it removes it from the kernel.
 pub struct NetdevProbe {
     loaded: Ebpf,
-    /// Of its programs.
+    /// Cost of its programs.
     pub cost: Cost,
     way: Way,
     _tap: Option<PacketSocket>,
 }
 
 impl NetdevProbe {
-    /// Loads `object` for one interface and attaches it in the first of the `ways` that works. Its programs are
-    /// `received` and `sent`, and `both` for a socket; `LINK` takes the bytes in front of IP.
+    /// Loads `object` for one interface and attaches it by the first method of `ways` that works. Its programs are
+    /// `received` and `sent`, and `both` for a socket; the global `LINK` takes the bytes in front of IP.
     ///
     /// # Errors
-    /// `Absent` with the remedy where this host, this kernel or this agent's privileges cannot have it.
+    /// `Absent` with the remedy if this host, kernel or the agent's privileges do not permit it.
     pub fn attach(
         roots: &Roots,
         target: &Target,
@@ -81,7 +81,7 @@ impl NetdevProbe {
     ) -> Result<Self, SampleError> {
         let mut first = None;
         for way in ways {
-            // Anew for each way: what was attached half is gone with the object.
+            // Loaded again for each method: partial attachments are dropped with the object.
             let globals = globals.iter().copied().chain([("LINK", target.link)]).collect();
             let mut loaded = load(roots, object, &globals, sizes)?;
             let attached = match way {
@@ -96,15 +96,15 @@ impl NetdevProbe {
         Err(first.unwrap_or_else(|| SampleError::Failed("no way to attach the probe was given".into())))
     }
 
-    /// How it is attached.
+    /// Attach method in use.
     pub fn way(&self) -> Way {
         self.way
     }
 
-    /// A map with one record for each CPU and place.
+    /// Map with one record per CPU and place.
     ///
     /// # Errors
-    /// `Failed` when the object has no such map: the object and the agent do not belong together.
+    /// `Failed` if the object has no such map, because object and agent do not match.
     pub fn per_cpu<T: Pod>(&mut self, name: &str) -> Result<PerCpuArray<MapData, T>, SampleError> {
         map(&mut self.loaded, name)
     }
@@ -114,7 +114,7 @@ fn links(loaded: &mut Ebpf, target: &Target) -> Result<(), SampleError> {
     for (name, end) in [("received", TcAttachType::Ingress), ("sent", TcAttachType::Egress)] {
         let program: &mut SchedClassifier = program(loaded, name)?;
         program.load().map_err(|e| absent("the kernel refuses the probe", &e))?;
-        // Before all others, who may redirect or drop.
+        // First in the chain: other programs may redirect or drop packets.
         let options = TcAttachOptions::TcxOrder(LinkOrder::first());
         let attached = program.attach_with_options(&target.name, end, options);
         attached.map_err(|e| absent(&format!("attaching the probe to {}", target.name), &e))?;

@@ -1,4 +1,4 @@
-//! Keeps the maps that tell a probe which interface an own address has and which class a destination is of.
+//! Maintains the probe's maps of own addresses (to interfaces) and of destination networks (to classes).
 
 use crate::destinations::{Destinations, Network, classes};
 use aya::Ebpf;
@@ -12,15 +12,15 @@ use fabriclens_kernel::{InterfaceAddress, KernelCalls};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// See the module.
+/// Maps of own addresses and destinations.
 pub struct Peers {
     local: HashMap<MapData, Address, u32>,
     networks: LpmTrie<MapData, Address, u32>,
     epochs: Array<MapData, u32>,
     epoch: u32,
     own: Vec<InterfaceAddress>,
-    /// Index of an interface in the kernel: its place in the probe's maps. A place is never given to another one,
-    /// because what was counted there cannot be taken back.
+    /// Place of an interface in the probe's maps, by kernel index. A place is never reused, because its counts cannot
+    /// be reset.
     places: BTreeMap<u32, (u32, String)>,
 }
 
@@ -39,17 +39,22 @@ impl Peers {
         })
     }
 
-    /// Reads the host's addresses and, if they changed, tells the probe.
+    /// Reads the host's addresses and updates the maps if they changed.
     ///
     /// # Errors
-    /// When the kernel tells no addresses or takes no entries.
-    pub fn refresh(&mut self, roots: &Roots, calls: &dyn KernelCalls, told: &Destinations) -> Result<(), SampleError> {
+    /// When the kernel reports no addresses or rejects an entry.
+    pub fn refresh(
+        &mut self,
+        roots: &Roots,
+        calls: &dyn KernelCalls,
+        destinations: &Destinations,
+    ) -> Result<(), SampleError> {
         let own = calls.addresses()?;
         if own == self.own {
             return Ok(());
         }
-        let changed = self.change(&interfaces(roots), told, &own);
-        // Also after half a change: what the probe remembers is of before.
+        let changed = self.change(&interfaces(roots), destinations, &own);
+        // Also after a partial change: results cached by the probe are outdated.
         self.epochs.set(0, self.epoch, 0).map_err(failed)?;
         self.epoch = self.epoch.wrapping_add(1).max(FIRST_EPOCH);
         changed?;
@@ -60,7 +65,7 @@ impl Peers {
     fn change(
         &mut self,
         names: &BTreeMap<u32, String>,
-        told: &Destinations,
+        destinations: &Destinations,
         own: &[InterfaceAddress],
     ) -> Result<(), SampleError> {
         for address in own {
@@ -72,12 +77,12 @@ impl Peers {
             }
         }
         for gone in self.own.iter().filter(|had| !own.contains(had)) {
-            // It may be gone already; the next refresh sees.
+            // It may be gone already; the next refresh corrects it.
             _ = self.local.remove(&address(gone.address));
             _ = self.networks.remove(&key(Network { address: gone.address, prefix: gone.prefix }));
             _ = self.networks.remove(&Key::new(128, address(gone.address)));
         }
-        for (network, class) in classes(told, own) {
+        for (network, class) in classes(destinations, own) {
             self.networks.insert(&key(network), class, 0).map_err(failed)?;
         }
         for own in own {
@@ -87,13 +92,13 @@ impl Peers {
         Ok(())
     }
 
-    /// Index of each interface in the kernel, and its number in the maps.
+    /// Kernel index of each interface, and its number in the maps.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = (u32, u32)> {
         self.places.iter().map(|(index, (number, _))| (*index, *number))
     }
 
-    /// Each record of a map by interface and class: its place, the interface's name, the class's name. Traffic of
-    /// interfaces without a place of their own is that of `other`.
+    /// Place, interface name and class name of each record of a map. Interfaces without a place of their own are
+    /// counted under `other`.
     pub fn places(&self) -> impl Iterator<Item = (u32, &str, &'static str)> {
         let known = self.places.values().map(|(place, name)| (*place, name.as_str()));
         std::iter::once((0, "other")).chain(known).flat_map(|(interface, name)| {
@@ -107,7 +112,7 @@ fn failed(error: MapError) -> SampleError {
     SampleError::Failed(format!("telling the probe this host's addresses: {}", chain(&error)))
 }
 
-/// Names of interfaces by index.
+/// Interface names by index.
 fn interfaces(roots: &Roots) -> BTreeMap<u32, String> {
     let entries = std::fs::read_dir(roots.sys().join("class/net")).into_iter().flatten().flatten();
     let named = entries.filter_map(|entry| {

@@ -1,31 +1,30 @@
-//! A call that may take long, made on a thread of its own at a pace that follows its cost. Called by the samplers
+//! Runs an expensive call on a thread of its own, at a rate that its cost determines. Used by the samplers
 //! `queue_pairs` and `tcp_peers`.
 //!
-//! The kernel asks the device for each queue pair, so a list of thousands takes long, and a device that is sick may never
-//! answer; hosts have tens of thousands of sockets. None of it may hold up what else is sampled, and no second call is
-//! made while one is under way.
+//! The kernel queries the device for each queue pair, so a list of thousands takes long, and a faulty device may never
+//! answer; hosts have tens of thousands of sockets. No such call may delay other sampling, and calls never overlap.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// The wait after a call is so many times the processor time that it took: 0.2 % of a core.
+/// Pause after a call, as a multiple of its processor time: 0.2 % of a core.
 const OF_PROCESSOR: u32 = 500;
-/// And so many times the time that passed, because the device was busy with it: 1 %.
+/// Pause after a call, as a multiple of its duration, since the device is busy meanwhile: 1 %.
 const OF_TIME: u32 = 100;
 
-/// See the module.
+/// An expensive call in the background.
 pub struct Background<T> {
     name: &'static str,
     call: Arc<dyn Fn() -> T + Send + Sync>,
     under_way: Option<(Instant, Receiver<(T, Cost)>)>,
     due: Instant,
-    /// What the last call took.
+    /// Duration of the last call.
     pub took: Option<Duration>,
 }
 
-/// What a call took.
+/// Cost of a call.
 struct Cost {
     time: Duration,
     processor: Duration,
@@ -38,15 +37,15 @@ impl Cost {
 }
 
 impl<T: Send + 'static> Background<T> {
-    /// Nothing is called yet. The name is that of the thread.
+    /// Prepares the call without making it; `name` becomes the name of the thread.
     pub fn new(name: &'static str, call: impl Fn() -> T + Send + Sync + 'static) -> Self {
         Self { name, call: Arc::new(call), under_way: None, due: Instant::now(), took: None }
     }
 
-    /// A new answer, if there is one: calls if that is due, and waits at most so long for the answer.
+    /// Makes the call if it is due, and waits at most `patience` for a result. `None` if there is no new one.
     ///
     /// # Errors
-    /// No thread to be had.
+    /// When no thread can be started.
     pub fn poll(&mut self, patience: Duration) -> std::io::Result<Option<T>> {
         if self.under_way.is_none() && Instant::now() >= self.due {
             let (send, receive) = sync_channel(1);
@@ -55,7 +54,7 @@ impl<T: Send + 'static> Background<T> {
                 let (begin, processor) = (Instant::now(), processor_time());
                 let answer = call();
                 let processor = processor_time().saturating_sub(processor);
-                // Nobody waits any more when the device went away meanwhile.
+                // The receiver is gone if the device went away meanwhile.
                 _ = send.send((answer, Cost { time: begin.elapsed(), processor }));
             };
             std::thread::Builder::new().name(self.name.into()).stack_size(256 * 1024).spawn(body)?;
@@ -69,7 +68,7 @@ impl<T: Send + 'static> Background<T> {
                 Some(answer)
             }
             Err(RecvTimeoutError::Timeout) => return Ok(None),
-            // It panicked: as if it had taken a second.
+            // The call panicked: charged with a second.
             Err(RecvTimeoutError::Disconnected) => {
                 self.due = Instant::now() + Duration::from_secs(1) * OF_TIME;
                 None
@@ -79,13 +78,13 @@ impl<T: Send + 'static> Background<T> {
         Ok(answer)
     }
 
-    /// For how long a call is under way.
+    /// Duration of the call in progress.
     pub fn waiting(&self) -> Option<Duration> {
         self.under_way.as_ref().map(|(since, _)| since.elapsed())
     }
 }
 
-/// Of this thread.
+/// Processor time of this thread.
 fn processor_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
@@ -98,7 +97,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3600);
 
     #[test]
-    fn an_answer_comes_once_and_the_next_call_waits_for_its_time() {
+    fn result_is_given_once_and_the_next_call_is_delayed() {
         let calls = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&calls);
         let mut background = Background::new("test", move || {
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_does_not_come_back_is_not_made_again() {
+    fn hanging_call_is_not_repeated() {
         let calls = Arc::new(AtomicU32::new(0));
         let (counted, (send, receive)) = (Arc::clone(&calls), sync_channel::<()>(0));
         let receive = parking_lot::Mutex::new(receive);
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_panics_gives_nothing() {
+    fn panicking_call_gives_no_result() {
         let mut background = Background::new("test", || -> u32 { panic!("broken on purpose") });
         assert_eq!(background.poll(LONG).unwrap(), None);
         assert_eq!(background.waiting(), None);

@@ -1,24 +1,24 @@
-//! A directory of one-number files (`counters/`, `hw_counters/`, `statistics/`), kept open and read by `pread`.
+//! Directory of single-number files (`counters/`, `hw_counters/`, `statistics/`), kept open and read with `pread`.
 //!
-//! One unreadable file drops one row. A file that keeps failing is left alone for a while: on some functions each
-//! read is a line in the kernel log. Used by the samplers of such directories.
+//! An unreadable file costs one row. A file that keeps failing is skipped for a while: on some functions each read
+//! writes a line to the kernel log. Used by the samplers of such directories.
 
 use crate::sampler::Sampler;
 use fabriclens_agent_host::batch::{Batch, SampleError};
-use fabriclens_agent_host::sysfile::{FileError, Held};
+use fabriclens_agent_host::sysfile::{CachedFile, FileError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Failures in a row after which a file is left alone.
+/// Consecutive failures after which a file is skipped.
 const FAILURES: u8 = 3;
-/// For how long.
+/// Time for which a failing file is skipped.
 const PAUSE: Duration = Duration::from_secs(600);
-/// How often the directory is looked at for a change. Looking it up by its path costs as much as reading ten counters,
-/// and a device that goes is told by its files at once.
+/// Interval between checks of the directory for changes. A lookup by path costs as much as reading ten counters; a
+/// removed device is noticed at once when its open files fail.
 const RECHECK: Duration = Duration::from_secs(5);
 
-/// The files of a directory that somebody wants.
+/// Selected files of a directory.
 #[derive(Debug)]
 pub struct CounterDir {
     dir: PathBuf,
@@ -31,16 +31,16 @@ pub struct CounterDir {
 
 #[derive(Debug)]
 struct Row {
-    file: Held,
+    file: CachedFile,
     failures: u8,
     retry: Option<Instant>,
 }
 
 impl CounterDir {
-    /// Lists `dir`; keeps the names that `wanted` says yes to.
+    /// Lists `dir` and keeps the names that `wanted` accepts.
     ///
     /// # Errors
-    /// `Absent` when there is no such directory or nothing in it is wanted.
+    /// `Absent` if the directory does not exist or holds no wanted file.
     pub fn open(dir: PathBuf, wanted: &dyn Fn(&str) -> bool) -> Result<Self, SampleError> {
         let checked = Instant::now();
         let mut opened = Self { dir, names: Arc::from([]), rows: Vec::new(), modified: None, checked, unknown: 0 };
@@ -48,11 +48,11 @@ impl CounterDir {
         Ok(opened)
     }
 
-    /// Lists again when the directory has changed since (a recreated device, a recording that moved on); looks at it
-    /// now and then.
+    /// Lists again if the directory has changed (a recreated device, the next tick of a recording); checked at an
+    /// interval.
     ///
     /// # Errors
-    /// As [`CounterDir::open`]; `Gone` when the directory has vanished.
+    /// As [`CounterDir::open`]; `Gone` if the directory has vanished.
     pub fn refresh(&mut self, wanted: &dyn Fn(&str) -> bool) -> Result<(), SampleError> {
         if self.checked.elapsed() < RECHECK { Ok(()) } else { self.check(wanted) }
     }
@@ -82,15 +82,16 @@ impl CounterDir {
         if names.is_empty() {
             return Err(absent("nothing in it that means anything on this link"));
         }
-        self.rows = names.iter().map(|n| Row { file: Held::new(self.dir.join(n)), failures: 0, retry: None }).collect();
+        self.rows =
+            names.iter().map(|n| Row { file: CachedFile::new(self.dir.join(n)), failures: 0, retry: None }).collect();
         self.names = names.into_iter().map(Arc::from).collect();
         Ok(())
     }
 
-    /// Reads the rows that `mask` names (all when it is of another length).
+    /// Reads the rows selected by `mask`; all rows if its length differs.
     ///
     /// # Errors
-    /// `Gone` when a device vanished under an open file; `Failed` or `Absent` when no row could be read.
+    /// `Gone` if the device vanished under an open file; `Failed` or `Absent` if no row could be read.
     pub fn read(&mut self, mask: &[bool], batch: &mut Batch) -> Result<(), SampleError> {
         batch.set_names(&self.names);
         batch.unknown = self.unknown;
@@ -142,14 +143,14 @@ fn modified(dir: &Path) -> Option<SystemTime> {
     std::fs::metadata(dir).ok()?.modified().ok()
 }
 
-/// A directory of which nothing else is read: the whole of a sampler.
+/// Sampler that consists of one directory.
 pub struct Files {
     dir: CounterDir,
     wanted: Box<dyn Fn(&str) -> bool + Send>,
 }
 
 impl Files {
-    /// Opens the files of `dir` that are `wanted`, now and whenever the directory changes.
+    /// Opens the files of `dir` that are `wanted`, now and after each change of the directory.
     ///
     /// # Errors
     /// As [`CounterDir::open`].
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_keeps_failing_is_left_alone() {
+    fn failing_file_is_skipped_for_a_while() {
         let dir = tree(&[("a", "1\n"), ("b", "x\n")]);
         let mut counters = CounterDir::open(dir.path().to_path_buf(), &|_| true).unwrap();
         let mut batch = Batch::default();

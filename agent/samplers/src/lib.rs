@@ -1,8 +1,18 @@
-//! Samplers: one file per source of counters ([`sources`]), each with its row in [`ALL`]; and [`plan`], which decides which
-//! source feeds which series.
+//! Samplers: one file per counter source ([`sources`]), each with its row in [`ALL`], and [`plan`], which selects the
+//! source of each series.
 //!
-//! The schedule of the agent opens samplers for each [`target`] and reads them; nothing here starts a thread of its own
-//! for a tick or knows when it is read.
+//! The agent's schedule opens the samplers of each [`target`] and reads them; a sampler neither starts threads for a
+//! tick nor knows when it is read.
+//!
+//! ```
+//! use fabriclens_agent_samplers::counter::Total;
+//! use fabriclens_wire::Value;
+//!
+//! // `port_xmit_data` counts units of four bytes; the export is in bytes.
+//! let mut bytes = Total::new(4.0);
+//! bytes.add(1_000);
+//! assert_eq!(bytes.value(), Value::Int(4_000));
+//! ```
 
 mod background;
 pub mod counter;

@@ -1,5 +1,5 @@
-//! Bursts shorter than a second on chosen interfaces: what is watched, how a burst is recognised in bins of a
-//! millisecond, and the last recordings around one. Filled by `samplers/microburst`, shown by `http`.
+//! Microbursts: traffic bursts shorter than a second on selected interfaces, detected in bins of one millisecond, and
+//! recordings of the time around them. The sampler `microburst` fills them, `http` shows them.
 
 use fabriclens_ebpf_abi::microburst::{BIN, BIN_NS, BYTES, DIRECTIONS, WORDS};
 use parking_lot::Mutex;
@@ -7,25 +7,25 @@ use serde_json::json;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Counts of one millisecond: what [`fabriclens_ebpf_abi::microburst::word`] names, of bin 0.
+/// Counts of one millisecond, indexed by the words of bin 0 in [`fabriclens_ebpf_abi::microburst::word`].
 pub type Bin = [u64; BIN];
 
-/// Milliseconds of a recording before and after its burst.
+/// Milliseconds recorded before and after a burst.
 const BEFORE: u64 = 500;
 const AFTER: u64 = 500;
-/// A burst makes no recording for so many milliseconds after the last one.
+/// Milliseconds between two recordings of an interface.
 const PAUSE: u64 = 10_000;
 /// Label values and names of columns, by direction.
 pub const NAMES: [&str; DIRECTIONS] = ["receive", "transmit"];
 
-/// What the config says, and what was recorded.
+/// Microburst settings and recordings.
 #[derive(Debug)]
 pub struct Microburst {
-    /// Interfaces to watch.
+    /// Watched interfaces.
     pub netdevs: Vec<String>,
-    /// Share of the line rate from which a millisecond is a burst.
+    /// Threshold of a burst as a share of the line rate.
     pub share: f64,
-    /// Bytes in a millisecond from which it is one, instead.
+    /// Threshold of a burst in bytes per millisecond; overrides `share`.
     pub bytes: Option<u64>,
     /// Recordings.
     pub dumps: Dumps,
@@ -38,14 +38,15 @@ impl Default for Microburst {
 }
 
 impl Microburst {
-    /// Bytes from which a millisecond is a burst; `line` in bytes per second. `None` when nobody knows.
+    /// Threshold in bytes per millisecond; `line` in bytes per second. `None` if neither `bytes` nor the line rate is
+    /// known.
     pub fn threshold(&self, line: Option<f64>) -> Option<u64> {
         let share = || line.map(|line| (line * self.share * BIN_NS as f64 / 1e9) as u64);
         self.bytes.or_else(share).map(|bytes| bytes.max(1))
     }
 }
 
-/// The last recordings, the oldest first.
+/// Latest recordings, the oldest first.
 #[derive(Debug)]
 pub struct Dumps {
     most: usize,
@@ -53,12 +54,12 @@ pub struct Dumps {
 }
 
 impl Dumps {
-    /// Keeps so many.
+    /// Ring of at most `most` recordings.
     pub fn new(most: usize) -> Self {
         Self { most, kept: Mutex::default() }
     }
 
-    /// Adds one; the oldest goes when there are too many.
+    /// Adds a recording, and drops the oldest if there are too many.
     pub fn push(&self, dump: Dump) {
         let mut kept = self.kept.lock();
         kept.push_back(Arc::new(dump));
@@ -67,26 +68,26 @@ impl Dumps {
         }
     }
 
-    /// Those of an interface, or all.
+    /// Recordings of an interface, or all.
     pub fn of(&self, netdev: Option<&str>) -> Vec<Arc<Dump>> {
         let wanted = |dump: &&Arc<Dump>| netdev.is_none_or(|netdev| dump.netdev == netdev);
         self.kept.lock().iter().filter(wanted).cloned().collect()
     }
 }
 
-/// The milliseconds around a burst.
+/// Recording around a burst.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Dump {
-    /// The interface.
+    /// Interface name.
     pub netdev: String,
     /// Unix ns of the first bin.
     pub begin_ns: u64,
-    /// What was found.
+    /// Recorded bins.
     pub window: Window,
 }
 
 impl Dump {
-    /// For `/debug/microburst`. Bins in which nothing crossed are left out.
+    /// JSON of `/debug/microburst`. Bins without traffic are left out.
     pub fn json(&self) -> serde_json::Value {
         let words = ["bytes", "packets", "ce_packets", "roce_packets"];
         let counted = NAMES.iter().flat_map(|way| words.map(|word| format!("{way}_{word}")));
@@ -110,34 +111,34 @@ impl Dump {
 /// Bins around a burst.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Number of the first bin since the start of the clock.
+    /// Number of the first bin, in milliseconds of the monotonic clock.
     pub first: u64,
-    /// All bins, one after the other.
+    /// Consecutive bins.
     pub bins: Vec<Bin>,
-    /// Which of them was the burst.
+    /// Index of the bin with the burst.
     pub trigger: usize,
-    /// In which direction.
+    /// Direction of the burst, an index into [`NAMES`].
     pub direction: usize,
-    /// Bytes from which it was one.
+    /// Threshold in bytes.
     pub threshold: u64,
 }
 
-/// Follows the bins of one interface.
+/// Burst detector of one interface.
 #[derive(Debug, Default)]
 pub struct Recorder {
     history: VecDeque<Bin>,
-    /// Number of the bin after the last one.
+    /// Number of the next expected bin.
     next: u64,
-    /// Bin, direction, threshold of a burst whose milliseconds after it are awaited.
+    /// Bin, direction and threshold of a burst whose following milliseconds are not complete.
     pending: Option<(u64, usize, u64)>,
     quiet_until: u64,
 }
 
 impl Recorder {
-    /// The next bin. Returns the window of a burst when all of it is known.
+    /// Adds a bin. Returns the recording of a burst once it is complete.
     pub fn push(&mut self, number: u64, bin: &Bin, threshold: Option<u64>) -> Option<Window> {
         if number != self.next {
-            // Bins were missed: what is not known is not shown as nothing.
+            // Bins are missing: a recording must not show unknown bins as empty.
             (self.history, self.pending) = (VecDeque::new(), None);
         }
         self.next = number + 1;
@@ -188,29 +189,29 @@ mod tests {
     }
 
     #[test]
-    fn bursts_one_after_the_other_make_one_recording_in_a_while() {
+    fn recordings_of_bursts_are_rate_limited() {
         let made = windows((0..25_000).map(|n| (n, bin(200, 0))));
         let at: Vec<u64> = made.iter().map(|w| w.first + w.trigger as u64).collect();
         assert_eq!(at, [0, PAUSE, 2 * PAUSE]);
     }
 
     #[test]
-    fn a_hole_ends_what_was_begun() {
+    fn missing_bins_discard_a_recording() {
         let before = (0..300).map(|n| (n, bin(u64::from(n == 200) * 500, 0)));
         assert_eq!(windows(before.chain((1000..2000).map(|n| (n, bin(1, 1))))), []);
     }
 
     #[test]
-    fn the_threshold_is_told_or_follows_from_the_line() {
-        let mut told = Microburst::default();
-        assert_eq!(told.threshold(None), None);
-        assert_eq!(told.threshold(Some(12.5e9)), Some(11_250_000));
-        told.bytes = Some(7);
-        assert_eq!(told.threshold(Some(12.5e9)), Some(7));
+    fn threshold_is_configured_or_derived_from_the_line_rate() {
+        let mut settings = Microburst::default();
+        assert_eq!(settings.threshold(None), None);
+        assert_eq!(settings.threshold(Some(12.5e9)), Some(11_250_000));
+        settings.bytes = Some(7);
+        assert_eq!(settings.threshold(Some(12.5e9)), Some(7));
     }
 
     #[test]
-    fn only_so_many_are_kept_and_empty_bins_are_not_told() {
+    fn dumps_are_bounded_and_omit_empty_bins() {
         let dumps = Dumps::new(2);
         for begin_ns in 0..3 {
             let bins = vec![bin(0, 0), bin(5, 6)];
@@ -219,9 +220,9 @@ mod tests {
         }
         assert_eq!(dumps.of(None).iter().map(|d| d.begin_ns).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(dumps.of(Some("eth0")), []);
-        let told = dumps.of(Some("eth2"))[0].json();
-        assert_eq!(told["bins"], json!([[1, 5, 0, 0, 0, 6, 0, 0, 0]]));
-        assert_eq!(told["trigger"], json!({"bin": 1, "direction": "receive", "threshold_bytes": 4}));
-        assert_eq!(told["columns"].as_array().unwrap().len(), 9);
+        let json_dump = dumps.of(Some("eth2"))[0].json();
+        assert_eq!(json_dump["bins"], json!([[1, 5, 0, 0, 0, 6, 0, 0, 0]]));
+        assert_eq!(json_dump["trigger"], json!({"bin": 1, "direction": "receive", "threshold_bytes": 4}));
+        assert_eq!(json_dump["columns"].as_array().unwrap().len(), 9);
     }
 }

@@ -1,54 +1,54 @@
-//! Probes that keep one record for each interface and class of destinations; their samplers only say what the words of a
-//! record mean.
+//! Probes with one record per interface and destination class; their samplers only define the meaning of the record's
+//! words.
 
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use aya::maps::{MapData, PerCpuArray};
 use fabriclens_agent_host::batch::{Batch, SampleError};
-use fabriclens_agent_probes::{Design, Peers, Probe, summed};
+use fabriclens_agent_probes::{Peers, Probe, ProbeSpec, summed};
 use fabriclens_ebpf_abi::INTERFACES;
 use fabriclens_ebpf_abi::destination::CLASSES;
 use std::time::{Duration, Instant};
 
-/// Addresses of a host change rarely.
+/// Interval between two reads of the host's addresses, which change rarely.
 const REFRESH: Duration = Duration::from_secs(10);
-/// A probe at work that counts into `N` words for each interface and class.
-pub struct ByPlace<const N: usize> {
+/// Attached probe that counts into `N` words per interface and class.
+pub struct PerInterfaceProbe<const N: usize> {
     records: PerCpuArray<MapData, [u64; N]>,
     peers: Peers,
     refreshed: Instant,
-    subject: Subject,
+    subject: SamplingTarget,
     probe: Probe,
 }
 
-impl<const N: usize> ByPlace<N> {
-    /// Attaches a probe whose records are in `map`; `sizes` of its other maps, where they depend on the host.
+impl<const N: usize> PerInterfaceProbe<N> {
+    /// Attaches a probe whose records are in `map`; `sizes` are those of its host-dependent maps.
     ///
     /// # Errors
     /// As [`Probe::attach`].
     pub fn open(
-        subject: &Subject,
-        design: &'static Design,
+        subject: &SamplingTarget,
+        design: &'static ProbeSpec,
         map: &'static str,
         sizes: &[(&'static str, u32)],
     ) -> Result<Self, SampleError> {
         let places = (INTERFACES * CLASSES) as u32;
         let mut loaded = Probe::load(&subject.roots, design, &[&[(map, places)], sizes].concat())?;
         let mut peers = loaded.peers()?;
-        // Before it is attached, so that the first event finds its place.
+        // Before attaching, so that the first event is counted in the right place.
         peers.refresh(&subject.roots, &*subject.calls, &subject.destinations)?;
         let records = loaded.per_cpu(map)?;
         Ok(Self { records, peers, refreshed: Instant::now(), subject: subject.clone(), probe: loaded.attach()? })
     }
 
-    /// Whether this kernel has what `global` asks for.
+    /// Whether this kernel has the member or field of `global`.
     pub fn has(&self, global: &str) -> bool {
         self.probe.has(global)
     }
 
-    /// Hands each record that has counted anything to `each`, with the labels of its place; then tells the probe's cost.
+    /// Passes each non-zero record with its labels to `each`, then adds the probe's own cost.
     ///
     /// # Errors
-    /// When the kernel does not give them.
+    /// When the kernel cannot read the maps.
     pub fn read(
         &mut self,
         out: &mut Batch,

@@ -1,9 +1,9 @@
-//! Totals by job of the counters that somebody has bound to queue pairs. Called by the sampler `queue_pairs`.
+//! Totals per job of the counters bound to queue pairs. Called by the sampler `queue_pairs`.
 //!
-//! Counters come and go with queue pairs, so growth is added up: what a job has sent does not get less when one of its
-//! queue pairs ends. A job without any counter left ends its series.
+//! Counters come and go with queue pairs, so their growth is accumulated: a job's total does not decrease when one of
+//! its queue pairs ends. The series of a job end with its last counter.
 
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::Batch;
 use fabriclens_agent_workload::Key;
 use fabriclens_catalog::metrics::job::BY_JOB;
@@ -13,32 +13,37 @@ use fabriclens_wire::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// The job of a queue pair, and its cluster; none for processes of no job.
+/// Job of a queue pair, and its cluster; `None` for processes outside of jobs.
 pub type Owner = Option<(Key, String)>;
 
 type Labels = Vec<(Arc<str>, Arc<str>)>;
-/// By name and labels.
+/// Totals by metric name and labels.
 type Totals = BTreeMap<(&'static str, Labels), (&'static Metric, f64)>;
 
-/// See the module.
+/// Totals per job.
 #[derive(Debug, Default)]
-pub struct ByJob {
-    /// Last value of a counter by its number and name.
+pub struct QueuePairTotals {
+    /// Last value of a counter, by its id and name.
     last: HashMap<(u32, Arc<str>), u64>,
-    /// Whose a counter was when that was last known.
+    /// Last known owner of a counter.
     owners: HashMap<u32, Owner>,
     totals: BTreeMap<Owner, Totals>,
 }
 
-impl ByJob {
-    /// Adds what counters have grown by; `owner` tells whose one is, where it has queue pairs.
-    pub fn add(&mut self, subject: &Subject, counters: &[QpCounter], owner: impl Fn(&QpCounter) -> Option<Owner>) {
+impl QueuePairTotals {
+    /// Adds the growth of counters; `owner` returns the job of a counter that has queue pairs.
+    pub fn add(
+        &mut self,
+        subject: &SamplingTarget,
+        counters: &[QpCounter],
+        owner: impl Fn(&QpCounter) -> Option<Owner>,
+    ) {
         let ids: HashSet<u32> = counters.iter().map(|counter| counter.id).collect();
         self.last.retain(|(id, _), _| ids.contains(id));
         self.owners.retain(|id, _| ids.contains(id));
         for counter in counters {
             if let Some(owner) = owner(counter) {
-                // The number was given again.
+                // The id was reused.
                 if self.owners.insert(counter.id, owner.clone()).is_some_and(|before| before != owner) {
                     self.last.retain(|(id, _), _| *id != counter.id);
                 }
@@ -54,7 +59,7 @@ impl ByJob {
                     continue;
                 }
                 let before = self.last.insert((counter.id, Arc::clone(name)), *value);
-                // One that fell was bound anew and counts from zero, as one that is new.
+                // A counter that fell was bound again and counts from zero, like a new one.
                 let step = before.and_then(|before| bound.counter.step(before, *value)).unwrap_or(*value);
                 let labels = bound.labels.iter().map(|(n, v)| (Arc::from(&**n), Arc::from(&**v))).collect();
                 totals.entry((metric.name, labels)).or_insert((*metric, 0.0)).1 += step as f64 * bound.scale;
@@ -64,7 +69,7 @@ impl ByJob {
         self.totals.retain(|owner, _| alive.contains(owner));
     }
 
-    /// Tells the totals.
+    /// Exports the totals.
     pub fn tell(&self, out: &mut Batch) {
         for (owner, totals) in &self.totals {
             let (scheduler, job, cluster) = parts(owner);
@@ -77,7 +82,7 @@ impl ByJob {
     }
 }
 
-/// Scheduler, job and cluster as labels.
+/// Scheduler, job and cluster, as label values.
 pub fn parts(owner: &Owner) -> (&str, &str, &str) {
     owner.as_ref().map_or(("", "", ""), |(key, cluster)| (key.scheduler, &key.job, cluster))
 }
@@ -89,8 +94,8 @@ mod tests {
     use fabriclens_agent_host::no_calls::NoCalls;
     use fabriclens_agent_host::roots::Roots;
 
-    /// A device whose driver the catalog knows.
-    fn subject() -> Subject {
+    /// A device whose driver is in the catalog.
+    fn subject() -> SamplingTarget {
         let device = Device {
             name: "mlx5_0".into(),
             index: None,
@@ -109,7 +114,7 @@ mod tests {
             ports: Vec::new(),
         };
         let roots = Roots::with_calls("/nowhere".into(), Arc::new(NoCalls));
-        Subject::of_device(&Arc::new(roots), &Arc::from("h"), &Arc::new(device)).remove(0)
+        SamplingTarget::of_device(&Arc::new(roots), &Arc::from("h"), &Arc::new(device)).remove(0)
     }
 
     fn counter(id: u32, name: &str, value: u64) -> QpCounter {
@@ -123,38 +128,38 @@ mod tests {
         }
     }
 
-    fn told(by_job: &ByJob) -> Vec<String> {
+    fn exported(by_job: &QueuePairTotals) -> Vec<String> {
         let mut batch = Batch::default();
         by_job.tell(&mut batch);
         let label = |column: &fabriclens_wire::Column, name: &str| {
             column.labels.iter().find(|(n, _)| **n == *name).map_or_else(String::new, |(_, value)| value.to_string())
         };
-        let told = batch.facts.iter().map(|(column, value)| {
+        let exported = batch.facts.iter().map(|(column, value)| {
             let Value::Float(total) = value else { panic!("{value:?}") };
             format!("{} {} {total}", label(column, "job"), column.metric.name)
         });
-        told.collect()
+        exported.collect()
     }
 
     #[test]
     fn growth_adds_up_and_does_not_go_back() {
-        let (subject, mut by_job) = (subject(), ByJob::default());
+        let (subject, mut by_job) = (subject(), QueuePairTotals::default());
         let (seven, eight) =
             (Some((Key::new("slurm", "7"), String::new())), Some((Key::new("slurm", "8"), String::new())));
         let mut add = |counters: &[QpCounter], owners: &[&Owner]| {
             let of = |c: &QpCounter| counters.iter().position(|other| other.id == c.id).map(|at| owners[at].clone());
             by_job.add(&subject, counters, of);
-            told(&by_job)
+            exported(&by_job)
         };
         let sequence = |id, value| counter(id, "out_of_sequence", value);
         assert_eq!(add(&[sequence(1, 5), sequence(2, 7)], &[&seven, &seven]), ["7 fabric.job.rdma.out_of_sequence 12"]);
-        // A queue pair less, and growth of the other.
+        // One queue pair ended, the other one grew.
         assert_eq!(add(&[sequence(1, 6)], &[&seven]), ["7 fabric.job.rdma.out_of_sequence 13"]);
-        // 32 bits wrap.
+        // 32-bit wrap.
         add(&[sequence(1, u64::from(u32::MAX))], &[&seven]);
         let wrapped = add(&[sequence(1, 1)], &[&seven]);
         assert_eq!(wrapped, [format!("7 fabric.job.rdma.out_of_sequence {}", 13 + u64::from(u32::MAX) - 6 + 2)]);
-        // The number is given to another job's: its count is its own, and the first job has none left.
+        // The id is reused by another job: its count starts there, and the first job has no counter left.
         assert_eq!(add(&[sequence(1, 2)], &[&eight]), ["8 fabric.job.rdma.out_of_sequence 2"]);
         assert_eq!(add(&[counter(1, "no_such_counter", 2)], &[&eight]), ["8 fabric.job.rdma.out_of_sequence 2"]);
         assert!(add(&[], &[]).is_empty());
@@ -162,10 +167,10 @@ mod tests {
 
     #[test]
     fn a_counter_whose_process_is_gone_stays_its_jobs() {
-        let (subject, mut by_job) = (subject(), ByJob::default());
+        let (subject, mut by_job) = (subject(), QueuePairTotals::default());
         let owner: Owner = Some((Key::new("slurm", "7"), String::new()));
         by_job.add(&subject, &[counter(1, "rdma_tx_bytes", 5)], |_| Some(owner.clone()));
         by_job.add(&subject, &[counter(1, "rdma_tx_bytes", 9), counter(2, "rdma_tx_bytes", 100)], |_| None);
-        assert_eq!(told(&by_job), ["7 fabric.job.rdma.io 9"], "and one that never had an owner is nobody's");
+        assert_eq!(exported(&by_job), ["7 fabric.job.rdma.io 9"], "and one that never had an owner is nobody's");
     }
 }

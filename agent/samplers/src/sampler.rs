@@ -1,43 +1,43 @@
-//! What every sampler has: a row that describes it, and the read itself.
+//! Interface of a sampler: its table row, and the read.
 
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_catalog::CounterSource;
 
-/// How often a source is read.
+/// Sampling period of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Period {
-    /// Each second, and every 100 ms where the catalog calls it fast on that driver.
+    /// Each second; every 100 ms for counters that the catalog marks as fast on the driver.
     Full,
     /// Every 30 s.
     Slow,
 }
 
-/// A row of [`ALL`].
+/// Table row of a sampler; see [`ALL`].
 #[derive(Debug)]
 pub struct Spec {
     /// Name in config, `doctor` and self-metrics; the file's name.
     pub name: &'static str,
-    /// What it reads, in the catalog's words; decides binding and precedence.
+    /// Source of its counters; decides binding and precedence.
     pub source: CounterSource,
-    /// How often.
+    /// Sampling period.
     pub period: Period,
     /// On unless configured otherwise.
     pub default: bool,
-    /// Privilege or package that it needs; empty for none.
+    /// Required privilege or package; empty for none.
     pub needs: &'static str,
-    /// Whether it applies to such a subject at all.
-    pub applies: fn(&Subject) -> bool,
-    /// Opens it; `Absent` when the subject does not have it.
-    pub open: fn(&Subject) -> Result<Box<dyn Sampler>, SampleError>,
+    /// Whether it applies to a sampling target.
+    pub applies: fn(&SamplingTarget) -> bool,
+    /// Opens it; `Absent` if the target does not have this source.
+    pub open: fn(&SamplingTarget) -> Result<Box<dyn Sampler>, SampleError>,
 }
 
-/// One source of one subject.
+/// An open source of one sampling target.
 pub trait Sampler: Send {
-    /// Reads. `mask` says which of the batch's names are wanted; with a mask of another length all are. Sources that
-    /// tell everything at once ignore it.
+    /// Reads the source into `out`. `mask` selects the names to read; all of them if its length differs. Sources that
+    /// return everything at once ignore it.
     ///
     /// # Errors
-    /// [`SampleError`]; what was put into `out` is then ignored.
+    /// [`SampleError`]; the contents of `out` are then ignored.
     fn sample(&mut self, mask: &[bool], out: &mut Batch) -> Result<(), SampleError>;
 }

@@ -1,6 +1,6 @@
-//! What a sampler reads: a device, a port with the netdev behind it, a netdev of its own, or the host.
+//! Sampling target: a device, a port with its netdev, a separate netdev, or the host.
 //!
-//! Made by `schedule` from the inventory; each subject is one resource on the wire.
+//! `schedule` makes targets from the inventory; each is one resource on the wire.
 
 use crate::microburst::Microburst;
 use fabriclens_agent_host::inventory::{self, Device, Netdev, Port};
@@ -15,15 +15,15 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Speed that bounds counters while the real one is not known: faster than any port.
+/// Upper bound of the link speed while it is unknown: faster than any port.
 const UNKNOWN_RATE_BYTES: f64 = 2e11;
 
-/// See the module.
+/// What a sampler reads: identity, paths and shared state of one resource.
 #[derive(Debug, Clone)]
-pub struct Subject {
-    /// Where to read.
+pub struct SamplingTarget {
+    /// Host to read from.
     pub roots: Arc<Roots>,
-    /// Kernel calls of this device alone: one that hangs holds up no other.
+    /// Kernel calls for this device only, so that a hanging device delays no other.
     pub calls: Arc<dyn KernelCalls>,
     /// Identity on the wire.
     pub resource: Arc<Resource>,
@@ -33,21 +33,21 @@ pub struct Subject {
     pub port: Option<usize>,
     /// Netdev behind the port, or of its own.
     pub netdev: Option<Arc<Netdev>>,
-    /// Raw vendor counters wanted beside the canonical ones, as globs.
+    /// Vendor counters to export raw, as globs.
     pub passthrough: Arc<[String]>,
-    /// How far away other hosts are; for the host.
+    /// Networks by which peers are classified; for the host.
     pub destinations: Arc<Destinations>,
-    /// Interfaces to look at closely; for the host.
+    /// Interfaces for microburst recording; for the host.
     pub microburst: Arc<Microburst>,
-    /// Jobs that the host is known to run.
+    /// Jobs of the host.
     pub jobs: Arc<Jobs>,
-    /// Which device is on which rail.
+    /// Assignment of devices to rails.
     pub rails: Arc<Rails>,
     rate: Arc<AtomicU64>,
-    neighbour: Arc<Mutex<Option<LldpNeighbor>>>,
+    neighbor: Arc<Mutex<Option<LldpNeighbor>>>,
 }
 
-impl Subject {
+impl SamplingTarget {
     fn new(
         roots: &Arc<Roots>,
         calls: &Arc<dyn KernelCalls>,
@@ -69,34 +69,34 @@ impl Subject {
             jobs: Arc::default(),
             rails: Arc::default(),
             rate: Arc::default(),
-            neighbour: Arc::default(),
+            neighbor: Arc::default(),
         }
     }
 
-    /// The host itself.
+    /// Target of the host itself.
     pub fn host(roots: &Arc<Roots>, host: &Arc<str>, destinations: &Arc<Destinations>) -> Self {
         Self { destinations: Arc::clone(destinations), ..Self::new(roots, &roots.calls(), host, None, None) }
     }
 
-    /// The same with interfaces to look at closely.
+    /// Sets the interfaces for microburst recording.
     #[must_use]
     pub fn with_microburst(self, microburst: &Arc<Microburst>) -> Self {
         Self { microburst: Arc::clone(microburst), ..self }
     }
 
-    /// The same with the jobs of the host.
+    /// Sets the jobs of the host.
     #[must_use]
     pub fn with_jobs(self, jobs: &Arc<Jobs>) -> Self {
         Self { jobs: Arc::clone(jobs), ..self }
     }
 
-    /// The same with the rails of the host.
+    /// Sets the rails of the host.
     #[must_use]
     pub fn with_rails(self, rails: &Arc<Rails>) -> Self {
         Self { rails: Arc::clone(rails), ..self }
     }
 
-    /// A device and its ports.
+    /// Targets of a device and of its ports.
     pub fn of_device(roots: &Arc<Roots>, host: &Arc<str>, device: &Arc<Device>) -> Vec<Self> {
         let calls = roots.calls();
         let whole =
@@ -110,27 +110,27 @@ impl Subject {
         std::iter::once(whole).chain(device.ports.iter().enumerate().map(port)).collect()
     }
 
-    /// A netdev that no RDMA port stands on.
+    /// Target of a netdev without an RDMA port.
     pub fn of_netdev(roots: &Arc<Roots>, host: &Arc<str>, netdev: &Arc<Netdev>) -> Self {
         Self { netdev: Some(Arc::clone(netdev)), ..Self::new(roots, &roots.calls(), host, Some(&netdev.name), None) }
     }
 
-    /// True for the host itself.
+    /// True for the target of the host.
     pub fn is_host(&self) -> bool {
         self.device.is_none() && self.netdev.is_none()
     }
 
-    /// The port, for subjects that are one.
+    /// Port, if the target is one.
     pub fn port(&self) -> Option<&Port> {
         self.device.as_ref()?.ports.get(self.port?)
     }
 
-    /// True for subjects that stand for a link: ports and netdevs of their own.
+    /// True for links: ports and separate netdevs.
     pub fn is_link(&self) -> bool {
         self.port.is_some() || (self.device.is_none() && self.netdev.is_some())
     }
 
-    /// Incarnation of what is read: a device that was created anew counts anew.
+    /// Incarnation of the device: a recreated device starts its counters anew.
     pub fn identity(&self) -> String {
         match (&self.device, &self.netdev) {
             (Some(device), _) => device.shape(),
@@ -139,7 +139,7 @@ impl Subject {
         }
     }
 
-    /// `device`, `device/port`, the netdev, or `host`.
+    /// Label `target`: `device`, `device/port`, the netdev, or `host`.
     pub fn target(&self) -> String {
         match (&self.resource.device, self.resource.port) {
             (Some(device), Some(port)) => format!("{device}/{port}"),
@@ -148,13 +148,13 @@ impl Subject {
         }
     }
 
-    /// What the port speaks, in the catalog's words.
+    /// Link layer of the port, as the catalog names it.
     pub fn link_layer(&self) -> LinkLayer {
         match (self.port(), &self.device) {
             (Some(port), Some(device)) => match port.link_layer {
                 inventory::LinkLayer::InfiniBand => LinkLayer::InfiniBand,
                 inventory::LinkLayer::Ethernet => LinkLayer::Ethernet,
-                // Omni-Path says nothing on some kernels, and recordings may lack the file.
+                // Some kernels report none for Omni-Path, and recordings may lack the file.
                 inventory::LinkLayer::Unknown if matches!(&*device.driver, "hfi1" | "qib") => LinkLayer::InfiniBand,
                 inventory::LinkLayer::Unknown => LinkLayer::Unspecified,
             },
@@ -169,7 +169,7 @@ impl Subject {
         }
     }
 
-    /// The vendor's tables for a source: the RDMA half's or the netdev half's driver decides.
+    /// Driver tables for a source, by the driver of the RDMA device or of the netdev.
     pub fn family(&self, source: CounterSource) -> Option<&'static DriverFamily> {
         let of_netdev = || self.netdev.as_ref().and_then(|n| DriverFamily::for_driver(&n.driver));
         let of_device = || {
@@ -187,29 +187,29 @@ impl Subject {
         }
     }
 
-    /// The canonical row of a vendor's name, or `None`.
+    /// Catalog row of a vendor counter.
     pub fn bind(&self, source: CounterSource, name: &str) -> Option<BoundCounter> {
         bind(self.family(source), self.link_layer(), source, name)
     }
 
-    /// Whether a name is worth reading.
+    /// Whether a vendor counter is worth reading.
     pub fn wants(&self, source: CounterSource, name: &str) -> bool {
         self.passes(name) || self.bind(source, name).is_some()
     }
 
-    /// Whether a raw name is passed through by the user's wish.
+    /// Whether the configuration passes a vendor counter through.
     pub fn passes(&self, name: &str) -> bool {
         self.passthrough
             .iter()
             .any(|glob| fabriclens_agent_host::discover::glob_match(glob.as_bytes(), name.as_bytes()))
     }
 
-    /// Speed of the link as last told, bytes per second, or a bound that no port exceeds.
+    /// Last known link speed, bytes per second, or an upper bound.
     pub fn rate_bytes(&self) -> f64 {
         self.known_rate_bytes().unwrap_or(UNKNOWN_RATE_BYTES)
     }
 
-    /// Speed of the link as last told, bytes per second.
+    /// Last known link speed, bytes per second.
     pub fn known_rate_bytes(&self) -> Option<f64> {
         match self.rate.load(Ordering::Relaxed) {
             0 => None,
@@ -217,18 +217,18 @@ impl Subject {
         }
     }
 
-    /// Tells the speed, bits per second; never lowered, because counters may still hold faster times.
+    /// Records the link speed, bits per second; never lowered, as counters may contain growth at the higher speed.
     pub fn tell_rate(&self, bits: u64) {
         self.rate.fetch_max(bits, Ordering::Relaxed);
     }
 
-    /// Who is at the other end of the cable, as last told.
-    pub fn neighbour(&self) -> Option<LldpNeighbor> {
-        self.neighbour.lock().clone()
+    /// Last known LLDP neighbor.
+    pub fn neighbor(&self) -> Option<LldpNeighbor> {
+        self.neighbor.lock().clone()
     }
 
-    /// Tells who is at the other end of the cable, or that nobody is heard.
-    pub fn tell_neighbour(&self, neighbour: Option<&LldpNeighbor>) {
-        *self.neighbour.lock() = neighbour.cloned();
+    /// Records the LLDP neighbor, or that there is none.
+    pub fn tell_neighbor(&self, neighbor: Option<&LldpNeighbor>) {
+        *self.neighbor.lock() = neighbor.cloned();
     }
 }

@@ -1,7 +1,7 @@
-//! Kernel calls as the texts that `--root` reads back in their place.
+//! Records kernel calls as the text files that `--root` replays.
 
 use super::CaptureError;
-use super::out::Out;
+use super::out::RecordingWriter;
 use fabriclens_agent_host::inventory::Inventory;
 use fabriclens_kernel::recorded::{path, write};
 use fabriclens_kernel::{CallError, KernelCalls, LldpNeighbor, RdmaLink, VerbsPort};
@@ -10,11 +10,11 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Records what the calls answer; returns the processes that are in it.
+/// Records the answers of all calls; returns the process ids in them.
 pub(super) fn record(
     calls: &Arc<dyn KernelCalls>,
     inventory: &Inventory,
-    out: &mut Out<'_>,
+    out: &mut RecordingWriter<'_>,
 ) -> Result<BTreeSet<u32>, CaptureError> {
     let of_ports = inventory.devices.iter().flat_map(|d| &d.ports).filter_map(|p| p.netdev.as_ref());
     let netdevs: BTreeSet<&str> = of_ports.chain(&inventory.netdevs).map(|n| &*n.name).collect();
@@ -58,10 +58,10 @@ pub(super) fn record(
     queue_pairs(calls, out)
 }
 
-/// Queue pairs, their connections and counters; returns their processes.
-fn queue_pairs(calls: &Arc<dyn KernelCalls>, out: &mut Out<'_>) -> Result<BTreeSet<u32>, CaptureError> {
+/// Records queue pairs, their connections and counters; returns their process ids.
+fn queue_pairs(calls: &Arc<dyn KernelCalls>, out: &mut RecordingWriter<'_>) -> Result<BTreeSet<u32>, CaptureError> {
     let mut qps = calls.rdma_qps(None);
-    // What a site runs is its own business; whether a process or the kernel owns a queue pair is not.
+    // Program names are private to the site; whether a process or the kernel owns a queue pair is not.
     for qp in qps.iter_mut().flatten().filter(|_| out.scrubs()) {
         qp.comm = qp.comm.take().map(|_| "process".to_owned());
     }
@@ -78,7 +78,7 @@ fn queue_pairs(calls: &Arc<dyn KernelCalls>, out: &mut Out<'_>) -> Result<BTreeS
     Ok(pids)
 }
 
-fn of_netdev(calls: &Arc<dyn KernelCalls>, netdev: &str, out: &mut Out<'_>) -> Result<(), CaptureError> {
+fn of_netdev(calls: &Arc<dyn KernelCalls>, netdev: &str, out: &mut RecordingWriter<'_>) -> Result<(), CaptureError> {
     put(out, path::ethtool_i(netdev), calls.driver(netdev), write::ethtool_i)?;
     let statistics = calls.stat_names(netdev).and_then(|names| {
         let mut values = Vec::new();
@@ -94,13 +94,13 @@ fn of_netdev(calls: &Arc<dyn KernelCalls>, netdev: &str, out: &mut Out<'_>) -> R
     let rate = calls.max_rate_bits(netdev).ok();
     put(out, path::link(netdev), calls.link_state(netdev), |state| write::link(state, rate))?;
     put(out, path::module(netdev), calls.module(netdev), write::module)?;
-    let neighbour = calls.lldp_neighbor(netdev).map(|n| LldpNeighbor { switch: out.hidden("switch", &n.switch), ..n });
-    put(out, path::lldp(netdev), neighbour, write::lldp)?;
+    let neighbor = calls.lldp_neighbor(netdev).map(|n| LldpNeighbor { switch: out.hidden("switch", &n.switch), ..n });
+    put(out, path::lldp(netdev), neighbor, write::lldp)?;
     put(out, path::dcb(netdev), calls.dcb(netdev), write::dcb)
 }
 
 fn put<T>(
-    out: &mut Out<'_>,
+    out: &mut RecordingWriter<'_>,
     path: PathBuf,
     answer: Result<T, CallError>,
     text: impl FnOnce(&T) -> String,
@@ -111,7 +111,7 @@ fn put<T>(
     }
 }
 
-fn note(path: &Path, error: &CallError, out: &mut Out<'_>) -> Result<(), CaptureError> {
+fn note(path: &Path, error: &CallError, out: &mut RecordingWriter<'_>) -> Result<(), CaptureError> {
     let cause = error.source().map_or_else(String::new, |e| format!(": {e}"));
     out.skip(path, format!("{error}{cause}"));
     Ok(())

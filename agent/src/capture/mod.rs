@@ -5,16 +5,19 @@
 //! not be read is listed in `manifest.json`, with the reason.
 
 mod calls;
+mod error;
 mod out;
 mod scrub;
 mod sysfs;
 mod workload;
 
+pub use error::CaptureError;
+
 use crate::health::OS_RELEASE;
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_host::discover::discover;
 use fabriclens_agent_host::roots::Roots;
-use out::Out;
+use out::RecordingWriter;
 use scrub::Scrub;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -24,33 +27,33 @@ use std::time::{Duration, Instant};
 /// Facts of the running kernel, below `/proc/sys/kernel`.
 const KERNEL: [&str; 4] = ["arch", "ostype", "osrelease", "random/boot_id"];
 
-/// What to record, and where.
+/// Options of a capture.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// New or empty directory.
     pub dir: PathBuf,
-    /// Record so many times into `0`, `1`, …; once into the directory itself without.
+    /// Number of recordings, into `0`, `1`, …; `None`: one recording into the directory itself.
     pub ticks: Option<u32>,
-    /// From the begin of a tick to the begin of the next.
+    /// Time between the starts of two ticks.
     pub interval: Duration,
-    /// Replace what identifies the site.
+    /// Replace identities of the site.
     pub scrub: bool,
     /// Name of the host.
     pub host: String,
-    /// Devices and netdevs that are not touched, as globs.
+    /// Devices and netdevs to leave out, as globs.
     pub exclude_devices: Vec<String>,
 }
 
-/// What was recorded.
+/// Result of a capture.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Summary {
     /// The directory.
     pub dir: PathBuf,
     /// Files written.
     pub files: usize,
-    /// Their bytes.
+    /// Bytes written.
     pub bytes: u64,
-    /// Files and calls that gave nothing.
+    /// Files and calls that could not be read.
     pub skipped: usize,
 }
 
@@ -63,33 +66,10 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Why nothing, or not all, was recorded.
-#[derive(Debug, thiserror::Error)]
-pub enum CaptureError {
-    /// The directory holds something.
-    #[error("{0} is not empty; name a new directory")]
-    NotEmpty(PathBuf),
-    /// A file cannot be written.
-    #[error("writing {path}; check permissions and free space")]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The recording would be too large.
-    #[error("the recording exceeds {limit}; leave devices out with sampling.exclude_devices")]
-    TooLarge {
-        /// Which limit.
-        limit: &'static str,
-    },
-}
-
-/// Records.
+/// Records the host into `options.dir`.
 ///
 /// # Errors
-/// [`CaptureError`]. What cannot be *read* is no error: it is in the manifest.
+/// [`CaptureError`]. Files that cannot be *read* are no error; the manifest lists them.
 pub fn capture(roots: &Arc<Roots>, options: &Options) -> Result<Summary, CaptureError> {
     let occupied = std::fs::read_dir(&options.dir).is_ok_and(|mut entries| entries.next().is_some());
     if occupied {
@@ -121,8 +101,8 @@ fn one(
 ) -> Result<(), CaptureError> {
     let time_ns = Clock::new().now();
     let inventory = discover(roots, &options.exclude_devices, None);
-    let mut out = Out::new(dir, scrub, summary.files, summary.bytes);
-    // A host without any device is recorded, too.
+    let mut out = RecordingWriter::new(dir, scrub, summary.files, summary.bytes);
+    // Hosts without any device are recorded, too.
     out.dir(Path::new("sys"))?;
     sysfs::record(roots, &inventory, &mut out)?;
     let pids = calls::record(&roots.calls(), &inventory, &mut out)?;
@@ -135,7 +115,7 @@ fn one(
     Ok(())
 }
 
-fn proc_files(roots: &Roots, host: &str, out: &mut Out<'_>) -> Result<(), CaptureError> {
+fn proc_files(roots: &Roots, host: &str, out: &mut RecordingWriter<'_>) -> Result<(), CaptureError> {
     // In a container only process 1 is in the host's network namespace.
     let host_net = roots.proc().join("1/net");
     let net = if host_net.join("snmp").exists() { host_net } else { roots.proc().join("net") };

@@ -1,4 +1,4 @@
-//! The recording as it is written: bounded, scrubbed, with a list of what is not in it.
+//! Writer of a recording: enforces the size limits, scrubs identities and lists skipped files.
 
 use super::CaptureError;
 use super::scrub::Scrub;
@@ -8,13 +8,13 @@ use std::io::Read as _;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-/// Most of a file that is copied: attributes of sysfs are a page, `/proc/net/netstat` a few.
+/// Largest file that is copied: an attribute of sysfs is a page, `/proc/net/netstat` a few.
 const FILE: u64 = 64 << 10;
-/// Most files and bytes of one capture, all ticks together.
+/// Limits of one capture, all ticks together.
 const FILES: usize = 1_000_000;
 const BYTES: u64 = 2 << 30;
 
-pub(super) struct Out<'a> {
+pub(super) struct RecordingWriter<'a> {
     dir: &'a Path,
     scrub: Option<&'a Scrub>,
     files: usize,
@@ -24,7 +24,7 @@ pub(super) struct Out<'a> {
     skipped: BTreeMap<(String, String), Vec<String>>,
 }
 
-impl<'a> Out<'a> {
+impl<'a> RecordingWriter<'a> {
     pub(super) fn new(dir: &'a Path, scrub: Option<&'a Scrub>, files: usize, bytes: u64) -> Self {
         Self { dir, scrub, files, bytes, written: BTreeSet::new(), skipped: BTreeMap::new() }
     }
@@ -45,22 +45,22 @@ impl<'a> Out<'a> {
         self.scrub.is_some()
     }
 
-    /// A name of the site as the recording has it.
+    /// Replacement of a name of the site.
     pub(super) fn hidden(&self, kind: &str, name: &str) -> String {
         self.scrub.map_or_else(|| name.to_owned(), |scrub| scrub.named(kind, name))
     }
 
-    /// The number of a user as the recording has it.
+    /// Replacement of a user id.
     pub(super) fn hidden_number(&self, uid: u32) -> u32 {
         self.scrub.map_or(uid, |scrub| scrub.user(uid))
     }
 
-    /// An address as the recording has it.
+    /// Replacement of an address.
     pub(super) fn address(&self, address: IpAddr) -> IpAddr {
         self.scrub.map_or(address, |scrub| scrub.address(address))
     }
 
-    /// Notes what is not in the recording.
+    /// Lists a path in the manifest as not recorded.
     pub(super) fn skip(&mut self, path: &Path, why: impl ToString) {
         let text = path.display().to_string();
         let (dir, name) = text.rsplit_once('/').unwrap_or(("", &text));
@@ -68,12 +68,12 @@ impl<'a> Out<'a> {
         self.skipped.entry(key).or_default().push(name.to_owned());
     }
 
-    /// Copies a regular file's text to `to`; notes it where it cannot be read.
+    /// Copies the text of a regular file to `to`; lists it as skipped if it cannot be read.
     pub(super) fn copy(&mut self, from: &Path, to: &Path) -> Result<(), CaptureError> {
         match read(from) {
             Ok(bytes) => match std::str::from_utf8(&bytes) {
                 Ok(text) => self.text(to, text),
-                // VPD and the like: as they are, unless that would tell serial numbers.
+                // VPD and other binary files are copied unchanged, unless scrubbing is on: they hold serial numbers.
                 Err(_) if self.scrubs() => {
                     self.skip(to, "binary, left out of a scrubbed recording");
                     Ok(())
@@ -87,7 +87,7 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// Writes a text.
+    /// Writes a text file.
     pub(super) fn text(&mut self, to: &Path, text: &str) -> Result<(), CaptureError> {
         match self.scrub {
             Some(scrub) => {
@@ -98,7 +98,7 @@ impl<'a> Out<'a> {
         }
     }
 
-    /// A relative symbolic link.
+    /// Writes a relative symbolic link.
     pub(super) fn link(&mut self, at: &Path, target: &Path) -> Result<(), CaptureError> {
         let (at, target) = (self.path(at), self.scrubbed(target));
         if !self.written.insert(at.clone()) {
@@ -109,13 +109,13 @@ impl<'a> Out<'a> {
         self.account(0)
     }
 
-    /// A directory that may stay empty.
+    /// Creates a directory, which may stay empty.
     pub(super) fn dir(&mut self, at: &Path) -> Result<(), CaptureError> {
         let path = self.path(at);
         std::fs::create_dir_all(&path).map_err(|source| CaptureError::Write { path, source })
     }
 
-    /// `manifest.json`.
+    /// Writes `manifest.json`.
     pub(super) fn manifest(&mut self, host: &str, time_ns: u64) -> Result<(), CaptureError> {
         let skipped: Vec<_> = self
             .skipped
@@ -168,12 +168,12 @@ impl<'a> Out<'a> {
     }
 }
 
-/// A regular file's bytes. Everything else would block or never end.
+/// Reads a regular file. Other file types could block or never end.
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let text = |e: std::io::Error| e.to_string();
     let kind = std::fs::metadata(path).map_err(text)?;
     if !kind.is_file() {
-        return Err("no regular file".to_owned());
+        return Err("not a regular file".to_owned());
     }
     let mut bytes = Vec::new();
     std::fs::File::open(path).and_then(|f| f.take(FILE + 1).read_to_end(&mut bytes)).map_err(text)?;

@@ -1,4 +1,4 @@
-//! Replaces what identifies a site: MAC addresses, GUIDs, GIDs, switch ids, host names.
+//! Replaces identities of the site: MAC addresses, GUIDs, GIDs, switch ids, host names.
 //!
 //! The same value is always replaced by the same one within a capture, so that links between files stay; the key is
 //! random, so that two captures cannot be joined. Vendor parts (the first three bytes), zeros and broadcast stay.
@@ -6,12 +6,12 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Files whose whole content is an identity without separators.
+/// Files that consist of one identity without separators.
 const HEX_FILES: &[&str] = &["phys_switch_id", "phys_port_id"];
 /// Files that hold IPv4 addresses; elsewhere four numbers with dots are a firmware version.
 const IPV4_FILES: &[&str] = &["arp_ip_target"];
 
-/// The replacement of one capture.
+/// Replacements of one capture.
 #[derive(Debug)]
 pub(super) struct Scrub {
     key: RandomState,
@@ -28,24 +28,24 @@ impl Scrub {
         Self { key, names, host }
     }
 
-    /// The host's new name.
+    /// Replacement of the host name.
     pub(super) fn host(&self) -> &str {
         &self.host
     }
 
-    /// Another name for a user or a cluster.
+    /// Replacement of a user or cluster name.
     pub(super) fn named(&self, kind: &str, name: &str) -> String {
         format!("{kind}-{:06x}", self.hash(name) & 0xff_ffff)
     }
 
-    /// Another number for a user; those of the system are everywhere the same.
+    /// Replacement of a user id; ids of system users stay, as they are the same everywhere.
     pub(super) fn user(&self, uid: u32) -> u32 {
         const FIRST: u32 = 1000;
         let [a, b, c, ..] = self.hash(&uid.to_string()).to_be_bytes();
         if uid < FIRST { uid } else { FIRST + u32::from_be_bytes([0, a, b, c]) }
     }
 
-    /// Another address of the same family; one that names no host stays.
+    /// Replacement of an address, of the same family; unspecified and loopback addresses stay.
     pub(super) fn address(&self, address: IpAddr) -> IpAddr {
         let new = self.hash(&address.to_string()).to_be_bytes();
         match address {
@@ -55,7 +55,7 @@ impl Scrub {
         }
     }
 
-    /// A file's text, by what its name says of it.
+    /// Scrubs the text of a file; the file's name selects the rules.
     pub(super) fn file(&self, name: &str, text: &str) -> String {
         let whole = text.trim();
         if HEX_FILES.contains(&name) && !whole.is_empty() && whole.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -68,7 +68,7 @@ impl Scrub {
         self.text(text)
     }
 
-    /// Any text or path.
+    /// Scrubs any text or path.
     pub(super) fn text(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -111,7 +111,7 @@ impl Scrub {
         }
     }
 
-    /// Bytes of an address, the first `keep` of them as they are.
+    /// Replaces the bytes of an address, except for the first `keep`.
     fn bytes(&self, groups: &[&str], keep: usize, out: &mut String) {
         let plain = groups.iter().all(|g| *g == "00") || groups.iter().all(|g| g.eq_ignore_ascii_case("ff"));
         if plain {
@@ -132,7 +132,7 @@ impl Scrub {
         out.push_str(&groups.join(":"));
     }
 
-    /// Sixteen digits: the vendor's six, then ten of ours.
+    /// Sixteen digits: the vendor's six, then ten replaced ones.
     fn guid_digits(&self, old: &str) -> String {
         format!("{}{:010x}", &old[..6], self.hash(old) & 0xff_ffff_ffff)
     }
@@ -141,7 +141,7 @@ impl Scrub {
         let zero = |g: &[&str]| g.iter().all(|g| *g == "0000");
         let (prefix, id) = groups.split_at(4);
         if zero(prefix) && id[..2] == ["0000", "ffff"] {
-            // An IPv4 address: it stays one.
+            // An embedded IPv4 address stays one.
             let new = self.hash(&id.concat()) & 0xffff_ffff;
             out.push_str(&format!("{}:0000:ffff:{:04x}:{:04x}", prefix.join(":"), new >> 16, new & 0xffff));
             return;
@@ -161,7 +161,7 @@ impl Scrub {
         address.map_or_else(|| word.to_owned(), |a| word.replace(word.trim(), &self.address(a.into()).to_string()))
     }
 
-    /// Letters' case makes no difference.
+    /// Hash that ignores case.
     fn hash(&self, old: &str) -> u64 {
         self.key.hash_one(old.to_ascii_lowercase())
     }

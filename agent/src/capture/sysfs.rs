@@ -1,7 +1,7 @@
 //! The sysfs part of a recording: class links, the directories of devices, ports and netdevs, and their PCI chain.
 
 use super::CaptureError;
-use super::out::Out;
+use super::out::RecordingWriter;
 use fabriclens_agent_host::inventory::Inventory;
 use fabriclens_agent_host::roots::Roots;
 use std::collections::BTreeSet;
@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 /// Levels below a device that are followed: `ports/1/gid_attrs/types/0` has five.
 const DEPTH: usize = 7;
 
-/// The same below a directory of settings.
+/// Levels below a settings directory that are followed.
 const SETTINGS: usize = 3;
 
-/// Directories of devices and netdevs that nobody reads here: per queue, per CPU, or of other subsystems.
+/// Directories that no sampler reads: per queue, per CPU, or of other subsystems.
 const SKIP: &[&str] = &["power", "queues", "subsystem", "firmware_node", "brport", "bridge", "batman_adv", "phydev"];
 
-/// Attributes of a PCI function. The others may have side effects (`reset`, `rom`) or are large (`config`, `resource0`).
+/// Attributes of a PCI function. The others may have side effects (`reset`, `rom`) or are large (`config`,
+/// `resource0`).
 const PCI: &[&str] = &[
     "vendor",
     "device",
@@ -40,7 +41,7 @@ const PCI: &[&str] = &[
     "uevent",
 ];
 
-/// What a directory is, and so what of it is recorded.
+/// Kind of a directory; it selects the files to record.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Rdma { counters: bool },
@@ -48,7 +49,7 @@ enum Kind {
     Pci,
 }
 
-pub(super) fn record(roots: &Roots, inventory: &Inventory, out: &mut Out<'_>) -> Result<(), CaptureError> {
+pub(super) fn record(roots: &Roots, inventory: &Inventory, out: &mut RecordingWriter<'_>) -> Result<(), CaptureError> {
     let Ok(sys) = roots.sys().canonicalize() else {
         out.skip(Path::new("sys"), "not there");
         return Ok(());
@@ -63,7 +64,7 @@ pub(super) fn record(roots: &Roots, inventory: &Inventory, out: &mut Out<'_>) ->
         if device.class.may_read() {
             walk.settings(&device.name, device.pci.as_deref())?;
         }
-        // Read by discovery to know which functions must not be read; only its mark is of interest.
+        // Discovery reads it to find functions that must not be read; only its marker file matters.
         if let Some(dir) = device.pci_dir.as_ref().and_then(|d| walk.relative(d)) {
             walk.vpd(&dir)?;
         }
@@ -81,7 +82,7 @@ pub(super) fn record(roots: &Roots, inventory: &Inventory, out: &mut Out<'_>) ->
 struct Walk<'a, 'b> {
     sys: PathBuf,
     seen: BTreeSet<PathBuf>,
-    out: &'a mut Out<'b>,
+    out: &'a mut RecordingWriter<'b>,
 }
 
 impl Walk<'_, '_> {
@@ -89,7 +90,7 @@ impl Walk<'_, '_> {
         self.place(&Path::new("class/net").join(name), Kind::Net)
     }
 
-    /// Congestion-control settings of a device: debugfs and configfs, where they are mounted and we may read them.
+    /// Records congestion-control settings of a device from debugfs and configfs, if mounted and readable.
     fn settings(&mut self, device: &str, pci: Option<&str>) -> Result<(), CaptureError> {
         let debug = pci.map(|pci| Path::new("kernel/debug/mlx5").join(pci).join("cc_params"));
         let config = Path::new("kernel/config/rdma_cm").join(device);
@@ -101,7 +102,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// A path below `sys` that may be a link: the link as it is, then what it points to.
+    /// Records a path below `sys`: the link, if it is one, and its target.
     fn place(&mut self, at: &Path, kind: Kind) -> Result<(), CaptureError> {
         let full = self.sys.join(at);
         if let Ok(target) = std::fs::read_link(&full) {
@@ -115,7 +116,7 @@ impl Walk<'_, '_> {
             self.out.skip(&sys(at), "points to nothing in sysfs");
             return Ok(());
         };
-        // A flat recording may have a device's directory within its class, below other links.
+        // Recordings without device directories may hold a device within its class, below other links.
         let real = if std::fs::symlink_metadata(&full).is_ok_and(|m| m.is_dir()) { at.to_owned() } else { real };
         if !self.seen.insert(real.clone()) {
             return Ok(());
@@ -131,7 +132,7 @@ impl Walk<'_, '_> {
         full.canonicalize().ok()?.strip_prefix(&self.sys).ok().map(Path::to_owned)
     }
 
-    /// Everything readable below a device or netdev.
+    /// Records everything readable below a device or netdev.
     fn tree(&mut self, at: &Path, kind: Kind, depth: usize) -> Result<(), CaptureError> {
         self.out.dir(&sys(at))?;
         for name in self.entries(at) {
@@ -143,10 +144,10 @@ impl Walk<'_, '_> {
             } else if meta.is_dir() {
                 let closed = kind == Kind::Rdma { counters: false } && name.ends_with("counters");
                 if top && name == "device" {
-                    // A flat recording has the PCI function in place of the link to it.
+                    // Recordings without device directories hold the PCI function in place of the link to it.
                     self.pci(&path)?;
                 } else if closed {
-                    // A setting, not a counter: the only file there that asks no firmware.
+                    // A setting, not a counter: the only file in this directory that does not query firmware.
                     let lifespan = path.join("lifespan");
                     if self.sys.join(&lifespan).exists() {
                         self.out.copy(&self.sys.join(&lifespan), &sys(&lifespan))?;
@@ -169,7 +170,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A link alone: its name tells enough (driver, master, lower and upper devices).
+    /// Records a link without its target: the name suffices (driver, master, lower and upper devices).
     fn bare_link(&mut self, path: &Path) -> Result<(), CaptureError> {
         match std::fs::read_link(self.sys.join(path)) {
             Ok(target) if !target.is_absolute() => self.out.link(&sys(path), &target),
@@ -177,14 +178,14 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A PCI function (or what stands for it) and every bridge above.
+    /// Records a PCI function, or the device in its place, and every bridge above it.
     fn pci(&mut self, at: &Path) -> Result<(), CaptureError> {
         self.function(at)?;
         for above in at.ancestors().skip(1).filter(|a| is_address(a)) {
             self.function(above)?;
         }
         let full = self.sys.join(at);
-        // Sources that have no class link ask the directory of the function.
+        // Sources without a class link read the directory of the function.
         for class in ["net", "infiniband"] {
             for name in self.entries(&at.join(class)) {
                 self.out.dir(&sys(&at.join(class).join(name)))?;

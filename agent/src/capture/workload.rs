@@ -1,8 +1,8 @@
-//! Jobs, for replay: their control groups, and of their processes what the samplers look at. Never an environment as it
-//! is: only the few variables that say which job it is.
+//! Records jobs for replay: their cgroups, and the files of their processes that samplers read. An environment is
+//! reduced to the few variables that identify the job.
 
 use super::CaptureError;
-use super::out::Out;
+use super::out::RecordingWriter;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_host::sysfile::text;
 use fabriclens_agent_workload::details::{environment, uid};
@@ -17,11 +17,11 @@ use fabriclens_kernel::recorded::{path, write};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-/// Processes of a job whose environment is tried; the one that tells is recorded.
+/// Processes per job whose environment is tried; the first one that identifies the job is recorded.
 const TRIES: usize = 16;
 
-/// Records what shows the jobs of the host; `pids` are processes that something else in the recording names.
-pub(super) fn record(roots: &Roots, pids: &BTreeSet<u32>, out: &mut Out<'_>) -> Result<(), CaptureError> {
+/// Records the jobs of the host; `pids` are processes that other files of the recording refer to.
+pub(super) fn record(roots: &Roots, pids: &BTreeSet<u32>, out: &mut RecordingWriter<'_>) -> Result<(), CaptureError> {
     let proc = roots.proc();
     let mut names = Names::default();
     let mut of_jobs: BTreeMap<Key, Vec<u32>> = BTreeMap::new();
@@ -45,14 +45,14 @@ pub(super) fn record(roots: &Roots, pids: &BTreeSet<u32>, out: &mut Out<'_>) -> 
     let mut wanted = pids.clone();
     wanted.extend(scan.daemon());
     wanted.extend(scan.found().keys());
-    scan.found().values().for_each(|told| names.job(&Key::new(told.scheduler, &told.job)));
+    scan.found().values().for_each(|job| names.job(&Key::new(job.scheduler, &job.job)));
     for (key, pids) in &of_jobs {
         let tells = |pid: &&u32| {
-            let told = environment(proc, **pid).ok().and_then(|bytes| of_environment(&bytes));
-            told.is_some_and(|told| told.scheduler == key.scheduler && *told.job == *key.job)
+            let parsed = environment(proc, **pid).ok().and_then(|bytes| of_environment(&bytes));
+            parsed.is_some_and(|parsed| parsed.scheduler == key.scheduler && *parsed.job == *key.job)
         };
         let one = pids.iter().take(TRIES).find(tells);
-        // Its user is told by those that do not tell more.
+        // Without an environment, the owner of the processes gives the job's user.
         let others = if one.is_some() { 0 } else { TRIES };
         wanted.extend(one.into_iter().chain(pids.iter().take(others)));
     }
@@ -88,8 +88,13 @@ pub(super) fn record(roots: &Roots, pids: &BTreeSet<u32>, out: &mut Out<'_>) -> 
     wanted.iter().try_for_each(|pid| process(proc, *pid, &scan, &names, out))
 }
 
-/// TCP connections of jobs; those of others are their own business.
-fn sockets(roots: &Roots, trees: &[(PathBuf, Tree)], names: &Names, out: &mut Out<'_>) -> Result<(), CaptureError> {
+/// Records TCP connections of jobs; other connections are private to the site.
+fn sockets(
+    roots: &Roots,
+    trees: &[(PathBuf, Tree)],
+    names: &Names,
+    out: &mut RecordingWriter<'_>,
+) -> Result<(), CaptureError> {
     let mut groups: HashMap<u64, String> = HashMap::new();
     for (mount, tree) in trees {
         let Some(mount) = recorded(roots, mount) else { continue };
@@ -114,10 +119,16 @@ fn sockets(roots: &Roots, trees: &[(PathBuf, Tree)], names: &Names, out: &mut Ou
     if of_jobs.is_empty() { Ok(()) } else { out.text(&path::tcp_sockets(), &write::tcp_sockets(rows)) }
 }
 
-/// What the samplers look at of a process.
-fn process(proc: &Path, pid: u32, scan: &Scan, names: &Names, out: &mut Out<'_>) -> Result<(), CaptureError> {
+/// Records the files of a process that samplers read.
+fn process(
+    proc: &Path,
+    pid: u32,
+    scan: &Scan,
+    names: &Names,
+    out: &mut RecordingWriter<'_>,
+) -> Result<(), CaptureError> {
     let to = Path::new("proc").join(pid.to_string());
-    // Of no job: where it runs is its own business.
+    // Cgroups that belong to no job are private to the site.
     let group = |line: &&str| cgroup::of_process(line).is_some();
     let from = proc.join(pid.to_string());
     let lines = text(&from.join("cgroup")).unwrap_or_default();
@@ -130,21 +141,21 @@ fn process(proc: &Path, pid: u32, scan: &Scan, names: &Names, out: &mut Out<'_>)
         out.text(&to.join("comm"), &text(&from.join("comm")).unwrap_or_default())?;
     }
     let environment = environment(proc, pid).unwrap_or_default();
-    let mut told = kept(&environment);
+    let mut environ = kept(&environment);
     if let Some(job) = of_environment(&environment) {
-        // Names and numbers of the site, where they stand alone.
+        // Names and numbers of the site are replaced as whole values only.
         for (kind, value) in [("user", &job.user), ("cluster", &job.cluster)] {
             if !value.is_empty() {
-                told = told.replace(&format!("={value}\0"), &format!("={}\0", out.hidden(kind, value)));
+                environ = environ.replace(&format!("={value}\0"), &format!("={}\0", out.hidden(kind, value)));
             }
         }
-        told = names.replaced(&told);
+        environ = names.replaced(&environ);
     }
-    if told.is_empty() { Ok(()) } else { out.text(&to.join("environ"), &told) }
+    if environ.is_empty() { Ok(()) } else { out.text(&to.join("environ"), &environ) }
 }
 
-/// The lines of control groups alone: what else a host mounts is its own business.
-fn mounts(roots: &Roots, out: &mut Out<'_>) -> Result<(), CaptureError> {
+/// Records the cgroup lines of the mount table; other mounts are private to the site.
+fn mounts(roots: &Roots, out: &mut RecordingWriter<'_>) -> Result<(), CaptureError> {
     for list in ["1/mounts", "mounts"] {
         let lines = text(&roots.proc().join(list)).unwrap_or_default();
         let is_group = |line: &&str| matches!(line.split(' ').nth(2), Some("cgroup" | "cgroup2"));
@@ -156,7 +167,7 @@ fn mounts(roots: &Roots, out: &mut Out<'_>) -> Result<(), CaptureError> {
     Ok(())
 }
 
-/// Where a mount lies in the recording.
+/// Path of a mount in the recording.
 fn recorded(roots: &Roots, mount: &Path) -> Option<PathBuf> {
     let in_sys = mount.strip_prefix(roots.sys()).map(|below| Path::new("sys").join(below));
     in_sys.or_else(|_| mount.strip_prefix(roots.base()).map(Path::to_owned)).ok()
@@ -166,7 +177,7 @@ fn below(mount: &Path, path: &str) -> PathBuf {
     mount.join(path.trim_start_matches('/'))
 }
 
-/// What a scrubbed recording says in place of users and servers that paths name.
+/// Replacements for users and servers in paths.
 #[derive(Default)]
 struct Names {
     uids: BTreeMap<u32, u32>,
@@ -175,12 +186,12 @@ struct Names {
 }
 
 impl Names {
-    fn uid(&mut self, uid: u32, out: &Out<'_>) {
+    fn uid(&mut self, uid: u32, out: &RecordingWriter<'_>) {
         self.scrubs = out.scrubs();
         self.uids.entry(uid).or_insert_with(|| out.hidden_number(uid));
     }
 
-    /// PBS' ids carry the name of its server.
+    /// PBS job ids carry the name of their server.
     fn job(&mut self, key: &Key) {
         if let Some((_, server)) = key.job.split_once('.').filter(|_| key.scheduler == "pbs") {
             self.servers.insert(format!(".{server}"));

@@ -1,4 +1,4 @@
-//! From file, environment and flags to a checked [`Config`].
+//! Merges file, environment and flags into a checked [`Config`].
 
 use super::raw::{Form, KEYS, RawConfig};
 use super::{Config, ConfigError, Http};
@@ -16,16 +16,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// On a file system that does not outlive the boot.
+/// Default state directory, on a file system that is cleared at boot.
 const STATE_DIR: &str = "/run/fabriclens-agent";
-/// Interfaces that are looked at closely.
+/// Limit of interfaces for microburst recording.
 const MOST_NETDEVS: usize = 8;
-/// Every variable with this prefix must be a key.
+/// Every environment variable with this prefix must be a configuration key.
 const PREFIX: &str = "FABRICLENS_AGENT_";
 /// Variables with the prefix that are flags, not keys.
 const FLAGS: &[&str] = &["FABRICLENS_AGENT_CONFIG", "FABRICLENS_AGENT_ROOT"];
 
-/// What flags override; `None` leaves file, environment or default in force.
+/// Values of flags; `None` keeps the value of the environment, file or default.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// `--host`
@@ -36,10 +36,10 @@ pub struct Overrides {
     pub collector: Option<String>,
 }
 
-/// Loads and checks. `env` is the process environment (or a test's); `samplers` the names that `[samplers]` may have.
+/// Loads and checks the configuration. `env` is the process environment; `samplers` are the valid keys of `[samplers]`.
 ///
 /// # Errors
-/// [`ConfigError`], naming file or key and the remedy.
+/// [`ConfigError`], which names the file or key and the remedy.
 pub fn load(
     file: Option<&Path>,
     env: impl IntoIterator<Item = (String, String)>,
@@ -72,7 +72,7 @@ pub fn load(
     Ok(config)
 }
 
-/// Private keys are not for everyone on the host; one that is missing is told by whoever opens it.
+/// Refuses private keys that every user of the host can read. Missing files are reported when they are opened.
 fn keep_secrets(config: &Config) -> Result<(), ConfigError> {
     let collector = config.collector.as_ref();
     let key = |identity: Option<&'_ (PathBuf, PathBuf)>| identity.map(|(_, key)| key.clone());
@@ -99,7 +99,7 @@ fn read(path: &Path, place: &str) -> Result<toml::Table, ConfigError> {
         let hint = nearest(&name, KEYS.iter().map(|(k, _)| *k).chain(sections)).map(str::to_owned);
         return Err(ConfigError::Unknown { place: place.to_owned(), what: "key", name, hint });
     }
-    // Parsed a second time from the text, because only then errors point at line and column.
+    // Parsed again from the text, because only errors of this parser carry line and column.
     toml::from_str::<RawConfig>(&text).map_err(syntax)?;
     Ok(table)
 }
@@ -173,7 +173,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     });
     settings.rails = Arc::new(rails(raw.rails)?);
     settings.microburst = Arc::new(microburst(raw.microburst)?);
-    // Naming interfaces is asking for them.
+    // A list of interfaces turns the sampler on.
     if !settings.microburst.netdevs.is_empty() {
         settings.samplers.entry("microburst".to_owned()).or_insert(true);
     }
@@ -200,7 +200,7 @@ fn budget(raw: &super::raw::Budget) -> Result<Budget, ConfigError> {
     if let Some(text) = &raw.cpu {
         let share = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
         let share = share.filter(|share| (0.1..=100.0).contains(share));
-        let why = || format!("{text:?} is no share of a core from 0.1% to 100%; write for instance 2%");
+        let why = || format!("{text:?} is not a share of a core from 0.1% to 100%; write for example 2%");
         budget.cpu = share.ok_or_else(|| ConfigError::Value { key: "budget.cpu", message: why() })? / 100.0;
     }
     if let Some(text) = &raw.memory {
@@ -214,10 +214,10 @@ fn networks(key: &'static str, texts: &[String]) -> Result<Vec<Network>, ConfigE
     texts.iter().map(|text| text.parse().map_err(|message| ConfigError::Value { key, message })).collect()
 }
 
-fn rails(told: BTreeMap<String, String>) -> Result<Rails, ConfigError> {
+fn rails(configured: BTreeMap<String, String>) -> Result<Rails, ConfigError> {
     let plain = |text: &String| text.len() <= 64 && !text.chars().any(char::is_control);
-    needs("rails", told.values().all(plain), "a rail's name has at most 64 bytes on one line")?;
-    Ok(Rails::new(told))
+    needs("rails", configured.values().all(plain), "a rail's name has at most 64 bytes on one line")?;
+    Ok(Rails::new(configured))
 }
 
 fn microburst(raw: super::raw::Microburst) -> Result<Microburst, ConfigError> {
@@ -291,9 +291,9 @@ fn collector(raw: super::raw::Collector) -> Result<Option<Collector>, ConfigErro
     Ok(Some(c))
 }
 
-/// Checks a URL of a collector; true where samples leave the host in plain text, which was accepted.
+/// Checks a collector URL; true if it sends in plain text beyond this host and the configuration accepts that.
 fn is_open(key: &'static str, url: &str, c: &Collector) -> Result<bool, ConfigError> {
-    // Before anything shows it.
+    // Checked first: no message may show the credentials.
     if url.contains('@') {
         return bad(key, "holds credentials; use token_file, or cert and key, instead");
     }

@@ -1,5 +1,5 @@
-//! Config in two types: as written ([`raw`]) and as checked ([`Config`]). Flags beat environment beats file beats
-//! defaults. `main` loads it once; nothing is opened, bound or started before all of it is valid.
+//! Configuration in two types: as written ([`raw`]) and as checked ([`Config`]). Precedence: flags, environment, file,
+//! defaults. `main` loads it once; no socket or device is opened and no thread starts before all of it is valid.
 
 mod load;
 pub mod raw;
@@ -13,25 +13,25 @@ use fabriclens_base::{duration::DurationError, size::SizeError};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Everything the agent can be told, checked.
+/// Checked configuration of the agent.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What to sample, and how often. `host` is empty unless it was set.
+    /// Sampling settings. `host` is empty unless configured.
     pub settings: Settings,
-    /// Where samples go; none: only `/metrics`.
+    /// Destination of samples; `None`: only `/metrics`.
     pub collector: Option<Collector>,
-    /// Where they wait on disk while no collector takes them.
+    /// On-disk buffer for samples that no collector accepts.
     pub spool: Spool,
-    /// Where `/metrics` is served; none: nowhere.
+    /// Listener of `/metrics`; `None`: no listener.
     pub http: Option<Http>,
     /// Directives of the log filter, for instance `info` or `warn,fabriclens_agent=debug`.
     pub log: String,
-    /// Whether it shuts itself in once it runs.
+    /// Whether the agent restricts itself with Landlock and seccomp.
     pub sandbox: bool,
 }
 
 impl Config {
-    /// PEM files that it names.
+    /// PEM and token files of the configuration.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         let listener = self.http.iter().filter_map(|http| http.identity.as_ref()).flat_map(|(cert, key)| [cert, key]);
         self.collector.iter().flat_map(Collector::files).chain(listener.map(PathBuf::as_path))
@@ -47,26 +47,26 @@ impl Config {
     }
 }
 
-/// The listener.
+/// HTTP listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Http {
     /// Address; port 0 takes any free port.
     pub listen: SocketAddr,
     /// Certificate chain and private key, PEM.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// Plain text beyond loopback was accepted; logged at every start.
+    /// Accepts plain text beyond loopback; logged as a warning at every start.
     pub insecure: bool,
-    /// Names beside its own by which it is asked on loopback without TLS.
+    /// Additional host names accepted on a loopback listener without TLS.
     pub names: Vec<String>,
 }
 
-/// Why a config is refused; `Display` names the place and the remedy.
+/// Reason why a configuration is refused; `Display` names the place and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A secret that others can read.
+    /// Every user of the host can read a secret file.
     #[error("{what}: every user of this host can read {path}; run: chmod o-rwx {path}")]
     Exposed {
-        /// The key.
+        /// Configuration key.
         what: &'static str,
         /// The file that holds the secret.
         path: PathBuf,
@@ -76,28 +76,28 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: std::io::Error,
     },
-    /// The file is no TOML, or a value has the wrong type.
+    /// Invalid TOML, or a value of the wrong type.
     #[error("{place}: {message}")]
     Syntax {
         /// File or environment variable.
         place: String,
-        /// What the parser says, with line and column.
+        /// Message of the parser, with line and column.
         message: String,
     },
-    /// A key, variable or name that does not exist.
+    /// Unknown key, variable or sampler.
     #[error("{place}: unknown {what} {name:?}{}", .hint.as_ref().map(|h| format!("; did you mean {h:?}?")).unwrap_or_default())]
     Unknown {
         /// File or environment.
         place: String,
         /// `key`, `variable` or `sampler`.
         what: &'static str,
-        /// As written.
+        /// Name as written.
         name: String,
-        /// The nearest valid one.
+        /// Nearest valid name.
         hint: Option<String>,
     },
     /// The value is not a duration.
@@ -118,26 +118,26 @@ pub enum ConfigError {
         #[source]
         source: SizeError,
     },
-    /// A value outside what makes sense.
+    /// Value out of range.
     #[error("{key}: {message}")]
     Value {
         /// The key.
         key: &'static str,
-        /// What is wrong and what would be right.
+        /// Problem and remedy.
         message: String,
     },
-    /// Plain text beyond this host.
+    /// Unencrypted traffic beyond this host.
     #[error(
         "{key} = {value} is beyond this host and not encrypted; use {tls}, or set {insecure} = true to accept plain text"
     )]
     Insecure {
-        /// The key.
+        /// Configuration key.
         key: &'static str,
         /// Its value.
         value: String,
-        /// What would encrypt it.
+        /// Keys that turn on encryption.
         tls: &'static str,
-        /// The key that accepts it.
+        /// Key that accepts plain text.
         insecure: &'static str,
     },
 }

@@ -1,12 +1,12 @@
-//! The config as written: every key once, as TOML tables. `load` turns it into `Config`.
+//! Configuration as written: every key once, as TOML tables. `load` turns it into `Config`.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// How an environment variable becomes a TOML value.
+/// Conversion of an environment variable into a TOML value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As it is.
+    /// Unchanged text.
     Text,
     /// `true` or `false`.
     Bool,
@@ -14,12 +14,12 @@ pub enum Form {
     Integer,
     /// A number.
     Float,
-    /// Separated by commas.
+    /// List, separated by commas.
     List,
 }
 
-/// Every key, for hints and for the environment: `collector.url` is overridden by `FABRICLENS_AGENT_COLLECTOR_URL`.
-/// `[samplers]` has one key per sampler and is checked against their table, `[rails]` one per device.
+/// Every key, for hints and for the environment: `FABRICLENS_AGENT_COLLECTOR_URL` overrides `collector.url`.
+/// `[samplers]` has one key per sampler and is checked against the samplers' table; `[rails]` has one key per device.
 pub const KEYS: &[(&str, Form)] = &[
     ("host", Form::Text),
     ("log", Form::Text),
@@ -69,7 +69,7 @@ pub const KEYS: &[(&str, Form)] = &[
     ("http.names", Form::List),
 ];
 
-/// The whole file.
+/// The configuration file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "each key is explained in deploy/config/agent.toml")]

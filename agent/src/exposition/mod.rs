@@ -14,7 +14,7 @@ use fabriclens_wire::{Resource, Section, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Labels beside the identity.
+/// Labels besides the resource identity.
 type Pairs = [(Arc<str>, Arc<str>)];
 
 /// One series at its latest time.
@@ -27,23 +27,23 @@ pub(crate) struct Sample<'a> {
     pub(crate) time_ns: u64,
 }
 
-/// A metric with its samples in the order of output.
+/// A metric with its samples, in output order.
 pub(crate) struct Family<'a> {
     pub(crate) name: String,
     pub(crate) metric: &'static Metric,
     pub(crate) samples: Vec<Sample<'a>>,
 }
 
-/// Groups by metric; sorted by Prometheus name.
+/// Groups samples by metric, sorted by Prometheus name.
 pub(crate) fn families(sections: &[Section]) -> Vec<Family<'_>> {
-    let metrics = Ranks::of(sections.iter().flat_map(|s| s.columns.iter()).map(|c| (c.metric, c.metric.name)));
-    let resources = Ranks::of(sections.iter().map(|s| (&*s.resource, &*s.resource)));
+    let metrics = AddressRanks::of(sections.iter().flat_map(|s| s.columns.iter()).map(|c| (c.metric, c.metric.name)));
+    let resources = AddressRanks::of(sections.iter().map(|s| (&*s.resource, &*s.resource)));
     let mut ranked: Vec<(u32, u32, Sample<'_>)> = Vec::new();
     for section in sections {
         let resource = resources.rank(&section.resource);
         ranked.extend(samples(section).map(|sample| (metrics.rank(sample.metric), resource, sample)));
     }
-    // Of equal series the latest comes last, and the last is kept.
+    // Of duplicate series the latest sorts last, and the last one is kept.
     ranked.sort_by(|(m, r, a), (n, s, b)| {
         (m, r).cmp(&(n, s)).then_with(|| a.labels.cmp(b.labels)).then(a.time_ns.cmp(&b.time_ns))
     });
@@ -60,11 +60,11 @@ pub(crate) fn families(sections: &[Section]) -> Vec<Family<'_>> {
     out
 }
 
-/// Places of things in the order of their keys, found by address: sorting compares numbers instead of names.
-struct Ranks<T>(HashMap<*const T, u32>);
+/// Rank of values in the order of their keys, by address: sorting then compares numbers instead of names.
+struct AddressRanks<T>(HashMap<*const T, u32>);
 
-impl<T> Ranks<T> {
-    /// Of `(thing, key)`; things with equal keys have one rank.
+impl<T> AddressRanks<T> {
+    /// Builds the ranks from `(value, key)`; values with equal keys share a rank.
     fn of<'a, K: Ord + 'a>(things: impl Iterator<Item = (&'a T, K)>) -> Self
     where
         T: 'a,

@@ -5,7 +5,7 @@ use fabriclens_catalog::MetricKind;
 use fabriclens_wire::{Histogram, Section, Value};
 use std::fmt::Write as _;
 
-/// Which text.
+/// Text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Prometheus text 0.0.4.
@@ -15,7 +15,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Media type of the text.
+    /// Media type.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -23,7 +23,7 @@ impl Format {
         }
     }
 
-    /// The text that an `Accept` header asks for: OpenMetrics where it is wanted at least as much as plain text.
+    /// Negotiates the format from an `Accept` header: OpenMetrics if its weight is at least that of plain text.
     pub fn negotiate(accept: &str) -> Self {
         let quality = |media: &str| {
             let parts = accept.split(',').filter_map(|item| {
@@ -39,7 +39,7 @@ impl Format {
     }
 }
 
-/// The text of all sections.
+/// Renders all sections.
 pub fn render(sections: &[Section], format: Format) -> String {
     let mut out = String::with_capacity(sections.len() * 2048);
     for family in families(sections) {
@@ -60,7 +60,7 @@ pub fn render(sections: &[Section], format: Format) -> String {
 fn header(family: &Family<'_>, format: Format, out: &mut String) {
     let metric = family.metric;
     let open = format == Format::OpenMetrics;
-    // An OpenMetrics family is named without the suffix that its kind gives to the sample.
+    // OpenMetrics names a family without the suffix of its samples.
     let (name, kind) = match metric.kind {
         MetricKind::Counter if open => (family.name.strip_suffix("_total"), "counter"),
         MetricKind::Counter => (Some(&*family.name), "counter"),
@@ -142,7 +142,7 @@ fn number(value: &Value, out: &mut String) {
         Value::Int(v) => write!(out, "{v}"),
         Value::Float(v) if v.is_infinite() => out.write_str(if *v > 0.0 { "+Inf" } else { "-Inf" }),
         Value::Float(v) => write!(out, "{v}"),
-        // Told line by line, by `distribution`.
+        // `distribution` writes histograms bucket by bucket.
         Value::Absent | Value::Stale | Value::Histogram(_) => out.write_str("NaN"),
     };
 }
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_distribution_is_told_in_cumulative_buckets() {
+    fn histogram_has_cumulative_buckets() {
         static RTT: Metric = Metric {
             name: "fabric.tcp.rtt",
             unit: MetricUnit::Seconds,

@@ -1,4 +1,4 @@
-//! Connections: few at once and none for long. Every user of the host can open them, and the agent's memory is small.
+//! Limits on HTTP connections: every user of the host can open them, and the agent's memory is small.
 
 use super::tls::Acceptor;
 use axum::Router;
@@ -13,20 +13,20 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 
-/// Beyond so many, new ones wait.
+/// Limit of open connections; further ones wait.
 const MOST: u32 = 32;
-/// Longest handshake of TLS.
+/// Timeout of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Until the head of the next request is complete; so long does an idle connection live.
+/// Timeout until the head of the next request is complete; bounds the life of idle connections.
 const HEAD: Duration = Duration::from_secs(30);
-/// Bytes of a head.
+/// Size limit of a request head, bytes.
 const HEAD_BYTES: usize = 16 << 10;
-/// After this a connection ends with the request that is under way.
+/// Age at which a connection closes after the request in progress.
 const LIFE: Duration = Duration::from_secs(120);
-/// That request has so long: who takes nothing of the answer is cut off.
+/// Time that the last request has; a client that does not read its answer is cut off.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Answers what comes until `stop` ends, and then what is under way.
+/// Serves connections until `stop` ends, then finishes requests in progress.
 pub(super) async fn serve(
     listener: TcpListener,
     mut tls: Option<Acceptor>,
@@ -45,7 +45,7 @@ pub(super) async fn serve(
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // Out of descriptors, mostly: waiting is all that helps.
+                // Mostly out of descriptors: only waiting helps.
                 tracing::debug!(%error, "cannot accept a connection");
                 sleep(Duration::from_millis(100)).await;
                 continue;
@@ -66,7 +66,7 @@ pub(super) async fn serve(
         });
     }
     drop((listener, running));
-    // Nobody has a slot who is not served.
+    // Waits until all connections have ended.
     _ = slots.acquire_many(MOST).await;
 }
 
@@ -104,7 +104,7 @@ mod tests {
     async fn server(stop: impl Future<Output = ()> + Send + 'static) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        // More than the buffers of both ends take.
+        // More than the socket buffers of both ends hold.
         let long = || async { "x".repeat(64 << 20) };
         let router = Router::new().route("/", get(|| async { "here" })).route("/long", get(long));
         tokio::spawn(serve(listener, None, router, stop));
@@ -134,7 +134,7 @@ mod tests {
         }
         let mut next = client(address, ASK).await;
         let nothing = timeout(HEAD / 2, next.read_exact(&mut [0; 12])).await;
-        assert!(nothing.is_err(), "answered beyond the most");
+        assert!(nothing.is_err(), "answered beyond the limit");
         held.pop();
         next.read_exact(&mut [0; 12]).await.expect("answered");
     }
@@ -169,6 +169,6 @@ mod tests {
         drop(stop);
         assert!(rest(idle).await.ends_with("here"));
         assert!(rest(busy).await.len() > 64 << 20);
-        assert!(TcpStream::connect(address).await.is_err(), "it does not listen any more");
+        assert!(TcpStream::connect(address).await.is_err(), "it still listens");
     }
 }

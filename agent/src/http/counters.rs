@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Paths with a count of their own; all else is `other`, so that nobody can make series by asking.
+/// Paths with a count of their own; the others count as `other`, so that clients cannot create series.
 const PATHS: [&str; 5] = ["/", "/metrics", "/healthz", "/readyz", "/debug/microburst"];
 
 /// Counts and times of requests.
@@ -15,7 +15,7 @@ const PATHS: [&str; 5] = ["/", "/metrics", "/healthz", "/readyz", "/debug/microb
 pub struct Counters {
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
     seconds: Mutex<BTreeMap<&'static str, f64>>,
-    /// Of the last section.
+    /// Columns of the last section.
     columns: Mutex<Arc<[Column]>>,
 }
 
@@ -32,7 +32,7 @@ impl Counters {
         *self.seconds.lock().entry(path).or_default() += time.as_secs_f64();
     }
 
-    /// All of it as one section; its columns are the same until a new path or status appears.
+    /// All counts as one section; its columns change only when a new path or status appears.
     pub fn section(&self, resource: &Arc<Resource>, now_ns: u64) -> Section {
         let mut columns = Vec::new();
         let mut values = Vec::new();
@@ -45,7 +45,7 @@ impl Counters {
             columns.push(Column { metric: &rows::HTTP_DURATION, labels: vec![("path".into(), (*path).into())] });
             values.push(Value::Float(*seconds));
         }
-        // Paths and states are never forgotten: as many columns are the same columns.
+        // Paths and statuses are never removed: an equal number of columns means equal columns.
         let mut kept = self.columns.lock();
         if kept.len() != columns.len() {
             *kept = columns.into();

@@ -1,4 +1,4 @@
-//! The truth about the agent in one word and its reasons.
+//! Health of the agent: one word and its reasons.
 
 use crate::schedule::{Outcome, SourceStatus};
 use fabriclens_agent_uplink::Counters;
@@ -16,11 +16,11 @@ pub struct Health {
     pub data: usize,
     /// Sources that this host does not have.
     pub absent: usize,
-    /// By collector: points that wait, were dropped, or that the accounts lack, and what the spool holds.
+    /// Per collector: points waiting, dropped and unaccounted, and the contents of the spool.
     pub uplinks: Vec<serde_json::Value>,
 }
 
-/// Judges sources and uplinks. What a host does not have is no reason; what fails or stalls is.
+/// Derives the health from sources and uplinks. Failed and stalled sources are reasons; absent ones are not.
 pub fn health(sources: &[SourceStatus], uplinks: &[Arc<Counters>]) -> Health {
     let mut health = Health::default();
     for s in sources {
@@ -59,7 +59,7 @@ impl Health {
         if self.reasons.is_empty() { "ok" } else { "degraded" }
     }
 
-    /// For `/healthz`; `ring` holds sections that wait, and sections dropped.
+    /// JSON of `/healthz`; `ring` is the number of waiting and of dropped sections.
     pub fn json(&self, (waiting, dropped): (usize, u64), sandbox: Option<String>) -> serde_json::Value {
         let sandbox = sandbox.unwrap_or_else(|| "off".to_owned());
         let sources = json!({ "data": self.data, "absent": self.absent });
@@ -70,7 +70,7 @@ impl Health {
         })
     }
 
-    /// The page at `/`.
+    /// HTML page at `/`.
     pub fn page(&self, host: &str) -> String {
         let mut items = String::new();
         for reason in &self.reasons {

@@ -1,11 +1,11 @@
-//! The host names that `/metrics` answers to. Only a plain listener on loopback checks them: beyond loopback anybody who
-//! reaches the listener may ask, and with TLS the browser compares names itself.
+//! Host names accepted by `/metrics`. Only a plain listener on loopback checks them (DNS rebinding protection): beyond
+//! loopback every client that reaches the listener is served, and with TLS the browser compares names itself.
 
 use crate::config::Http;
 use fabriclens_base::host_check::own_names;
 use std::sync::Arc;
 
-/// The accepted names, besides addresses and `localhost`; `None` if names are not checked.
+/// Accepted names besides addresses and `localhost`; `None` if names are not checked.
 pub(super) fn names(config: &Http, host: &str) -> Option<Arc<[String]>> {
     if !config.listen.ip().is_loopback() || config.identity.is_some() {
         return None;

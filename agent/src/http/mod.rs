@@ -1,7 +1,7 @@
-//! The agent's own HTTP server: `/metrics`, `/healthz`, `/readyz`, a page that links them, and `/debug/microburst`, the
-//! last recordings of bursts.
+//! The agent's HTTP server: `/metrics`, `/healthz`, `/readyz`, an index page, and `/debug/microburst` with the latest
+//! microburst recordings.
 //!
-//! Nothing here reads a device: a scrape gets the latest snapshot, whoever and however often asks.
+//! No request reads a device: a scrape gets the latest snapshot, at any scrape rate.
 
 mod connections;
 mod counters;
@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// What the server shows; the engine, or a test's stand-in.
+/// Data source of the server: the engine, or a fake in tests.
 pub trait View: Send + Sync {
     /// Latest section of each source.
     fn sections(&self) -> Vec<Section>;
@@ -42,19 +42,19 @@ pub trait View: Send + Sync {
     fn sources(&self) -> Vec<SourceStatus>;
     /// Sections waiting for the uplink, and sections dropped because too many waited.
     fn ring(&self) -> (usize, u64);
-    /// Why it samples less often than it is told, if it does.
+    /// Reason for a lowered sampling rate, if the throttle is active.
     fn slowed(&self) -> Option<String> {
         None
     }
-    /// What is wrong with its own threads.
+    /// Problems of the engine's own threads.
     fn troubles(&self) -> Vec<String> {
         Vec::new()
     }
-    /// What its threads are shut in by, for people.
+    /// Sandbox state, as a line for people.
     fn sandbox(&self) -> Option<String> {
         None
     }
-    /// Recordings of bursts of an interface, or of all.
+    /// Microburst recordings of one interface, or of all.
     fn bursts(&self, _netdev: Option<&str>) -> Vec<Arc<Dump>> {
         Vec::new()
     }
@@ -90,16 +90,16 @@ impl View for Engine {
     }
 }
 
-/// Everything the handlers need.
+/// State of the request handlers.
 #[derive(Clone)]
 pub struct App {
-    /// What is shown.
+    /// Data source.
     pub view: Arc<dyn View>,
-    /// The counts of each uplink.
+    /// Counters of each uplink.
     pub uplinks: Vec<Arc<uplink::Counters>>,
-    /// The server's own counts.
+    /// Counters of the server itself.
     pub counters: Arc<Counters>,
-    /// The host, for its own rows.
+    /// Host name, for the server's own rows.
     pub host: Arc<str>,
 }
 
@@ -121,7 +121,7 @@ impl App {
     }
 }
 
-/// Why the server did not start.
+/// Reason why the server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
     /// The address cannot be bound.
@@ -129,7 +129,7 @@ pub enum HttpError {
     Bind {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// Cause.
         #[source]
         source: std::io::Error,
     },
@@ -138,7 +138,7 @@ pub enum HttpError {
     Tls(#[from] TlsError),
 }
 
-/// A bound server that does not answer yet.
+/// A bound server that does not serve yet.
 pub struct Server {
     listener: tokio::net::TcpListener,
     tls: Option<tls::Acceptor>,
@@ -161,7 +161,7 @@ impl Server {
 
     /// The address it is bound to.
     ///
-    /// # Errors
+    /// When the kernel does not report it.
     /// When the kernel does not tell.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
@@ -195,19 +195,19 @@ async fn count(State(app): State<App>, request: Request, next: axum::middleware:
     response
 }
 
-/// Refuses requests by names that are not this agent's.
+/// Rejects requests for host names other than this agent's.
 async fn own(State(names): State<Arc<[String]>>, request: Request, next: axum::middleware::Next) -> Response {
     let Some(name) = host_check::foreign_host(request.headers(), request.uri(), &names) else {
         return next.run(request).await;
     };
     let text = format!(
-        "this agent does not answer to {name:?}; ask by address, or set http.names where a proxy on this host asks so\n"
+        "this agent does not answer to {name:?}; use an address, or add the name to http.names if a proxy on this host uses it\n"
     );
     (StatusCode::MISDIRECTED_REQUEST, text).into_response()
 }
 
-/// Pages of `/metrics` as they were last made, by format and whether they are compressed. None is made more often than
-/// [`FRESH`]: whoever asks again and again must not take the processor time that sampling has.
+/// Cache of `/metrics` pages, by format and compression. A page is rendered at most once per [`FRESH`], so that clients
+/// cannot take processor time from sampling.
 #[derive(Default)]
 struct Pages(Mutex<Vec<(Format, bool, Instant, Bytes)>>);
 
@@ -215,7 +215,7 @@ const FRESH: Duration = Duration::from_secs(1);
 
 impl Pages {
     async fn get(&self, app: &App, format: Format, gzipped: bool) -> std::io::Result<Bytes> {
-        // Held meanwhile: who asks for the same waits for it.
+        // Locked while rendering: concurrent requests for the same page wait for it.
         let mut pages = self.0.lock().await;
         let kept = pages.iter().find(|(f, g, made, _)| (*f, *g) == (format, gzipped) && made.elapsed() < FRESH);
         if let Some((.., page)) = kept {
@@ -242,7 +242,7 @@ async fn metrics(State(app): State<App>, Extension(pages): Extension<Arc<Pages>>
     }
 }
 
-/// True when `gzip` is among what is accepted, and not with `q=0`.
+/// True if `Accept-Encoding` contains `gzip` without `q=0`.
 fn wants_gzip(headers: &HeaderMap) -> bool {
     let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or_default();
     accepted.split(',').any(|item| {
@@ -262,7 +262,7 @@ async fn healthz(State(app): State<App>) -> Response {
     axum::Json(app.health().json(app.view.ring(), app.view.sandbox())).into_response()
 }
 
-/// Ready once something was read, or once it is known that there is nothing to read.
+/// Ready once a source was read, or once it is known that there are none.
 async fn readyz(State(app): State<App>) -> Response {
     if app.view.sources().iter().any(|s| s.reads > 0) {
         (StatusCode::OK, "ready\n").into_response()
@@ -271,13 +271,13 @@ async fn readyz(State(app): State<App>) -> Response {
     }
 }
 
-/// `?netdev=`
+/// Query string `?netdev=`.
 #[derive(serde::Deserialize)]
-struct Of {
+struct NetdevQuery {
     netdev: Option<String>,
 }
 
-async fn bursts(State(app): State<App>, Query(of): Query<Of>) -> Response {
+async fn bursts(State(app): State<App>, Query(of): Query<NetdevQuery>) -> Response {
     let dumps: Vec<_> = app.view.bursts(of.netdev.as_deref()).iter().map(|dump| dump.json()).collect();
     axum::Json(serde_json::json!({ "dumps": dumps })).into_response()
 }

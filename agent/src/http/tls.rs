@@ -1,4 +1,4 @@
-//! TLS for the agent's own server.
+//! TLS of the agent's HTTP server.
 
 use fabriclens_base::reload::WatchedFiles;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig, crypto};
 
-/// Accepts with certificate and key as they are in their files.
+/// TLS acceptor that reloads certificate and key when their files change.
 pub(super) struct Acceptor {
     identity: (PathBuf, PathBuf),
     files: WatchedFiles,
@@ -21,19 +21,19 @@ impl Acceptor {
         Ok(Self { now: acceptor(&identity.0, &identity.1)?, identity: identity.clone(), files })
     }
 
-    /// For the next connection. Files that changed and cannot be used are told, and those before go on.
+    /// Acceptor for the next connection. Changed files that are unusable are logged; the previous ones stay in use.
     pub(super) fn get(&mut self) -> &TlsAcceptor {
         let (cert, key) = &self.identity;
         match self.files.poll_if_due(|| acceptor(cert, key)) {
             None => {}
             Some(Ok(new)) => {
                 self.now = new;
-                tracing::info!("the certificate of the HTTP server changed; new connections get the new one");
+                tracing::info!("certificate of the HTTP server reloaded");
             }
             Some(Err(error)) => {
                 tracing::warn!(
                     error,
-                    "the certificate of the HTTP server changed and cannot be used yet; the one before is kept"
+                    "changed certificate of the HTTP server is unusable; the previous one stays in use"
                 );
             }
         }
@@ -41,24 +41,24 @@ impl Acceptor {
     }
 }
 
-/// Why certificate and key cannot be used.
+/// Reason why certificate and key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file is unreadable or no PEM.
+    /// A file is unreadable or not PEM.
     #[error("reading {path} for TLS of the HTTP server; it must be a PEM file that the agent may read")]
     Pem {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: pem::Error,
     },
-    /// They do not fit together.
+    /// Certificate and key do not match.
     #[error("using {cert} and its key for TLS of the HTTP server; check that they belong together")]
     Rejected {
         /// The certificate.
         cert: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: rustls::Error,
     },

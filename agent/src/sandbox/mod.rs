@@ -1,39 +1,39 @@
-//! What the agent may still do once it runs: a fault in it is then worth little to whoever finds it. Files by Landlock
-//! (`files`), system calls by seccomp (`calls`), each as far as the kernel has it; what it lacks is told and no reason
-//! not to start. A thread enters for itself and for all that it starts later, where it gives back its capabilities.
+//! Sandbox of the agent: Landlock restricts files and ports (`ruleset`), seccomp restricts system calls, each
+//! as far as the kernel supports it; a missing feature is reported and does not prevent a start. A thread restricts
+//! itself and all threads that it starts later, at the point where it drops its capabilities.
 
-mod calls;
-mod files;
+mod ruleset;
+mod seccomp;
 
-pub use files::{Walls, writable};
+pub use ruleset::{SandboxRuleset, writable};
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a thread does that others do not.
+/// Kind of a thread; it selects the restrictions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Reads files, asks the kernel, talks to the collector.
+    /// Reads files, queries the kernel, talks to the collector.
     Plain,
-    /// Reads and attaches programs in the kernel; with `processes` it reads their environments, too, which Landlock
-    /// never allows: such a thread has no walls around files.
+    /// Loads and attaches eBPF programs. With `processes` it also reads environments of processes, which Landlock
+    /// never permits: such a thread has no file restrictions.
     Probes {
-        /// Whether it may and shall.
+        /// Whether the thread reads environments of processes.
         processes: bool,
     },
 }
 
-/// The sandbox of one agent; clones are the same. The default is none.
+/// Sandbox of one agent; clones share it. The default restricts nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Sandbox(Option<Arc<Inner>>);
 
 #[derive(Debug)]
 struct Inner {
-    walls: Walls,
-    /// Of the threads that entered with both.
+    ruleset: SandboxRuleset,
+    /// State of the latest `Plain` thread.
     state: Mutex<Option<State>>,
 }
 
-/// How far the kernel went along; each says what is in force, or why it is not.
+/// Restrictions in force; `Ok` describes a restriction, `Err` says why there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     /// Files and ports.
@@ -43,7 +43,7 @@ pub struct State {
 }
 
 impl State {
-    /// One line for people.
+    /// Both as one line for people.
     pub fn text(&self) -> String {
         let one = |what: &str, said: &Result<String, String>| match said {
             Ok(how) => format!("{what} {how}"),
@@ -54,39 +54,39 @@ impl State {
 }
 
 impl Sandbox {
-    /// One that threads may enter.
-    pub fn new(walls: Walls) -> Self {
-        Self(Some(Arc::new(Inner { walls, state: Mutex::default() })))
+    /// Creates a sandbox that threads may enter.
+    pub fn new(ruleset: SandboxRuleset) -> Self {
+        Self(Some(Arc::new(Inner { ruleset, state: Mutex::default() })))
     }
 
-    /// Shuts the calling thread in, and those that it starts from now on. There is no way back.
+    /// Restricts the calling thread, and all threads that it starts afterwards. This cannot be undone.
     pub fn enter(&self, role: Role) {
         let Some(inner) = &self.0 else { return };
-        // Files first: setting them up takes calls that nobody needs afterwards.
+        // Files first: setting them up needs system calls that seccomp then forbids.
         let files = match role {
             Role::Probes { processes: true } => Err("this thread reads environments of processes".to_owned()),
-            _ => inner.walls.build(),
+            _ => inner.ruleset.build(),
         };
-        let state = State { files, calls: calls::restrict(role) };
+        let state = State { files, calls: seccomp::restrict(role) };
         tracing::debug!(thread = std::thread::current().name(), ?role, state = state.text(), "sandbox");
         if role == Role::Plain {
             let mut slot = inner.state.lock().unwrap_or_else(PoisonError::into_inner);
             if slot.is_none() {
-                tracing::info!("sandbox: {}", state.text());
+                tracing::info!(state = state.text(), "sandbox entered");
             }
             *slot = Some(state);
         }
     }
 
-    /// What is in force; `None` where there is no sandbox, or nobody entered yet.
+    /// Restrictions in force; `None` without a sandbox, or before a thread entered it.
     pub fn state(&self) -> Option<State> {
         self.0.as_ref()?.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// What a thread of this process would get, without being in it: tried on a thread that ends.
-pub fn tried(walls: Walls) -> State {
-    let sandbox = Sandbox::new(walls);
+/// Restrictions that this process would get, tried on a thread that ends afterwards.
+pub fn tried(ruleset: SandboxRuleset) -> State {
+    let sandbox = Sandbox::new(ruleset);
     let inside = sandbox.clone();
     let ended = std::thread::Builder::new().name("sandbox".into()).spawn(move || inside.enter(Role::Plain));
     let why = match ended.map(std::thread::JoinHandle::join) {

@@ -1,10 +1,10 @@
-//! What the threads of the engine share.
+//! State shared by the threads of the engine.
 
-use super::Settings;
-use super::congestion::Congestion;
-use super::troubles::Troubles;
+use super::lanes::Congestion;
+use super::settings::Settings;
+use super::thread_health::ThreadHealth;
 use crate::budget::Throttle;
-use crate::device::{Runner, Shared};
+use crate::device::{Runner, TargetState};
 use crate::state::State;
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_host::inventory::Inventory;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// See the module.
+/// Shared state of the engine.
 #[derive(Debug)]
 pub(super) struct Core {
     pub roots: Arc<Roots>,
@@ -26,23 +26,23 @@ pub(super) struct Core {
     pub host: Arc<str>,
     pub clock: Arc<Clock>,
     pub ring: Arc<Ring<Section>>,
-    pub shared: Mutex<Vec<Arc<Shared>>>,
+    pub shared: Mutex<Vec<Arc<TargetState>>>,
     pub state: Option<State>,
     pub inventory: Mutex<Arc<Inventory>>,
     pub jobs: Arc<Jobs>,
-    /// Sections that belong to no sampler: the host's facts and the agent's own metrics.
+    /// Sections without a sampler: facts of the host and the agent's own metrics.
     pub own: Mutex<Vec<Section>>,
-    /// Somebody saw a device vanish or appear.
+    /// Set when a thread sees a device vanish or appear.
     pub rediscover: Signal,
-    /// Ends the sleep of the host's thread.
+    /// Wakes the host thread.
     pub wake_host: Signal,
     pub congestion: Congestion,
-    pub troubles: Troubles,
+    pub thread_health: ThreadHealth,
     pub throttle: Throttle,
     pub stopping: AtomicBool,
     /// Devices that vanished since the start.
     pub gone: AtomicU64,
-    /// Per-host phase of the ticks, so that a fleet does not send in one instant.
+    /// Offset of the ticks, derived from the host name, so that a fleet does not send at one instant.
     pub phase: Duration,
 }
 
@@ -60,7 +60,7 @@ impl Core {
             rediscover: Signal::default(),
             wake_host: Signal::default(),
             congestion: Congestion::default(),
-            troubles: Troubles::default(),
+            thread_health: ThreadHealth::default(),
             throttle: Throttle::new(settings.budget),
             stopping: AtomicBool::new(false),
             gone: AtomicU64::new(0),
@@ -71,29 +71,29 @@ impl Core {
         }
     }
 
-    /// Writes down what the next agent needs to go on.
+    /// Saves the state that the next agent process continues from.
     pub fn save(&self) {
         let Some(state) = &self.state else { return };
         let shared = self.shared.lock();
-        let memory = |s: &Arc<Shared>| Some((s.target.clone(), s.memory.lock().clone()?));
+        let memory = |s: &Arc<TargetState>| Some((s.target.clone(), s.memory.lock().clone()?));
         let targets = shared.iter().filter_map(memory).collect();
         drop(shared);
         state.save(targets);
     }
 
-    /// What the agent before this one knew of a subject.
+    /// Restores the state of a sampling target from the previous agent process.
     pub fn recall(&self, runner: &mut Runner) {
         let subject = runner.subject();
         let memory = self.state.as_ref().and_then(|s| s.take(&subject.target(), &subject.identity()));
         runner.recall(memory);
     }
 
-    /// Full period for now: longer while the agent costs too much.
+    /// Effective period of full samples: longer while the throttle is active.
     pub fn full(&self) -> Duration {
         self.throttle.full(self.settings.full)
     }
 
-    /// Ends all threads: `watch` passes it on to those of devices.
+    /// Stops all threads: `watch` stops those of devices.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.rediscover.set();
@@ -104,7 +104,7 @@ impl Core {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Latest sections; those of sources that have fallen silent are left out, because nobody vouches for them.
+    /// Latest sections, without those of sources that stopped giving data: their values may be outdated.
     pub fn snapshot(&self) -> Vec<Section> {
         let now = self.clock.now();
         let (full, slow, deadline) = (self.full(), self.settings.slow, self.settings.deadline);
@@ -114,7 +114,7 @@ impl Core {
         };
         let mut sections = self.own.lock().clone();
         for shared in self.shared.lock().iter() {
-            let periods: Vec<Period> = shared.accounts.lock().iter().map(|a| a.spec.period).collect();
+            let periods: Vec<Period> = shared.stats.lock().iter().map(|a| a.spec.period).collect();
             for (latest, period) in shared.latest.lock().iter().zip(periods) {
                 sections.extend(latest.iter().flatten().filter(|s| s.end_ns >= oldest(period)).cloned());
             }
@@ -123,14 +123,14 @@ impl Core {
     }
 }
 
-/// FNV-1a of the host's name, spread over the period.
+/// Offset within a period: FNV-1a of the host name.
 fn phase(host: &str, period: Duration) -> Duration {
     let hash = host.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     let millis = u64::try_from(period.as_millis()).unwrap_or(u64::MAX).max(1);
     Duration::from_millis(hash % millis)
 }
 
-/// A flag that a thread sleeps on.
+/// Flag that a thread can wait for.
 #[derive(Debug, Default)]
 pub(super) struct Signal {
     set: Mutex<bool>,
@@ -143,7 +143,7 @@ impl Signal {
         self.changed.notify_all();
     }
 
-    /// Waits until `deadline` or until it is set; clears it. True when it was set.
+    /// Waits until `deadline` or until the flag is set, and clears it. True if it was set.
     pub fn wait(&self, deadline: Instant) -> bool {
         let mut set = self.set.lock();
         while !*set {

@@ -1,4 +1,4 @@
-//! One pass over everything, for `once` and `doctor`: each device in its own thread, none waited for beyond the deadline.
+//! One pass over all sources, for `once` and `doctor`: one thread per device, none waited for beyond the deadline.
 
 use super::{Settings, SourceStatus, spawn};
 use crate::device::{Runner, Tick};
@@ -6,24 +6,24 @@ use crate::health;
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_host::discover::discover;
 use fabriclens_agent_host::roots::Roots;
-use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_samplers::target::SamplingTarget;
 use fabriclens_wire::Section;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
-/// One full and slow pass of everything, without rates. A device that does not answer in `settings.deadline` shows as
-/// stalled and gives no sections.
+/// Takes one full and slow sample of everything, without rates. A device that does not answer within
+/// `settings.deadline` is stalled and gives no sections.
 pub fn once(roots: Arc<Roots>, settings: &Settings) -> (Vec<Section>, Vec<SourceStatus>) {
     let clock = Arc::new(Clock::new());
     let host: Arc<str> = settings.host.as_str().into();
     let inventory = discover(&roots, &settings.exclude_devices, None);
     settings.rails.update(&inventory);
     let jobs = settings.jobs();
-    let own = Subject::host(&roots, &host, &settings.destinations).with_microburst(&settings.microburst);
+    let own = SamplingTarget::host(&roots, &host, &settings.destinations).with_microburst(&settings.microburst);
     let mut groups = vec![vec![own]];
-    groups.extend(inventory.devices.iter().map(|d| Subject::of_device(&roots, &host, d)));
-    groups.extend(inventory.netdevs.iter().map(|n| vec![Subject::of_netdev(&roots, &host, n)]));
+    groups.extend(inventory.devices.iter().map(|d| SamplingTarget::of_device(&roots, &host, d)));
+    groups.extend(inventory.netdevs.iter().map(|n| vec![SamplingTarget::of_netdev(&roots, &host, n)]));
     let (done, results) = sync_channel(groups.len());
     let mut shared = Vec::new();
     for (index, group) in groups.into_iter().enumerate() {
@@ -46,7 +46,7 @@ pub fn once(roots: Arc<Roots>, settings: &Settings) -> (Vec<Section>, Vec<Source
             let _ = done.send((index, sections));
         };
         if let Err(error) = spawn("once", body) {
-            tracing::error!(%error, "a device is left out");
+            tracing::error!(%error, "cannot start a thread; the device is skipped");
         }
     }
     drop(done);
@@ -60,7 +60,7 @@ pub fn once(roots: Arc<Roots>, settings: &Settings) -> (Vec<Section>, Vec<Source
     let mut sections: Vec<Section> = found.into_iter().flatten().collect();
     sections.push(health::host_facts(&roots, &host, &inventory, clock.now()));
     let statuses = shared.iter().zip(answered).flat_map(|(group, answered)| {
-        // Whoever has not answered by now is stalled, however short ago its present read began.
+        // A device without an answer is stalled, even if its current read began recently.
         let deadline = if answered { settings.deadline } else { std::time::Duration::ZERO };
         group.iter().flat_map(move |shared| shared.statuses(deadline)).collect::<Vec<_>>()
     });

@@ -7,13 +7,13 @@ fn core() -> Arc<Core> {
 }
 
 #[test]
-fn a_thread_that_fails_is_told() {
+fn panicked_thread_is_reported() {
     let core = core();
     let thread = guarded(&core, "x", "the device x", |_| panic!("broken on purpose")).unwrap();
     thread.join().unwrap();
-    let told = core.troubles.list(Instant::now());
+    let problems = core.thread_health.list(Instant::now());
     assert!(
-        told.len() == 1 && told[0].starts_with("the device x: ") && told[0].contains("broken on purpose"),
-        "{told:?}"
+        problems.len() == 1 && problems[0].starts_with("the device x: ") && problems[0].contains("broken on purpose"),
+        "{problems:?}"
     );
 }

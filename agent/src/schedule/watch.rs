@@ -1,40 +1,41 @@
-//! Watches the host for devices that come, go and change, and starts and stops their threads.
+//! Watches for devices that appear, vanish or change, and starts and stops their threads.
 
-use super::congestion::{self, Lane};
+use super::congestion;
 use super::core::Core;
 use super::guarded;
+use super::lanes::Lane;
 use super::worker::{self, Control};
-use crate::device::{Runner, Shared};
+use crate::device::{Runner, TargetState};
 use crate::sandbox::Role;
 use fabriclens_agent_host::batch::chain;
 use fabriclens_agent_host::capabilities;
 use fabriclens_agent_host::discover::{class_names, discover};
 use fabriclens_agent_host::inventory::Inventory;
 use fabriclens_agent_host::sysfile::shortages;
-use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_samplers::target::SamplingTarget;
 use fabriclens_kernel::Event;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often the names under `class/` are compared: the net under the events.
+/// Interval at which the names under `class/` are compared, in case events are lost.
 const RELIST: Duration = Duration::from_secs(1);
-/// Events come in bursts.
+/// Delay after an event, as events come in bursts.
 const SETTLE: Duration = Duration::from_millis(100);
-/// Longest wait for an event; the thread ends this much later than the engine.
+/// Longest wait for an event; the thread may end this much later than the engine.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Wait before a lost source of events is opened again; the second is where there is none.
+/// Delay before a lost event source is opened again; the second value applies if there is none.
 const REOPEN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
-/// The trouble of having no descriptors.
+/// Subject of the problem "out of file descriptors".
 const SHORT: &str = "open files";
 
 struct Worker {
     control: Arc<Control>,
     lane: Arc<Lane>,
-    shared: Vec<Arc<Shared>>,
+    shared: Vec<Arc<TargetState>>,
     shape: String,
-    /// Netdevs whose events concern it.
+    /// Netdevs whose events concern the device.
     netdevs: Vec<String>,
 }
 
@@ -51,14 +52,14 @@ pub(super) fn run(core: &Arc<Core>) {
         move |core| listen(core, &workers, &dirty)
     });
     if let Err(error) = events {
-        tracing::warn!(%error, "no kernel events; devices are listed each second instead");
+        tracing::warn!(%error, "kernel events unavailable; devices are listed each second");
     }
     congestion::start(core);
     let mut names = Vec::new();
     let mut last = Instant::now();
     let mut said_nothing = false;
     while !core.is_stopping() {
-        core.troubles.watching(Some(Instant::now()));
+        core.thread_health.watching(Some(Instant::now()));
         congestion::look_after(core);
         let short = shortages();
         let listed = class_names(&core.roots);
@@ -66,17 +67,17 @@ pub(super) fn run(core: &Arc<Core>) {
         if dirty.swap(false, Ordering::Relaxed) || due {
             let previous = Arc::clone(&core.inventory.lock());
             let found = Arc::new(discover(&core.roots, &core.settings.exclude_devices, Some(&previous)));
-            // Devices that could not be looked for are not gone.
+            // A failed discovery does not mean that devices are gone.
             if shortages() != short && !previous.is_empty() {
-                let why = "no more files can be opened to look for devices; those that are known go on";
-                if core.troubles.set(SHORT, why.to_owned()) {
+                let why = "out of file descriptors to discover devices; known devices are sampled as usual";
+                if core.thread_health.set(SHORT, why.to_owned()) {
                     tracing::warn!("{why}");
                 }
                 dirty.store(true, Ordering::Relaxed);
                 core.rediscover.wait(Instant::now() + RELIST);
                 continue;
             }
-            core.troubles.clear(SHORT);
+            core.thread_health.clear(SHORT);
             names = listed;
             last = Instant::now();
             if found.is_empty() && !said_nothing {
@@ -92,36 +93,36 @@ pub(super) fn run(core: &Arc<Core>) {
             dirty.store(true, Ordering::Relaxed);
         }
     }
-    core.troubles.watching(None);
+    core.thread_health.watching(None);
     for worker in workers.lock().values() {
         worker.control.stop();
     }
 }
 
-/// What a trouble of a device's thread is told under.
+/// Subject of problems of a device's thread.
 fn thread_of(device: &str) -> String {
     format!("the device {device}")
 }
 
-/// Threads for what is new, none for what is gone or was replaced.
+/// Starts threads for new devices; stops those of removed and replaced ones.
 fn reconcile(core: &Arc<Core>, workers: &mut Workers, found: &Inventory) {
-    let mut wanted: BTreeMap<String, (Vec<Subject>, String, Vec<String>)> = BTreeMap::new();
+    let mut wanted: BTreeMap<String, (Vec<SamplingTarget>, String, Vec<String>)> = BTreeMap::new();
     for device in &found.devices {
         let netdevs = device.ports.iter().filter_map(|p| p.netdev.as_ref()).map(|n| n.name.to_string()).collect();
-        let subjects = Subject::of_device(&core.roots, &core.host, device);
+        let subjects = SamplingTarget::of_device(&core.roots, &core.host, device);
         wanted.insert(device.name.to_string(), (subjects, device.shape(), netdevs));
     }
     for netdev in &found.netdevs {
-        let subject = Subject::of_netdev(&core.roots, &core.host, netdev);
+        let subject = SamplingTarget::of_netdev(&core.roots, &core.host, netdev);
         wanted.insert(netdev.name.to_string(), (vec![subject], netdev.shape(), vec![netdev.name.to_string()]));
     }
     workers.retain(|name, worker| {
         let there = wanted.get(name).is_some_and(|(_, shape, _)| *shape == worker.shape);
-        // One that has failed gets another thread, at the pace of these looks.
-        let failed = core.troubles.clear(&thread_of(name));
+        // A failed thread is restarted, once per discovery.
+        let failed = core.thread_health.clear(&thread_of(name));
         let stays = there && !failed;
         if !there {
-            tracing::info!(device = %name, "gone or replaced");
+            tracing::info!(device = %name, "device is gone or replaced");
             core.gone.fetch_add(1, Ordering::Relaxed);
         }
         if !stays {
@@ -135,7 +136,7 @@ fn reconcile(core: &Arc<Core>, workers: &mut Workers, found: &Inventory) {
             continue;
         }
         let passthrough: Arc<[String]> = core.settings.passthrough.clone().into();
-        let runner = |subject: Subject| {
+        let runner = |subject: SamplingTarget| {
             let mut subject = subject.with_jobs(&core.jobs).with_rails(&core.settings.rails);
             subject.passthrough = Arc::clone(&passthrough);
             let mut runner = Runner::new(subject, &core.settings, Arc::clone(&core.clock));
@@ -152,14 +153,14 @@ fn reconcile(core: &Arc<Core>, workers: &mut Workers, found: &Inventory) {
         });
         match started {
             Ok(_) => {
-                tracing::info!(device = %name, "sampling");
-                core.troubles.clear(&what);
+                tracing::info!(device = %name, "device is sampled");
+                core.thread_health.clear(&what);
                 core.shared.lock().extend(shared.iter().cloned());
                 workers.insert(name, Worker { control, lane, shared, shape, netdevs });
             }
             Err(error) => {
-                if core.troubles.set(&what, format!("not sampled: {}", chain(&error))) {
-                    tracing::error!(device = %name, error = chain(&error), "not sampled; it is tried again");
+                if core.thread_health.set(&what, format!("not sampled: {}", chain(&error))) {
+                    tracing::error!(device = %name, error = chain(&error), "cannot start the device's thread; retrying");
                 }
             }
         }
@@ -167,7 +168,7 @@ fn reconcile(core: &Arc<Core>, workers: &mut Workers, found: &Inventory) {
     core.congestion.tell(workers.values().map(|worker| Arc::clone(&worker.lane)));
 }
 
-/// Turns kernel events into an immediate look at the state of what they name.
+/// Turns kernel events into an immediate read of the state of the affected device.
 fn listen(core: &Core, workers: &parking_lot::Mutex<Workers>, dirty: &AtomicBool) {
     let pause = |time| {
         let until = Instant::now() + time;
@@ -175,12 +176,12 @@ fn listen(core: &Core, workers: &parking_lot::Mutex<Workers>, dirty: &AtomicBool
             std::thread::sleep(Duration::from_millis(250));
         }
     };
-    let mut told = None;
+    let mut logged_at = None;
     while !core.is_stopping() {
         let mut events = match core.roots.calls().events() {
             Ok(events) => events,
             Err(error) => {
-                tracing::debug!(%error, "no kernel events");
+                tracing::debug!(%error, "kernel events unavailable");
                 pause(REOPEN[1]);
                 continue;
             }
@@ -190,10 +191,10 @@ fn listen(core: &Core, workers: &parking_lot::Mutex<Workers>, dirty: &AtomicBool
                 Ok(None) => {}
                 Ok(Some(event)) => route(core, workers, dirty, &event),
                 Err(error) => {
-                    // A storm of events loses them again and again; it must fill neither a core nor the log.
-                    if told.is_none_or(|at: Instant| at.elapsed() >= core.settings.slow) {
-                        tracing::warn!(%error, "lost some of the kernel's events; devices are looked for instead");
-                        told = Some(Instant::now());
+                    // An event storm loses events again and again; it must not fill a core or the log.
+                    if logged_at.is_none_or(|at: Instant| at.elapsed() >= core.settings.slow) {
+                        tracing::warn!(%error, "kernel events lost; discovering devices again");
+                        logged_at = Some(Instant::now());
                     }
                     dirty.store(true, Ordering::Relaxed);
                     core.rediscover.set();
@@ -209,7 +210,7 @@ fn route(core: &Core, workers: &parking_lot::Mutex<Workers>, dirty: &AtomicBool,
     tracing::debug!(?event, "kernel event");
     let wake = |concerns: &dyn Fn(&str, &Worker) -> bool| {
         for (name, worker) in workers.lock().iter().filter(|(n, w)| concerns(n, w)) {
-            tracing::debug!(device = %name, "looking at its state now");
+            tracing::debug!(device = %name, "reading state after an event");
             worker.control.wake.set();
         }
     };
@@ -238,7 +239,7 @@ mod tests {
     use fabriclens_agent_host::roots::Roots;
 
     #[test]
-    fn a_device_whose_thread_has_failed_gets_another_one() {
+    fn failed_device_thread_is_restarted() {
         let host = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/hosts/rxe");
         let settings = Settings { host: "h".into(), ..Settings::default() };
         let core = Arc::new(Core::new(Arc::new(Roots::new(Some(host.into()))), settings));
@@ -248,12 +249,12 @@ mod tests {
         let lanes = |workers: &Workers| workers.values().map(|w| Arc::clone(&w.lane)).collect::<Vec<_>>();
         let (before, sources) = (lanes(&workers), core.shared.lock().len());
         let failed = workers.keys().next().expect("it has a device").clone();
-        core.troubles.set(&thread_of(&failed), "as a panic leaves it".into());
+        core.thread_health.set(&thread_of(&failed), "as a panic leaves it".into());
         reconcile(&core, &mut workers, &found);
         let same: Vec<bool> = lanes(&workers).iter().zip(&before).map(|(a, b)| Arc::ptr_eq(a, b)).collect();
         assert!(!same[0] && same[1..].iter().all(|same| *same), "{same:?}");
         assert_eq!(core.shared.lock().len(), sources);
-        assert!(core.troubles.list(Instant::now()).is_empty());
+        assert!(core.thread_health.list(Instant::now()).is_empty());
         assert_eq!(core.gone.load(Ordering::Relaxed), 0, "the device was there all the while");
         core.stop();
         workers.values().for_each(|worker| worker.control.stop());

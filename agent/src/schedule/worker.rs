@@ -1,25 +1,26 @@
 //! The thread of one device, and the thread of the host.
 
-use super::congestion::{Lane, TOO_CLOSE};
+use super::congestion::TOO_CLOSE;
 use super::core::{Core, Signal};
+use super::lanes::Lane;
 use crate::budget::Cost;
 use crate::device::{Runner, Tick};
 use crate::health;
 use crate::sandbox::Role;
 use fabriclens_agent_host::capabilities;
-use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_samplers::target::SamplingTarget;
 use fabriclens_wire::Section;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The agent looks at itself in one of so many full ticks.
+/// The agent's own metrics are sampled in one of this many full ticks.
 const HEALTH_EVERY: u32 = 5;
 
-/// After an event the state is read again this much later: the kernel tells of a carrier before the port follows.
+/// Delays of further state reads after an event: the kernel reports a carrier before the port changes.
 const SETTLING: [Duration; 3] = [Duration::from_millis(30), Duration::from_millis(120), Duration::from_millis(500)];
 
-/// How others speak to a device's thread.
+/// Control of a device's thread by others.
 #[derive(Debug, Default)]
 pub(super) struct Control {
     pub wake: Signal,
@@ -27,14 +28,14 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Asks the thread to end its series and return. One that is blocked does so when its read comes back.
+    /// Asks the thread to end its series and return. A blocked thread does so when its read returns.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.wake.set();
     }
 }
 
-/// Samples the subjects of one device until told to stop; congestion samples only when it has to.
+/// Samples the targets of one device until stopped; takes congestion samples only if the congestion thread does not.
 pub(super) fn device(core: &Arc<Core>, control: &Control, lane: &Lane) {
     let mut pace = Pace::new(core);
     let mut has_fast = false;
@@ -61,10 +62,10 @@ pub(super) fn device(core: &Arc<Core>, control: &Control, lane: &Lane) {
     }
 }
 
-/// The host's own sources, and the agent's metrics about itself.
+/// Samples the host's own sources and the agent's metrics.
 pub(super) fn host(core: &Arc<Core>) {
     let mut runner = Runner::new(
-        Subject::host(&core.roots, &core.host, &core.settings.destinations)
+        SamplingTarget::host(&core.roots, &core.host, &core.settings.destinations)
             .with_microburst(&core.settings.microburst)
             .with_jobs(&core.jobs),
         &core.settings,
@@ -80,7 +81,7 @@ pub(super) fn host(core: &Arc<Core>) {
             break;
         }
         if core.clock.look() && stepped.is_none_or(|at: Instant| at.elapsed() >= core.settings.slow) {
-            tracing::warn!("the wall clock stepped; rates are measured on the monotonic clock and go on");
+            tracing::warn!("wall clock stepped; rates use the monotonic clock and are not affected");
             stepped = Some(Instant::now());
         }
         runner.run(tick, &mut |section| {
@@ -91,7 +92,7 @@ pub(super) fn host(core: &Arc<Core>) {
             capabilities::of_attached_probes(again, core.settings.looks_for_jobs());
             core.settings.sandbox.enter(Role::Probes { processes: capabilities::may_look() });
         }
-        // Not before the other threads have read: what they recall would be lost with a crash.
+        // Not before the other threads have read: a crash would lose the state that they have yet to restore.
         if tick == Tick::Slow && ticks > 0 {
             core.save();
         }
@@ -110,12 +111,12 @@ pub(super) fn host(core: &Arc<Core>) {
     });
 }
 
-/// The agent's own metrics, and facts of the host.
+/// Sections of the agent's own metrics and of facts of the host.
 fn own(core: &Core, health: &mut health::Health) -> Vec<Section> {
-    let mut accounts = Vec::new();
+    let mut stats = Vec::new();
     for shared in core.shared.lock().iter() {
         shared.statuses(core.settings.deadline);
-        accounts.extend(shared.accounts.lock().iter().cloned());
+        stats.extend(shared.stats.lock().iter().cloned());
     }
     let inventory = Arc::clone(&core.inventory.lock());
     let counts = health::Counts {
@@ -127,17 +128,17 @@ fn own(core: &Core, health: &mut health::Health) -> Vec<Section> {
         used: core.throttle.used(),
         sandbox: core.settings.sandbox.state(),
     };
-    let mut sections = health.sections(&core.clock, &accounts, &inventory, &counts);
+    let mut sections = health.sections(&core.clock, &stats, &inventory, &counts);
     sections.push(health.host_facts(&core.roots, &core.host, &inventory, core.clock.now()));
     sections
 }
 
-/// When to sample what.
+/// Times of the next samples.
 struct Pace {
     full: Instant,
     fast: Instant,
     slow: Instant,
-    /// When to read the state again after an event, the latest first.
+    /// Times of state reads after an event, the latest first.
     settling: Vec<Instant>,
     first: bool,
 }
@@ -148,7 +149,7 @@ impl Pace {
         Self { full: now, fast: now, slow: now, settling: Vec::new(), first: true }
     }
 
-    /// Sleeps until something is due; `None` when stopping. A tick that was missed is not made up for.
+    /// Sleeps until a sample is due; `None` when stopping. Missed ticks are not made up for.
     fn next(&mut self, core: &Core, wake: &Signal, fast: bool) -> Option<Tick> {
         if std::mem::take(&mut self.first) {
             self.plan(core, true);

@@ -10,7 +10,7 @@ use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_probes::netdev::{NetdevProbe, Target, Way};
 use fabriclens_agent_samplers::by_name;
 use fabriclens_agent_samplers::microburst::Microburst;
-use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_samplers::target::SamplingTarget;
 use fabriclens_ebpf_abi::microburst::{BINS, BYTES, Block, CE, PACKETS, RECEIVED, ROCE, SENT, word};
 use fabriclens_wire::Value;
 use std::net::UdpSocket;
@@ -21,7 +21,7 @@ const MIB: usize = 1 << 20;
 const BLOCKS: u32 = 256;
 
 /// This host with interfaces to look at; a burst is so many bytes in a millisecond.
-fn watching(netdevs: &[&str], bytes: u64) -> (Subject, Arc<Microburst>) {
+fn watching(netdevs: &[&str], bytes: u64) -> (SamplingTarget, Arc<Microburst>) {
     let netdevs = netdevs.iter().map(|n| (*n).to_owned()).collect();
     let told = Arc::new(Microburst { netdevs, bytes: Some(bytes), ..Microburst::default() });
     (this_host().with_microburst(&told), told)

@@ -5,7 +5,7 @@ use crate::turn;
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_probes::destinations::Destinations;
-use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_samplers::target::SamplingTarget;
 use fabriclens_agent_samplers::{Sampler, by_name};
 use fabriclens_ebpf_abi::tcp_rtt::GAP;
 use fabriclens_wire::{Histogram, Value};
@@ -28,7 +28,7 @@ fn open(name: &str) -> Box<dyn Sampler> {
 fn open_at(name: &str, roots: Roots) -> Box<dyn Sampler> {
     let roots = Arc::new(roots);
     let destinations = Destinations { rack: vec![NETWORK.parse().unwrap()], ..Destinations::default() };
-    let host = Subject::host(&roots, &Arc::from("h"), &Arc::new(destinations));
+    let host = SamplingTarget::host(&roots, &Arc::from("h"), &Arc::new(destinations));
     (by_name(name).unwrap().open)(&host).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
@@ -401,7 +401,7 @@ fn a_recorded_host_has_no_kernel_to_probe() {
     let tree = tempfile::tempdir().unwrap();
     std::fs::create_dir(tree.path().join("sys")).unwrap();
     let roots = Arc::new(Roots::new(Some(tree.path().to_owned())));
-    let host = Subject::host(&roots, &Arc::from("h"), &Arc::default());
+    let host = SamplingTarget::host(&roots, &Arc::from("h"), &Arc::default());
     for name in ["tcp_rtt", "tcp_loss", "tcp_connections", "tcp_traffic"] {
         let error = (by_name(name).unwrap().open)(&host).map(|_| ()).unwrap_err();
         assert!(matches!(&error, SampleError::Absent(why) if why.contains("recorded host")), "{name}: {error:?}");

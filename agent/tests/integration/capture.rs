@@ -278,7 +278,7 @@ fn unreadable_files_are_named_and_nothing_hangs() {
     fs::write(stats.join("tx_errors"), "9".repeat(100_000)).unwrap();
     record(&root, &copy, false, None);
     let manifest = fs::read_to_string(copy.join("manifest.json")).unwrap();
-    for part in ["rx_errors", "no regular file", "tx_errors", "larger than 64 KiB"] {
+    for part in ["rx_errors", "not a regular file", "tx_errors", "larger than 64 KiB"] {
         assert!(manifest.contains(part), "{part} in {manifest}");
     }
 }

@@ -153,7 +153,8 @@ async fn a_spool_that_cannot_be_opened_is_told_and_opened_later() {
     other.append(b"x", 0, 7, Now::of(&Clock::new())).1.unwrap();
     let run = start_with(config(nobody()), Some(&spool));
     let reasons = || fabriclens_agent::http::health(&[], &[Arc::clone(&run.counters)]).reasons;
-    let told = |reason: &String| reason.starts_with("the spool takes nothing") && reason.contains("another process");
+    let told =
+        |reason: &String| reason.starts_with("the spool cannot be written") && reason.contains("another process");
     push(&run, 0..10).await;
     assert!(reasons().iter().any(told), "{:?}", reasons());
     drop(other);

@@ -179,7 +179,7 @@ async fn a_token_that_cannot_be_sent_is_named_before_the_start() {
     assert!(start().contains("check path and permissions"));
     for bad in ["\n", "a\nb"] {
         std::fs::write(&file, bad).expect("written");
-        assert!(start().contains("write it there as it was given"), "{bad:?}");
+        assert!(start().contains("copy it to the file unchanged"), "{bad:?}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::roots::Roots;
-use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_samplers::target::SamplingTarget;
 use fabriclens_agent_samplers::{Sampler, by_name};
 use fabriclens_agent_workload::cgroup::of_process;
 use fabriclens_agent_workload::environ::of_environment;
@@ -20,7 +20,7 @@ fn recorded(name: &str) -> PathBuf {
 }
 
 fn opened(roots: Roots) -> Box<dyn Sampler> {
-    let subject = Subject::host(&Arc::new(roots), &Arc::from("h"), &Arc::default());
+    let subject = SamplingTarget::host(&Arc::new(roots), &Arc::from("h"), &Arc::default());
     (by_name("workload").unwrap().open)(&subject).unwrap()
 }
 
@@ -108,7 +108,7 @@ fn recorded_processes_parse() {
 fn a_host_that_shows_nothing_keeps_nobody_waiting() {
     let tree = tempfile::tempdir().unwrap();
     let roots = Arc::new(Roots::new(Some(tree.path().to_owned())));
-    let subject = Subject::host(&roots, &Arc::from("h"), &Arc::default());
+    let subject = SamplingTarget::host(&roots, &Arc::from("h"), &Arc::default());
     let opened = (by_name("workload").unwrap().open)(&subject);
     assert!(matches!(opened, Err(SampleError::Absent(_))));
     subject.jobs.wait(Duration::from_secs(3600));

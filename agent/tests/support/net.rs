@@ -4,7 +4,7 @@
 use crate::namespace;
 use fabriclens_agent_host::batch::Batch;
 use fabriclens_agent_host::roots::Roots;
-use fabriclens_agent_samplers::target::Subject;
+use fabriclens_agent_samplers::target::SamplingTarget;
 use fabriclens_agent_samplers::{Sampler, by_name};
 use fabriclens_wire::Value;
 use std::io::{Read, Write};
@@ -20,13 +20,13 @@ pub fn tool(line: &str) -> Result<(), String> {
 }
 
 /// Opens the sampler.
-pub fn opened(name: &str, subject: &Subject) -> Box<dyn Sampler> {
+pub fn opened(name: &str, subject: &SamplingTarget) -> Box<dyn Sampler> {
     (by_name(name).unwrap().open)(subject).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// This host.
-pub fn this_host() -> Subject {
-    Subject::host(&Arc::new(Roots::new(None)), &Arc::from("h"), &Arc::default())
+pub fn this_host() -> SamplingTarget {
+    SamplingTarget::host(&Arc::new(Roots::new(None)), &Arc::from("h"), &Arc::default())
 }
 
 /// Sum of the whole numbers that a sample tells of `metric`, over the columns that have all of `labels`.

@@ -1,9 +1,9 @@
-//! One gRPC channel to the collector: connects when first used, and again whenever it must.
+//! gRPC channel to one collector: connects at first use, reconnects as needed, reloads certificates and token.
 
 use crate::codec::Answer;
 use crate::config::{Collector, Compression};
 use crate::frame::{Frame, Framer, plain};
-use crate::response::{self, Verdict};
+use crate::response::{self, ResponseClass};
 use fabriclens_base::reload::WatchedFiles;
 use http_body_util::Full;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
@@ -19,7 +19,7 @@ use tonic::{Code, Status, Streaming};
 
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 
-/// Why no channel can be made at all: a mistake in the config, not a collector that is away.
+/// Reason why a channel cannot be created: an error in the configuration, not an unreachable collector.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// A PEM file or the token cannot be read.
@@ -27,69 +27,71 @@ pub enum ConnectError {
     Pem {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: std::io::Error,
     },
-    /// The token cannot be sent as it is.
-    #[error("the token in {path} is empty, or holds what no header may; write it there as it was given")]
+    /// The token is not a valid header value.
+    #[error(
+        "the token in {path} is empty, or has characters that HTTP headers do not allow; copy it to the file unchanged"
+    )]
     Token {
         /// The file.
         path: PathBuf,
     },
-    /// URL or certificates are not usable.
+    /// URL or certificates are unusable.
     #[error("preparing the connection to {url}; check collector.url, ca, cert and key")]
     Endpoint {
         /// The URL.
         url: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: transport::Error,
     },
 }
 
-/// What certificates and token make.
+/// Channel and credentials, built from the current files.
 #[derive(Clone, Debug)]
-struct Link {
+struct Connection {
     channel: transport::Channel,
-    /// `Bearer …`, where there is a token.
+    /// `Bearer …`, if a token is configured.
     authorization: Option<HeaderValue>,
 }
 
-impl Link {
+impl Connection {
     fn new(config: &Collector) -> Result<Self, ConnectError> {
         Ok(Self { channel: connect(config)?, authorization: authorization(config)? })
     }
 }
 
-/// The connection of all tasks that send to one collector; its files are looked at once for all of them.
+/// Connection shared by all tasks that send to one collector; one check of the files serves all of them.
 #[derive(Debug)]
-pub(crate) struct Shared(Mutex<(Link, WatchedFiles)>);
+pub(crate) struct SharedConnection(Mutex<(Connection, WatchedFiles)>);
 
-impl Shared {
-    /// The link with certificates and token as they are now. What cannot be used is told, and what was used before goes on:
-    /// it may still be good.
-    fn link(&self, config: &Collector) -> Link {
+impl SharedConnection {
+    /// Connection with the current certificates and token. Unusable new files are logged; the previous credentials stay
+    /// in use, as they may still be valid.
+    fn link(&self, config: &Collector) -> Connection {
         let (link, files) = &mut *self.0.lock();
         let collector = &config.url;
-        match files.poll_if_due(|| Link::new(config)) {
+        match files.poll_if_due(|| Connection::new(config)) {
             None => {}
             Some(Ok(new)) => {
                 *link = new;
-                tracing::info!(collector, "certificates or token changed; connecting anew");
+                tracing::info!(collector, "certificates or token changed; reconnecting");
             }
             Some(Err(error)) => {
                 tracing::warn!(
                     collector,
                     error,
-                    "certificates or token changed and cannot be used yet; those before are kept"
+                    "changed certificates or token are unusable; the previous ones stay in use"
                 );
             }
         }
         link.clone()
     }
 
-    /// Why certificates or token that changed are not in force.
+    /// Reason why changed certificates or token are not in use.
     pub(crate) fn failure(&self) -> Option<String> {
         self.0.lock().1.failure().map(str::to_owned)
     }
@@ -97,7 +99,7 @@ impl Shared {
 
 #[derive(Debug)]
 pub(crate) struct Channel {
-    shared: Arc<Shared>,
+    shared: Arc<SharedConnection>,
     config: Collector,
     compression: Compression,
     framer: Framer,
@@ -105,17 +107,17 @@ pub(crate) struct Channel {
 
 impl Channel {
     pub(crate) fn new(config: &Collector) -> Result<Self, ConnectError> {
-        // Before they are read: what changes meanwhile is found by the next look.
+        // Watched before they are read, so that a change in between is noticed.
         let files = WatchedFiles::new(config.files().map(Path::to_owned).collect());
         Ok(Self {
-            shared: Arc::new(Shared(Mutex::new((Link::new(config)?, files)))),
+            shared: Arc::new(SharedConnection(Mutex::new((Connection::new(config)?, files)))),
             compression: config.compression,
             framer: Framer::default(),
             config: config.clone(),
         })
     }
 
-    /// The same connection, for another task.
+    /// Same connection, for another task.
     pub(crate) fn share(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
@@ -125,8 +127,8 @@ impl Channel {
         }
     }
 
-    /// For the accounts.
-    pub(crate) fn shared(&self) -> Arc<Shared> {
+    /// Shared connection, for the counters.
+    pub(crate) fn shared(&self) -> Arc<SharedConnection> {
         Arc::clone(&self.shared)
     }
 
@@ -134,7 +136,7 @@ impl Channel {
         &self.config.url
     }
 
-    /// Steps down to a compression that more receivers know than this one.
+    /// Switches to the next compression that more receivers support; returns it.
     pub(crate) fn weaker_compression(&mut self, than: Compression) -> Compression {
         self.compression = match than {
             Compression::Zstd => Compression::Gzip,
@@ -143,39 +145,40 @@ impl Channel {
         self.compression
     }
 
-    /// A request as it travels with the present compression.
+    /// Encodes a request with the current compression.
     pub(crate) fn frame(&mut self, body: &[u8]) -> Frame {
         self.framer.frame(body, self.compression).unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot compress; requests are sent as they are");
+            tracing::warn!(%error, "compression failed; requests are sent uncompressed");
             self.compression = Compression::None;
             plain(body)
         })
     }
 
     /// Sends one frame.
-    pub(crate) async fn send(&mut self, frame: Frame, timeout: Duration) -> Verdict {
+    pub(crate) async fn send(&mut self, frame: Frame, timeout: Duration) -> ResponseClass {
         let link = self.shared.link(&self.config);
         let answer = tokio::time::timeout(timeout, link.call(frame)).await;
-        answer.unwrap_or_else(|_| Verdict::Retry { after: None, message: format!("no answer within {timeout:?}") })
+        answer
+            .unwrap_or_else(|_| ResponseClass::Retry { after: None, message: format!("no answer within {timeout:?}") })
     }
 }
 
-impl Link {
-    async fn call(mut self, frame: Frame) -> Verdict {
+impl Connection {
+    async fn call(mut self, frame: Frame) -> ResponseClass {
         if let Err(e) = std::future::poll_fn(|cx| GrpcService::<Body>::poll_ready(&mut self.channel, cx)).await {
-            return Verdict::Retry { after: None, message: response::chain(&e) };
+            return ResponseClass::Retry { after: None, message: response::chain(&e) };
         }
         match self.ask(frame).await {
             Ok(response) => {
                 let partial = response.partial_success.unwrap_or_default();
                 let rejected = u64::try_from(partial.rejected_data_points).unwrap_or(0);
-                Verdict::Taken { rejected, message: partial.error_message }
+                ResponseClass::Accepted { rejected, message: partial.error_message }
             }
             Err(status) => response::of(&status),
         }
     }
 
-    /// A unary call, as `tonic::client::Grpc` makes it of a message that is not compressed yet.
+    /// Unary call, as `tonic::client::Grpc` makes it, of a message that is already encoded and compressed.
     async fn ask(&mut self, frame: Frame) -> Result<ExportMetricsServiceResponse, Status> {
         let encoding = match frame.compression {
             Compression::Zstd => Some("zstd"),
@@ -236,7 +239,7 @@ fn tls(config: &Collector) -> Result<ClientTlsConfig, ConnectError> {
     Ok(tls)
 }
 
-/// The token as a header, without its line's end.
+/// Token as header value, without the line end.
 fn authorization(config: &Collector) -> Result<Option<HeaderValue>, ConnectError> {
     let Some(path) = &config.token_file else { return Ok(None) };
     let token = std::fs::read_to_string(path).map_err(|source| ConnectError::Pem { path: path.clone(), source })?;

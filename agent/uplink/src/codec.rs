@@ -1,11 +1,11 @@
-//! Reads the answers of a collector.
+//! Decodes responses of a collector.
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use prost::Message as _;
 use tonic::Status;
 use tonic::codec::{DecodeBuf, Decoder};
 
-/// Decodes an `ExportMetricsServiceResponse`.
+/// Decoder of `ExportMetricsServiceResponse`.
 pub(crate) struct Answer;
 
 impl Decoder for Answer {
@@ -13,7 +13,7 @@ impl Decoder for Answer {
     type Error = Status;
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
-        // What cannot be read was still accepted: the status, not the body, says so.
+        // The gRPC status tells success from failure; a malformed body does not turn success into failure.
         Ok(Some(ExportMetricsServiceResponse::decode(buffer).unwrap_or_default()))
     }
 }

@@ -1,45 +1,45 @@
-//! Settings of an uplink and its spool, checked. The agent's configuration fills them.
+//! Checked settings of an uplink and its spool. The agent's configuration fills them.
 
 use crate::spool::Limits;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Default directory of the spool; the package's unit creates it. Without it there is no spool.
+/// Default spool directory; the package's service unit creates it. There is no spool if it does not exist.
 const SPOOL_DIR: &str = "/var/lib/fabriclens-agent";
 
-/// The way to the collector.
+/// Settings of an uplink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collector {
-    /// `http://host:port` or `https://host:port`; the first of several.
+    /// `http://host:port` or `https://host:port`; the first one, if there are several.
     pub url: String,
-    /// The other ones, in the same form.
+    /// Further collectors, in the same form.
     pub others: Vec<String>,
-    /// What several are for.
+    /// Use of several collectors.
     pub mode: Mode,
-    /// How long the first one must answer until it is used again.
+    /// Time that the first collector must answer before it is used again.
     pub steady: Duration,
     /// Compression of requests.
     pub compression: Compression,
-    /// Longest time that a sample waits when nothing is urgent.
+    /// Longest time that a sample waits for the next request.
     pub flush: Duration,
-    /// Shortest time from a request to one that urgent samples ask for; zero: they wait as others do.
+    /// Shortest time between two requests for urgent samples; zero: urgent samples wait for `flush`.
     pub urgent: Duration,
-    /// Longest time for one request.
+    /// Timeout of one request.
     pub timeout: Duration,
-    /// How long shutdown may take to send what is queued.
+    /// Time that shutdown may take to send queued samples.
     pub drain: Duration,
-    /// Sections in one request.
+    /// Limit of sections per request.
     pub batch: usize,
-    /// Plain text to another host was accepted; logged at every start.
+    /// Plain text beyond this host is accepted; logged as a warning at every start.
     pub insecure: bool,
     /// PEM files for `https`.
     pub tls: Tls,
-    /// What it is told that we are, beside or without a certificate; a file with one line.
+    /// Bearer token, with or without a client certificate; a file of one line.
     pub token_file: Option<PathBuf>,
 }
 
 impl Collector {
-    /// One collector with the default of every other setting.
+    /// One collector with default settings.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -58,24 +58,24 @@ impl Collector {
         }
     }
 
-    /// Every file that is read to connect.
+    /// All files needed to connect.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         let identity = self.tls.identity.iter().flat_map(|(cert, key)| [cert, key]);
         self.tls.ca.iter().chain(identity).chain(&self.token_file).map(PathBuf::as_path)
     }
 }
 
-/// What several collectors are for.
+/// Use of several collectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// One of them gets all samples: the first that answers.
+    /// The first collector that answers gets all samples.
     Failover,
-    /// Each gets all samples.
+    /// Every collector gets all samples.
     Duplicate,
 }
 
 impl Collector {
-    /// One for each way that samples go: several where they are duplicated.
+    /// Settings of each uplink: several if samples are duplicated.
     pub fn ways(&self) -> Vec<Self> {
         match self.mode {
             Mode::Failover => vec![self.clone()],
@@ -87,20 +87,20 @@ impl Collector {
     }
 }
 
-/// Samples that wait on disk.
+/// Settings of the spool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spool {
-    /// A directory that is there; below it each way has one. `None`: nowhere.
+    /// An existing directory, with one sub-directory per uplink. `None`: no spool.
     pub dir: Option<PathBuf>,
-    /// It is not the default, so somebody wants it.
+    /// The directory was configured explicitly.
     pub asked: bool,
-    /// What it may hold, of each way.
+    /// Limits of each uplink's spool.
     pub limits: Limits,
-    /// How long a collector must be away before anything is written.
+    /// Time that a collector must be unreachable before samples are spooled.
     pub after: Duration,
-    /// Bytes a second that are delivered from it.
+    /// Delivery rate, bytes per second.
     pub rate: u64,
-    /// Longest time until that begins.
+    /// Longest random delay before delivery begins.
     pub jitter: Duration,
 }
 
@@ -118,7 +118,7 @@ impl Default for Spool {
 }
 
 impl Spool {
-    /// Whether a host has one: a recording, which several may look at, only where somebody asked for it.
+    /// Whether this host has a spool: a recording, which several agents may replay, only if configured explicitly.
     pub fn is_for(&self, recorded: bool) -> bool {
         self.asked || !recorded
     }
@@ -138,8 +138,8 @@ pub struct Tls {
 pub enum Compression {
     /// Zstandard.
     Zstd,
-    /// Gzip: every OTLP receiver knows it.
+    /// Gzip; every OTLP receiver supports it.
     Gzip,
-    /// None.
+    /// Uncompressed.
     None,
 }

@@ -1,8 +1,8 @@
-//! What the uplink counts, as a section of ordinary catalog rows, and whether it adds up.
+//! Counters of an uplink as catalog rows, and the check that every point is accounted for.
 
-use crate::response::Verdict;
+use crate::response::ResponseClass;
 use crate::ring::Reader;
-use crate::spool::{Held, Lost};
+use crate::spool::{Lost, SpoolContents};
 use crate::targets::Active;
 use fabriclens_catalog::Metric;
 use fabriclens_catalog::metrics::self_ as rows;
@@ -12,94 +12,94 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long one reason for refused points is not logged again, and a loss is told at `/healthz`.
+/// Interval between two log messages for one reason, and time that `/healthz` shows a loss.
 const QUIET: Duration = Duration::from_secs(600);
-/// The same of a collector that comes and goes.
+/// Interval between two log messages about a flapping collector.
 const CALM: Duration = Duration::from_secs(60);
-/// The reason for points that found no room in memory.
+/// Drop reason: the ring was full.
 const RING: &str = "ring";
 
-/// Whether requests reach the collector.
+/// Reachability of the collector.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
-    /// Nothing was answered yet.
+    /// No response yet.
     Unknown,
     /// The last request was answered.
     Up,
-    /// Trying again.
+    /// Requests fail and are retried.
     Down {
-        /// Since when.
+        /// Time of the first failure.
         since: Instant,
-        /// The last error.
+        /// Last error.
         error: String,
-        /// It is there, and does not let this agent in.
+        /// The collector is reachable, and refuses this agent's credentials or role.
         refused: bool,
     },
 }
 
-/// Where points are before they are settled.
+/// Place of points that are not settled yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In the batch under way.
+pub(crate) enum Buffer {
+    /// Batch in flight.
     Memory,
-    /// In the spool.
+    /// Spool.
     Spool,
 }
 
-/// Points at one instant.
+/// Balance of points at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Accounts {
-    /// From the ring, and the uplink's own.
+pub struct PointBalance {
+    /// Points from the ring, and the uplink's own.
     pub taken: u64,
-    /// In the spool when it was opened, or there when memory had them still.
+    /// Points found in the spool when it was opened, and points spooled late that memory still had.
     pub found: u64,
-    /// Acknowledged.
+    /// Points acknowledged by the collector.
     pub acked: u64,
-    /// Refused by partial success.
+    /// Points rejected by partial success.
     pub rejected: u64,
-    /// Given up, without those that the ring dropped.
+    /// Points given up, without those that the ring dropped.
     pub dropped: u64,
-    /// In the spool.
+    /// Points in the spool.
     pub spooled: u64,
-    /// In the batch under way.
+    /// Points in the batch in flight.
     pub in_flight: u64,
-    /// Points that the accounts lacked or had too much when they were last checked.
+    /// Difference found by the last check; 0 if all points are accounted for.
     pub unaccounted: u64,
 }
 
-/// The spool, for `/healthz`.
+/// State of the spool, for `/healthz`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Disk {
-    /// Its bound, bytes; `None` where there is no spool.
+pub struct SpoolStatus {
+    /// Size limit, bytes; `None` without a spool.
     pub limit: Option<u64>,
-    /// What it holds.
-    pub held: Held,
-    /// Why it takes nothing.
+    /// Contents.
+    pub held: SpoolContents,
+    /// Reason why it cannot be written.
     pub failure: Option<String>,
-    /// Why it gives nothing.
+    /// Reason why it cannot be read.
     pub stuck: Option<String>,
 }
 
-/// What a spool does not do when it fails.
+/// Operation on the spool that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// Take.
-    In,
-    /// Give.
-    Out,
+pub(crate) enum SpoolOp {
+    /// Append a request.
+    Append,
+    /// Read a request.
+    Read,
 }
 
-impl Way {
-    /// What is told once in a while, of its failure and its end.
+impl SpoolOp {
+    /// Rate-limit keys of the log messages for failure and recovery.
     pub(crate) fn topics(self) -> [&'static str; 2] {
         match self {
-            Self::In => ["spool_fails", "spool_works"],
-            Self::Out => ["spool_is_stuck", "spool_gives"],
+            Self::Append => ["spool_fails", "spool_works"],
+            Self::Read => ["spool_is_stuck", "spool_gives"],
         }
     }
 }
 
-/// Counts of one uplink. A single lock, taken a few times per request.
+/// Counters of one uplink, under one lock that is taken a few times per request.
 #[derive(Debug)]
 pub struct Counters {
     inner: Mutex<Inner>,
@@ -112,8 +112,8 @@ pub struct Counters {
 #[derive(Debug)]
 struct Inner {
     state: State,
-    accounts: Accounts,
-    /// Of `accounts.taken`, those from the ring.
+    accounts: PointBalance,
+    /// Part of `accounts.taken` that came from the ring.
     from_ring: u64,
     sent: u64,
     sent_bytes: u64,
@@ -122,29 +122,29 @@ struct Inner {
     dropped: BTreeMap<&'static str, u64>,
     latency: Option<Duration>,
     last_ack_ns: Option<u64>,
-    told: BTreeMap<&'static str, Instant>,
-    /// The last loss: its reason, and when.
+    logged_at: BTreeMap<&'static str, Instant>,
+    /// Reason and time of the last loss.
     lost: Option<(&'static str, Instant)>,
-    /// What the ring had dropped when it was last looked at.
+    /// Points that the ring had dropped at the last look.
     ring_dropped: u64,
-    disk: Disk,
+    disk: SpoolStatus,
     disk_errors: u64,
-    /// Bytes that the spool took and gave.
+    /// Bytes written to and read from the spool.
     disk_bytes: [u64; 2],
-    /// Of the last section.
+    /// Columns of the last section.
     columns: Arc<[Column]>,
 }
 
-/// Metric, label and value of one of its series.
+/// Metric, label and value of a series.
 type Row<'a> = (&'static Metric, Option<(&'a str, &'a str)>, Value);
 
 impl Inner {
     fn news(&mut self, reason: &'static str, quiet: Duration) -> bool {
-        let told = self.told.get(reason).is_some_and(|at| at.elapsed() < quiet);
-        if !told {
-            self.told.insert(reason, Instant::now());
+        let recent = self.logged_at.get(reason).is_some_and(|at| at.elapsed() < quiet);
+        if !recent {
+            self.logged_at.insert(reason, Instant::now());
         }
-        !told
+        !recent
     }
 
     fn look_at_ring(&mut self, dropped: u64) {
@@ -154,10 +154,10 @@ impl Inner {
         }
     }
 
-    fn leave(&mut self, from: Place, points: u64) {
+    fn leave(&mut self, from: Buffer, points: u64) {
         let left = match from {
-            Place::Memory => &mut self.accounts.in_flight,
-            Place::Spool => &mut self.accounts.spooled,
+            Buffer::Memory => &mut self.accounts.in_flight,
+            Buffer::Spool => &mut self.accounts.spooled,
         };
         *left = left.saturating_sub(points);
     }
@@ -165,12 +165,12 @@ impl Inner {
 
 impl Counters {
     pub(crate) fn new(ring: Arc<Reader<Section>>, start_ns: u64, name: Option<&str>, active: Active) -> Self {
-        // Known from the start, so that a first failure is an increase and not a new series.
+        // Present from the start, so that a first failure is an increase and not a new series.
         let spool = Lost::default().reasons().map(|(reason, _)| reason);
         let reasons = ["shutdown", "too_large", "invalid"].into_iter().chain(spool);
         let inner = Inner {
             state: State::Unknown,
-            accounts: Accounts::default(),
+            accounts: PointBalance::default(),
             from_ring: 0,
             sent: 0,
             sent_bytes: 0,
@@ -179,10 +179,10 @@ impl Counters {
             dropped: reasons.map(|r| (r, 0)).collect(),
             latency: None,
             last_ack_ns: None,
-            told: BTreeMap::new(),
+            logged_at: BTreeMap::new(),
             lost: None,
             ring_dropped: 0,
-            disk: Disk::default(),
+            disk: SpoolStatus::default(),
             disk_errors: 0,
             disk_bytes: [0; 2],
             columns: Arc::from([]),
@@ -190,38 +190,38 @@ impl Counters {
         Self { inner: Mutex::new(inner), ring, start_ns, name: name.map(Into::into), active }
     }
 
-    /// The collector's host and port, where this uplink is one of several.
+    /// Host and port of the collector, if this uplink is one of several.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Why certificates or token that changed are not in force.
+    /// Reason why changed certificates or token are not in use.
     pub fn reload_failure(&self) -> Option<String> {
         self.active.reload_failure()
     }
 
-    /// Whether requests reach the collector.
+    /// Reachability of the collector.
     pub fn state(&self) -> State {
         self.inner.lock().state.clone()
     }
 
-    /// All points.
-    pub fn accounts(&self) -> Accounts {
+    /// Balance of points.
+    pub fn accounts(&self) -> PointBalance {
         let i = self.inner.lock();
-        Accounts { dropped: i.dropped.values().sum(), ..i.accounts.clone() }
+        PointBalance { dropped: i.dropped.values().sum(), ..i.accounts.clone() }
     }
 
-    /// The spool.
-    pub fn disk(&self) -> Disk {
+    /// State of the spool.
+    pub fn disk(&self) -> SpoolStatus {
         self.inner.lock().disk.clone()
     }
 
-    /// Points dropped for a reason.
+    /// Points dropped for this reason.
     pub fn dropped_for(&self, reason: &str) -> u64 {
         self.inner.lock().dropped.get(reason).copied().unwrap_or(0)
     }
 
-    /// Why points were given up lately, and how many were for that reason since the start.
+    /// Reason of a recent loss, and points dropped for it since the start.
     pub fn losing(&self) -> Option<(&'static str, u64)> {
         let dropped = self.ring.account().dropped;
         let mut i = self.inner.lock();
@@ -231,26 +231,26 @@ impl Counters {
         Some((reason, points))
     }
 
-    /// Requests that were sent again.
+    /// Number of retried requests.
     pub fn retries(&self) -> u64 {
         self.inner.lock().retried
     }
 
-    /// A batch of so many points left the ring.
+    /// Counts points taken from the ring.
     pub(crate) fn taken(&self, points: u64) {
         self.inner.lock().from_ring += points;
         self.own(points);
     }
 
-    /// So many points of the agent itself go with it.
+    /// Counts points of the agent itself that are sent with them.
     pub(crate) fn own(&self, points: u64) {
         let mut i = self.inner.lock();
         i.accounts.taken += points;
         i.accounts.in_flight += points;
     }
 
-    /// Checks what was counted against what is there: the batch under way, the ring, and the spool, where its count can
-    /// be had. To be called when nothing else is under way.
+    /// Checks the balance against the batch in flight, the ring, and the spool if its count is known. Call only while
+    /// no request is in progress.
     pub(crate) fn check(&self, under_way: u64, in_spool: Option<u64>) {
         let ring = self.ring.account();
         let mut i = self.inner.lock();
@@ -265,19 +265,19 @@ impl Counters {
         ];
         let off: u64 = sums.iter().map(|(should, is)| should.abs_diff(*is)).sum();
         if off > 0 && i.accounts.unaccounted == 0 {
-            tracing::error!(points = off, ?sums, "the accounts of samples do not add up: an error of this program");
+            tracing::error!(points = off, ?sums, "point counts do not add up; please report this bug");
         }
         i.accounts.unaccounted = off;
     }
 
-    pub(crate) fn sent(&self, points: u64, bytes: u64, verdict: &Verdict) {
+    pub(crate) fn sent(&self, points: u64, bytes: u64, class: &ResponseClass) {
         let mut i = self.inner.lock();
         i.sent += points;
         i.sent_bytes += bytes;
-        *i.requests.entry(verdict.outcome()).or_default() += 1;
+        *i.requests.entry(class.outcome()).or_default() += 1;
     }
 
-    pub(crate) fn acked(&self, from: Place, points: u64, rejected: u64) {
+    pub(crate) fn acked(&self, from: Buffer, points: u64, rejected: u64) {
         let mut i = self.inner.lock();
         i.leave(from, points + rejected);
         i.accounts.acked += points;
@@ -290,32 +290,32 @@ impl Counters {
         i.last_ack_ns = Some(now_ns);
     }
 
-    pub(crate) fn dropped(&self, from: Place, points: u64, reason: &'static str) {
+    pub(crate) fn dropped(&self, from: Buffer, points: u64, reason: &'static str) {
         let mut i = self.inner.lock();
         i.leave(from, points);
         *i.dropped.entry(reason).or_default() += points;
         i.lost = Some((reason, Instant::now()));
     }
 
-    /// A request under way went to the spool; `late`: when nobody waited for that any more, and memory has it still.
+    /// Counts a request in flight that was spooled; `late`: the caller no longer waited, and memory still has it.
     pub(crate) fn kept(&self, points: u64, bytes: u64, late: bool) {
         let mut i = self.inner.lock();
         if late {
             i.accounts.found += points;
         } else {
-            i.leave(Place::Memory, points);
+            i.leave(Buffer::Memory, points);
         }
         i.accounts.spooled += points;
         i.disk_bytes[0] += bytes;
     }
 
-    /// A request was read from the spool, where it still is.
+    /// Counts a request read from the spool, where it stays.
     pub(crate) fn read(&self, bytes: u64) {
         self.inner.lock().disk_bytes[1] += bytes;
     }
 
-    /// A spool of that bound was opened; so many parts of it cannot be read.
-    pub(crate) fn opened(&self, limit: u64, held: Held, unreadable: u64) {
+    /// Records that a spool with this limit was opened, and the number of its unreadable parts.
+    pub(crate) fn opened(&self, limit: u64, held: SpoolContents, unreadable: u64) {
         let mut i = self.inner.lock();
         (i.disk.limit, i.disk.held) = (Some(limit), held);
         i.disk_errors += unreadable;
@@ -323,17 +323,17 @@ impl Counters {
         i.accounts.spooled = held.points;
     }
 
-    pub(crate) fn held(&self, held: Held) {
+    pub(crate) fn held(&self, held: SpoolContents) {
         self.inner.lock().disk.held = held;
     }
 
-    /// Notes whether the spool takes, or gives; true when that changes.
-    pub(crate) fn spool_fails(&self, way: Way, why: Option<String>) -> bool {
+    /// Records success or failure of a spool operation; true when it changes.
+    pub(crate) fn spool_fails(&self, way: SpoolOp, why: Option<String>) -> bool {
         let mut i = self.inner.lock();
         i.disk_errors += u64::from(why.is_some());
         let failure = match way {
-            Way::In => &mut i.disk.failure,
-            Way::Out => &mut i.disk.stuck,
+            SpoolOp::Append => &mut i.disk.failure,
+            SpoolOp::Read => &mut i.disk.stuck,
         };
         let news = failure.is_some() != why.is_some();
         *failure = why;
@@ -344,7 +344,7 @@ impl Counters {
         self.inner.lock().retried += 1;
     }
 
-    /// How long the collector has been away.
+    /// Time that the collector has been unreachable.
     pub(crate) fn away(&self) -> Option<Duration> {
         match &self.inner.lock().state {
             State::Down { since, .. } => Some(since.elapsed()),
@@ -352,14 +352,14 @@ impl Counters {
         }
     }
 
-    /// True when that changes the state and is to be told: only changes are logged, and not each of a collector that comes
-    /// and goes.
+    /// Records success; true if the state changed and the change should be logged. A flapping collector is logged at
+    /// intervals only.
     pub(crate) fn up(&self) -> bool {
         let mut i = self.inner.lock();
         std::mem::replace(&mut i.state, State::Up) != State::Up && i.news("up", CALM)
     }
 
-    /// True when that changes the state, or what kind of trouble it is, and is to be told.
+    /// Records failure; true if the state or the kind of failure changed and the change should be logged.
     pub(crate) fn down(&self, error: &str, refused: bool) -> bool {
         let mut i = self.inner.lock();
         let before = match &i.state {
@@ -371,12 +371,12 @@ impl Counters {
         before.is_none_or(|(_, before)| before != refused) && i.news(if refused { "refused" } else { "away" }, CALM)
     }
 
-    /// True when a reason was not told for a while: a collector that refuses each request must not fill the log.
+    /// Rate limit per reason: a collector that rejects each request must not fill the log.
     pub(crate) fn news(&self, reason: &'static str) -> bool {
         self.inner.lock().news(reason, QUIET)
     }
 
-    /// All of it as one section; its columns are the same until a new outcome or reason appears.
+    /// All counters as one section; its columns change only when a new outcome or reason appears.
     pub fn section(&self, resource: &Arc<Resource>, now_ns: u64) -> Section {
         let ring = self.ring.account();
         let mut i = self.inner.lock();
@@ -385,7 +385,7 @@ impl Counters {
         let seconds = |ns: u64| Value::Float(ns as f64 / 1e9);
         let [from_samplers, from_spool] = [("origin", "samplers"), ("origin", "spool")].map(Some);
         let [in_memory, on_disk] = [("place", "memory"), ("place", "spool")].map(Some);
-        // What has not left the ring is taken too: it can be dropped there.
+        // Points in the ring count as taken: they can be dropped there.
         let taken = a.taken + ring.waiting + ring.dropped;
         let mut rows: Vec<Row<'_>> = vec![
             (&rows::UPLINK_SENT, None, Value::Int(i.sent)),
@@ -416,9 +416,9 @@ impl Counters {
         let count = |metric, label| move |(of, n): (&&'static str, &u64)| (metric, Some((label, *of)), Value::Int(*n));
         rows.extend(i.requests.iter().map(count(&rows::UPLINK_REQUESTS, "outcome")));
         rows.extend(i.dropped.iter().map(count(&rows::UPLINK_DROPPED, "reason")));
-        // Outcomes and reasons are never forgotten: as many rows are the same rows.
+        // Outcomes and reasons are never removed: an equal number of rows means equal rows.
         if i.columns.len() != rows.len() {
-            // Names of labels in their order: `collector` is before all others.
+            // Labels are sorted by name; `collector` sorts first.
             let name = self.name.as_deref().map(|name| ("collector", name));
             let column = |(metric, label, _): &Row<'_>| {
                 let labels = name.iter().chain(label).map(|(k, v)| ((*k).into(), (*v).into())).collect();

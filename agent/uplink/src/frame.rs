@@ -1,63 +1,63 @@
-//! The bytes of one gRPC message as they travel: a flag, a length, and the request, compressed or not.
+//! Encodes a gRPC message: flag, length, and the request, compressed or not.
 //!
-//! tonic could compress too, but would make a new context and three copies for each request; here one context and its
-//! tables serve for ever. Called by the uplink once per request.
+//! tonic can compress too, but would create a context and three copies per request; here one context is reused. Called
+//! once per request.
 
 use crate::config::Compression;
 use bytes::Bytes;
 use fabriclens_wire::{decode, encode};
 use std::io::{self, Read as _, Write as _};
 
-/// Flag and length before a message.
+/// Bytes of flag and length before a message.
 const HEAD: usize = 5;
-/// Bytes of a request that is not compressed: those of an agent are smaller by far, and what a disk gives must not fill
+/// Size limit of an uncompressed request: requests of an agent are far smaller, and damaged data on disk must not fill
 /// the memory.
 pub(crate) const LARGEST: u64 = 64 << 20;
-/// The fastest regular level: the next ones cost twice the time for a tenth less.
+/// Fastest regular level: the next ones take twice the time for a tenth less.
 const LEVEL: i32 = 1;
 
-/// One message and how its request is compressed.
+/// An encoded message.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub bytes: Bytes,
     pub compression: Compression,
 }
 
-/// Compressions by the number that the spool knows them by.
+/// Compressions by their code in the spool.
 const CODES: [Compression; 3] = [Compression::None, Compression::Gzip, Compression::Zstd];
 
 impl Frame {
-    /// What the spool was given: bytes and [`Frame::code`].
+    /// Frame from spooled bytes and their [`Frame::code`].
     pub(crate) fn kept(bytes: Vec<u8>, code: u8) -> Self {
         Self { bytes: bytes.into(), compression: CODES.get(usize::from(code)).copied().unwrap_or(Compression::None) }
     }
 
-    /// For the spool.
+    /// Code of the compression in the spool.
     pub(crate) fn code(&self) -> u8 {
         CODES.iter().position(|c| *c == self.compression).unwrap_or(0) as u8
     }
 
-    /// The same message, not compressed.
+    /// Same message, uncompressed.
     ///
     /// # Errors
-    /// When it is none of [`Framer::frame`].
+    /// When the bytes are not a frame of [`Framer::frame`].
     pub(crate) fn plain(&self) -> io::Result<Self> {
         Ok(plain(&self.body()?))
     }
 
-    /// Two messages in place of one, not compressed, where it can be told apart.
+    /// Splits the message into two uncompressed ones, if it has more than one part.
     pub(crate) fn halves(&self) -> Option<[Self; 2]> {
         let body = self.body().ok()?;
         encode::halves(&body).map(|(first, second)| [plain(first), plain(second)])
     }
 
-    /// Points in it, as a receiver counts them.
+    /// Number of points, as a receiver counts them.
     pub(crate) fn points(&self) -> u64 {
         let rows = self.body().ok().and_then(|body| decode::Decoder::default().bytes(&body).ok());
         rows.map_or(0, |rows| rows.samples() as u64)
     }
 
-    /// The request, not compressed.
+    /// Uncompressed request.
     fn body(&self) -> io::Result<Vec<u8>> {
         let body = self.bytes.get(HEAD..).ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut plain = Vec::new();
@@ -71,11 +71,11 @@ impl Frame {
     }
 }
 
-/// Makes frames.
+/// Encoder of frames.
 #[derive(Default)]
 pub(crate) struct Framer {
     zstd: Option<zstd::bulk::Compressor<'static>>,
-    /// What compression writes to before its length is known.
+    /// Buffer for compressed bytes, before their length is known.
     room: Vec<u8>,
 }
 
@@ -86,10 +86,10 @@ impl std::fmt::Debug for Framer {
 }
 
 impl Framer {
-    /// One message.
+    /// Encodes one message.
     ///
     /// # Errors
-    /// When a compressor fails, which it does for want of memory only.
+    /// When compression fails, which happens only for lack of memory.
     pub(crate) fn frame(&mut self, body: &[u8], compression: Compression) -> io::Result<Frame> {
         match compression {
             Compression::None => return Ok(plain(body)),
@@ -113,7 +113,7 @@ impl Framer {
     }
 }
 
-/// One message as it is.
+/// Encodes a message uncompressed.
 pub(crate) fn plain(body: &[u8]) -> Frame {
     Frame { bytes: message(0, body), compression: Compression::None }
 }
@@ -121,7 +121,7 @@ pub(crate) fn plain(body: &[u8]) -> Frame {
 fn message(flag: u8, body: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(HEAD + body.len());
     out.push(flag);
-    // The ring holds less than 4 GiB, and requests are split long before.
+    // The ring holds less than 4 GiB, and larger requests are split before.
     out.extend_from_slice(&u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes());
     out.extend_from_slice(body);
     out.into()
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_disk_makes_of_a_request_does_not_fill_the_memory() {
+    fn damaged_request_cannot_fill_memory() {
         let bomb = zstd::stream::encode_all(io::repeat(0).take(LARGEST * 4), LEVEL).unwrap();
         let frame = Frame::kept([&[1; HEAD][..], &bomb].concat(), 2);
         assert_eq!(frame.plain().unwrap_err().kind(), io::ErrorKind::FileTooLarge);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn each_compression_is_what_its_name_says_again_and_again() {
+    fn each_compression_round_trips_repeatedly() {
         let mut framer = Framer::default();
         for text in [vec![], b"counter ".repeat(10_000), vec![3; 7], b"other ".repeat(20_000)] {
             for compression in [Compression::Zstd, Compression::None, Compression::Gzip, Compression::Zstd] {

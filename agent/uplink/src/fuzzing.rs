@@ -1,8 +1,8 @@
-//! A door for `fuzz`: requests as a spool gives them back, from a disk that may tell anything.
+//! Entry point for `fuzz`: spooled requests with arbitrary bytes, as a damaged disk may return them.
 
 use crate::frame::{Frame, LARGEST};
 
-/// A request kept with one of the numbers of compressions, or with none of them.
+/// Decodes a spooled request with a valid or invalid compression code.
 pub fn kept(bytes: &[u8]) {
     let [code, bytes @ ..] = bytes else { return };
     let frame = Frame::kept(bytes.to_vec(), *code);
@@ -12,7 +12,7 @@ pub fn kept(bytes: &[u8]) {
     }
     if let Some(halves) = frame.halves() {
         let points: u64 = halves.iter().map(Frame::points).sum();
-        // What is damaged as a whole may be whole in one half.
+        // A request that is damaged as a whole may have an intact half.
         assert!(points >= frame.points(), "none is lost by halving");
     }
 }

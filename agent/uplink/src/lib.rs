@@ -1,11 +1,33 @@
-//! The way to the collector: drains the ring, encodes, sends by OTLP/gRPC, tries again, counts everything.
+//! Uplink of the agent: drains the ring, encodes sections, sends them by OTLP/gRPC, retries, and counts every point.
 //!
-//! `main` runs it on the async runtime. Its memory is the ring plus one batch, whoever is away and for how long: what
-//! cannot be delivered goes to the spool, and where there is none the ring overwrites its oldest sections. Points are
-//! accounted for: taken from the ring and found in the spool = acknowledged + rejected + dropped by reason + in the
-//! spool + in flight.
+//! `main` runs it on the async runtime. Memory is bounded by the ring plus one batch: what cannot be delivered goes to
+//! the spool; without a spool the ring overwrites its oldest sections. Balance of points: taken from the ring + found
+//! in the spool = acknowledged + rejected + dropped by reason + in the spool + in flight.
+//!
+//! ```
+//! use fabriclens_agent_uplink::ring::{Item, Ring};
+//! use std::sync::Arc;
+//!
+//! #[derive(Clone, Debug, PartialEq)]
+//! struct Sample(u64);
+//!
+//! impl Item for Sample {
+//!     fn is_urgent(&self) -> bool {
+//!         false
+//!     }
+//!     fn points(&self) -> u64 {
+//!         1
+//!     }
+//! }
+//!
+//! let ring = Arc::new(Ring::new(2, 1));
+//! let reader = ring.reader(0);
+//! let dropped: usize = (1..=3).map(|n| ring.push(Sample(n))).sum();
+//! assert_eq!((dropped, reader.take(8)), (1, vec![Sample(2), Sample(3)]));
+//! ```
 
 mod backfill;
+mod backoff;
 mod channel;
 mod codec;
 pub mod config;
@@ -21,52 +43,33 @@ mod spool_task;
 mod targets;
 
 pub use channel::ConnectError;
-pub use counters::{Accounts, Counters, Disk, State};
+pub use counters::{Counters, PointBalance, SpoolStatus, State};
 pub use targets::authority;
 
 use crate::config::{Collector, Spool as SpoolConfig};
 use crate::ring::Reader;
 use backfill::Backfill;
+use backoff::FIRST;
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_wire::encode::Encoder;
 use fabriclens_wire::{Resource, Section};
-use live::Live;
-use spool_task::Keeper;
-use std::hash::{BuildHasher as _, RandomState};
+use live::{Extra, Live};
+use spool_task::SpoolTask;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use targets::Targets;
 use tokio::sync::watch;
 
-/// First pause before trying again; doubles up to [`LONGEST`].
-const FIRST: Duration = Duration::from_millis(100);
-/// Longest pause of our own making: short, so that a collector that is back is found soon.
-const LONGEST: Duration = Duration::from_secs(5);
-/// Longest pause that a collector may ask for.
-const ASKED: Duration = Duration::from_secs(300);
-
-/// Sends sections to one collector, or to the first of several that answers.
+/// Uplink to one collector, or to the first of several that answers.
 #[derive(Debug)]
 pub struct Uplink {
     live: Live,
     backfill: Option<Backfill>,
 }
 
-/// Makes sections of other parts of the agent at each flush.
-struct Extra(Box<MakeSections>);
-
-type MakeSections = dyn Fn(&Arc<Resource>, u64) -> Vec<Section> + Send + Sync;
-
-impl std::fmt::Debug for Extra {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Extra")
-    }
-}
-
 impl Uplink {
-    /// Prepares the way; no connection is made yet, and none is needed for a start. `name` tells its metrics from those
-    /// of another uplink of this agent, where there is one.
+    /// Creates an uplink without connecting. `name` is a label of its metrics if the agent has several uplinks.
     ///
     /// # Errors
     /// [`ConnectError`] for a URL or PEM file that cannot be used.
@@ -80,7 +83,7 @@ impl Uplink {
             ring,
             clock,
             targets,
-            keeper: None,
+            spool_task: None,
             extra: None,
             encoder: Encoder::default(),
             body: Vec::new(),
@@ -91,38 +94,37 @@ impl Uplink {
         Ok(Self { live, backfill: None })
     }
 
-    /// Keeps in the spool in `dir` what cannot be delivered, and delivers what is in it. One that cannot be opened is tried
-    /// again and again.
+    /// Spools undeliverable requests in `dir`, and delivers them later. A spool that cannot be opened is retried.
     #[must_use]
     pub fn with_spool(mut self, dir: &Path, config: &SpoolConfig) -> Self {
         let live = &mut self.live;
-        let keeper = Keeper::new(dir, config.limits, &live.counters, &live.clock);
+        let spool_task = SpoolTask::new(dir, config.limits, &live.counters, &live.clock);
         self.backfill = Some(Backfill {
-            keeper: keeper.clone(),
+            spool_task: spool_task.clone(),
             counters: Arc::clone(&live.counters),
             targets: live.targets.share(),
             timeout: live.config.timeout,
             spool: config.clone(),
             plain: false,
         });
-        live.keeper = Some((keeper, config.after));
+        live.spool_task = Some((spool_task, config.after));
         self
     }
 
-    /// Adds sections to each request: counts of parts that have no thread of their own.
+    /// Adds a callback whose sections are sent with each request: counters of parts without a thread.
     #[must_use]
     pub fn with_extra(mut self, make: impl Fn(&Arc<Resource>, u64) -> Vec<Section> + Send + Sync + 'static) -> Self {
         self.live.extra = Some(Extra(Box::new(make)));
         self
     }
 
-    /// What it counts; shared with `/metrics` and `/healthz`.
+    /// Counters, shared with `/metrics` and `/healthz`.
     pub fn counters(&self) -> Arc<Counters> {
         Arc::clone(&self.live.counters)
     }
 
-    /// Sends until `stop` turns true, then what is queued, for at most the configured drain time; what is left then is
-    /// kept in the spool, where there is one.
+    /// Sends until `stop` turns true, then sends queued samples for at most the configured drain time, and spools the
+    /// rest.
     pub async fn run(self, stop: watch::Receiver<bool>) {
         let Self { mut live, backfill } = self;
         let prefer = live.targets.share().prefer_first(live.config.steady, live.config.timeout);
@@ -137,31 +139,8 @@ impl Uplink {
             () = backfill => {}
             () = prefer => {}
         }
-        if let Some((keeper, _)) = &live.keeper {
-            keeper.seal().await;
+        if let Some((spool_task, _)) = &live.spool_task {
+            spool_task.seal().await;
         }
-    }
-}
-
-/// Half to one and a half of a pause, so that thousands of agents do not come back in step.
-fn jitter(pause: Duration) -> Duration {
-    pause / 2 + spread(pause)
-}
-
-/// None to all of a time.
-fn spread(time: Duration) -> Duration {
-    let random = RandomState::new().hash_one(0) >> 32;
-    time.mul_f64(random as f64 / f64::from(u32::MAX))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_spread_around_their_length() {
-        let pauses: Vec<Duration> = (0..200).map(|_| jitter(FIRST)).collect();
-        assert!(pauses.iter().all(|p| (FIRST / 2..=FIRST * 3 / 2).contains(p)));
-        assert!(pauses.iter().any(|p| *p < FIRST) && pauses.iter().any(|p| *p > FIRST));
     }
 }

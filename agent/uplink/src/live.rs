@@ -1,13 +1,13 @@
-//! Live samples: drains the ring, encodes, sends, tries again; what cannot be delivered for long goes to the spool.
+//! Sends live samples: drains the ring, encodes, sends and retries; spools what cannot be delivered for long.
 
+use crate::backoff::{ASKED, FIRST, LONGEST, jitter};
 use crate::config::{Collector, Compression};
-use crate::counters::{Counters, Place};
+use crate::counters::{Buffer, Counters};
 use crate::frame::Frame;
-use crate::response::Verdict;
+use crate::response::ResponseClass;
 use crate::ring::Reader;
-use crate::spool_task::Keeper;
+use crate::spool_task::SpoolTask;
 use crate::targets::Targets;
-use crate::{ASKED, Extra, FIRST, LONGEST, jitter};
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_wire::encode::{self, Encoder};
 use fabriclens_wire::{Resource, Section};
@@ -15,14 +15,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// Requests beyond this many bytes are split before they are sent: many receivers refuse 4 MiB.
+/// Requests above this size, bytes, are split: many receivers refuse 4 MiB.
 const REQUEST: usize = 3 << 20;
-/// How often is looked, in a pause, whether the ring fills up.
+/// Interval at which a pause checks whether the ring fills up.
 const LOOK: Duration = Duration::from_secs(1);
-/// Pause after a spool took nothing.
+/// Pause after the spool failed.
 const BROKEN: Duration = Duration::from_secs(5);
 
-/// See the module.
+/// Task that sends live samples.
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) config: Collector,
@@ -31,18 +31,29 @@ pub(crate) struct Live {
     pub(crate) resource: Arc<Resource>,
     pub(crate) clock: Arc<Clock>,
     pub(crate) targets: Targets,
-    /// With how long a collector must be away before it is used.
-    pub(crate) keeper: Option<(Keeper, Duration)>,
+    /// Spool, and the time that a collector must be unreachable before it is used.
+    pub(crate) spool_task: Option<(SpoolTask, Duration)>,
     pub(crate) extra: Option<Extra>,
     pub(crate) encoder: Encoder,
-    /// The request under way, and room for the next one.
+    /// Encoded request in flight; its memory is reused.
     pub(crate) body: Vec<u8>,
-    /// Next pause of our own making.
+    /// Next backoff pause.
     pub(crate) pause: Duration,
-    /// Nothing is sent before.
+    /// Earliest time of the next request.
     pub(crate) not_before: Instant,
-    /// Nothing is kept before.
+    /// Earliest time at which the spool is used again after a failure.
     pub(crate) keeps_from: Instant,
+}
+
+/// Callback that adds sections of other parts of the agent to each flush.
+pub(crate) struct Extra(pub(crate) Box<MakeSections>);
+
+pub(crate) type MakeSections = dyn Fn(&Arc<Resource>, u64) -> Vec<Section> + Send + Sync;
+
+impl std::fmt::Debug for Extra {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Extra")
+    }
 }
 
 enum Settled {
@@ -51,7 +62,7 @@ enum Settled {
 }
 
 impl Live {
-    /// Until `stop` turns true; then what is queued is sent, for at most the configured time, or kept.
+    /// Runs until `stop` turns true; then sends queued samples for at most the configured time, and spools the rest.
     pub(crate) async fn run(&mut self, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
             let sections = tokio::select! {
@@ -74,22 +85,22 @@ impl Live {
     }
 
     /// Waits for the flush time or an urgent section; not at all while a full batch is queued. While the collector is
-    /// away, samples gather until it is asked again.
+    /// unreachable, samples gather until the next attempt.
     async fn next_batch(&self) -> Vec<Section> {
         if self.ring.len() >= self.config.batch {
             return self.ring.take(self.config.batch);
         }
         let away = self.not_before.saturating_duration_since(Instant::now());
-        // The request before was answered just now.
+        // Only while the collector answers.
         let urgent = Some(self.config.urgent).filter(|soonest| !soonest.is_zero() && away.is_zero());
         self.ring.drain(self.config.batch, self.config.flush.max(away), urgent).await
     }
 
-    /// Sends a batch until it is settled: each of its points is acknowledged, rejected, dropped or kept.
+    /// Sends a batch until each of its points is acknowledged, rejected, dropped or spooled.
     async fn deliver(&mut self, mut batch: Vec<Section>, stop: &mut watch::Receiver<bool>, deadline: Option<Instant>) {
         self.counters.taken(points(&batch));
-        match &self.keeper {
-            Some((keeper, _)) => keeper.check(points(&batch)),
+        match &self.spool_task {
+            Some((spool_task, _)) => spool_task.check(points(&batch)),
             None => self.counters.check(points(&batch), None),
         }
         let (own, now) = (batch.len(), self.clock.now());
@@ -131,7 +142,7 @@ impl Live {
                     return Settled::Done;
                 }
                 if over {
-                    self.counters.dropped(Place::Memory, points, "shutdown");
+                    self.counters.dropped(Buffer::Memory, points, "shutdown");
                     return Settled::Done;
                 }
                 self.wait(pause.min(LOOK), stop, deadline).await;
@@ -141,30 +152,30 @@ impl Live {
                 self.counters.retried();
             }
             let timeout = left.map_or(self.config.timeout, |l| l.min(self.config.timeout));
-            let verdict = self.targets.current().send(frame.clone(), timeout).await;
-            self.counters.sent(points, self.body.len() as u64, &verdict);
-            match verdict {
-                Verdict::Taken { rejected, message } => {
+            let class = self.targets.current().send(frame.clone(), timeout).await;
+            self.counters.sent(points, self.body.len() as u64, &class);
+            match class {
+                ResponseClass::Accepted { rejected, message } => {
                     self.taken(points, rejected, &message, now);
                     return Settled::Done;
                 }
-                Verdict::TooLarge(_) if divisible => return Settled::TooLarge,
-                Verdict::Compression(message) if frame.compression != Compression::None => {
+                ResponseClass::TooLarge(_) if divisible => return Settled::TooLarge,
+                ResponseClass::Compression(message) if frame.compression != Compression::None => {
                     let channel = self.targets.current();
                     let now = channel.weaker_compression(frame.compression);
                     frame = channel.frame(&self.body);
-                    tracing::info!(compression = ?now, message, "collector does not know this compression");
+                    tracing::info!(compression = ?now, message, "collector does not support this compression");
                 }
-                Verdict::TooLarge(message) => return self.give_up(points, "too_large", &message),
-                Verdict::Compression(message) => return self.give_up(points, "unimplemented", &message),
-                Verdict::Permanent { reason, message } => return self.give_up(points, reason, &message),
-                Verdict::Retry { .. } | Verdict::Refused { .. } => {
-                    let (after, error) = verdict.later();
-                    let refused = matches!(verdict, Verdict::Refused { .. });
+                ResponseClass::TooLarge(message) => return self.give_up(points, "too_large", &message),
+                ResponseClass::Compression(message) => return self.give_up(points, "unimplemented", &message),
+                ResponseClass::Permanent { reason, message } => return self.give_up(points, reason, &message),
+                ResponseClass::Retry { .. } | ResponseClass::Refused { .. } => {
+                    let (after, error) = class.later();
+                    let refused = matches!(class, ResponseClass::Refused { .. });
                     if self.counters.down(error, refused) {
                         let collector = self.targets.current().url();
                         let what = if refused { "refuses this agent" } else { "is away" };
-                        tracing::warn!(collector, error, "collector {what}; trying again, samples wait");
+                        tracing::warn!(collector, error, "collector {what}; retrying, samples are queued");
                     }
                     if self.targets.missed() {
                         continue;
@@ -179,46 +190,46 @@ impl Live {
 
     fn taken(&mut self, points: u64, rejected: u64, message: &str, begin: Instant) {
         let rejected = rejected.min(points);
-        self.counters.acked(Place::Memory, points - rejected, rejected);
+        self.counters.acked(Buffer::Memory, points - rejected, rejected);
         self.counters.answered(begin.elapsed(), self.clock.now());
         self.targets.answered();
         self.pause = FIRST;
         if rejected > 0 && self.counters.news("rejected") {
-            tracing::warn!(points = rejected, message, "collector refused some points");
+            tracing::warn!(points = rejected, message, "collector rejected some points");
         }
         if self.counters.up() {
-            tracing::info!(collector = self.targets.current().url(), "collector takes samples");
+            tracing::info!(collector = self.targets.current().url(), "collector accepts samples");
         }
     }
 
     fn give_up(&self, points: u64, reason: &'static str, message: &str) -> Settled {
-        self.counters.dropped(Place::Memory, points, reason);
+        self.counters.dropped(Buffer::Memory, points, reason);
         if self.counters.news(reason) {
-            tracing::warn!(points, reason, message, "collector refused a request for good; its points are dropped");
+            tracing::warn!(points, reason, message, "collector rejected a request permanently; its points are dropped");
         }
         Settled::Done
     }
 
-    /// Whether it is time for the spool: at the end, and when the collector is away for long or memory fills up.
+    /// Whether to spool: at shutdown, and when the collector is unreachable for long or memory fills up.
     fn spills(&self, ends: bool) -> bool {
-        let Some((_, after)) = &self.keeper else { return false };
+        let Some((_, after)) = &self.spool_task else { return false };
         let long = self.counters.away().is_some_and(|time| time >= *after);
         ends || Instant::now() >= self.keeps_from && (long || self.ring.is_half_full())
     }
 
     async fn keep(&mut self, frame: &Frame, points: u64) -> bool {
-        let Some((keeper, _)) = &self.keeper else { return false };
-        let kept = keeper.keep(frame.clone(), points).await;
+        let Some((spool_task, _)) = &self.spool_task else { return false };
+        let kept = spool_task.keep(frame.clone(), points).await;
         if !kept {
             self.keeps_from = Instant::now() + BROKEN;
         }
         kept
     }
 
-    /// Sleeps; shutdown and the deadline end it, and a ring that fills up while there is somewhere else.
+    /// Sleeps; ends early at shutdown, at the deadline, and when the ring fills up while the spool is usable.
     async fn wait(&self, time: Duration, stop: &mut watch::Receiver<bool>, deadline: Option<Instant>) {
         let time = deadline.map_or(time, |d| time.min(d.saturating_duration_since(Instant::now())));
-        let keeps = self.keeper.is_some() && Instant::now() >= self.keeps_from;
+        let keeps = self.spool_task.is_some() && Instant::now() >= self.keeps_from;
         tokio::select! {
             () = tokio::time::sleep(time) => {}
             _ = stop.wait_for(|s| *s), if deadline.is_none() => {}

@@ -1,29 +1,29 @@
-//! What an answer of the collector means for the points that were sent, by OTLP's own rules.
+//! Classifies responses of the collector by the rules of OTLP.
 
 use prost::Message;
 use std::error::Error;
 use std::time::Duration;
 use tonic::{Code, Status};
 
-/// What becomes of a request.
+/// Class of a response; it decides what happens to the points of a request.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Verdict {
-    /// Accepted, but for `rejected` points.
-    Taken { rejected: u64, message: String },
-    /// May succeed later; `after` is what the collector asked for.
+pub(crate) enum ResponseClass {
+    /// Accepted, except for `rejected` points.
+    Accepted { rejected: u64, message: String },
+    /// May succeed later; `after` is the delay that the collector asked for.
     Retry { after: Option<Duration>, message: String },
-    /// May succeed once somebody mends a token, a certificate or a role; samples wait for that.
+    /// Refused credentials or role; may succeed once they are corrected, and samples wait for that.
     Refused { message: String },
-    /// Larger than the receiver takes: smaller pieces may pass.
+    /// Larger than the receiver accepts; smaller parts may succeed.
     TooLarge(String),
-    /// The receiver does not know the compression.
+    /// The receiver does not support the compression.
     Compression(String),
-    /// Will never succeed.
+    /// Never succeeds.
     Permanent { reason: &'static str, message: String },
 }
 
-impl Verdict {
-    /// Of one that may succeed later: when it asks to be tried, and why not now.
+impl ResponseClass {
+    /// Requested delay and message of a response that may succeed later.
     pub(crate) fn later(&self) -> (Option<Duration>, &str) {
         match self {
             Self::Retry { after, message } => (*after, message),
@@ -35,36 +35,38 @@ impl Verdict {
     /// Value of the label `outcome`.
     pub(crate) fn outcome(&self) -> &'static str {
         match self {
-            Self::Taken { rejected: 0, .. } => "ok",
-            Self::Taken { .. } => "partial",
+            Self::Accepted { rejected: 0, .. } => "ok",
+            Self::Accepted { .. } => "partial",
             Self::Retry { .. } | Self::Refused { .. } => "retry",
             Self::TooLarge(_) | Self::Compression(_) | Self::Permanent { .. } => "refused",
         }
     }
 }
 
-/// What a status means.
-pub(crate) fn of(status: &Status) -> Verdict {
+/// Classifies a status.
+pub(crate) fn of(status: &Status) -> ResponseClass {
     let message = text(status);
     let after = retry_info(status.details());
-    let permanent = |reason| Verdict::Permanent { reason, message: message.clone() };
+    let permanent = |reason| ResponseClass::Permanent { reason, message: message.clone() };
     match status.code() {
-        // Only a refusal that names a time to come back is a moment's shortage; without it, it is one of size.
-        Code::ResourceExhausted | Code::OutOfRange if after.is_none() => Verdict::TooLarge(message),
+        // With a retry delay it is a temporary shortage; without one, the request is too large.
+        Code::ResourceExhausted | Code::OutOfRange if after.is_none() => ResponseClass::TooLarge(message),
         Code::Unimplemented if message.contains("compress") || message.contains("encoding") => {
-            Verdict::Compression(message)
+            ResponseClass::Compression(message)
         }
         Code::InvalidArgument => permanent("invalid"),
         Code::Unimplemented => permanent("unimplemented"),
         Code::NotFound | Code::AlreadyExists | Code::FailedPrecondition => permanent("refused"),
         Code::Internal if status.source().is_none() => permanent("internal"),
         Code::Unknown if status.source().is_none() => permanent("unknown"),
-        Code::Unauthenticated | Code::PermissionDenied if status.source().is_none() => Verdict::Refused { message },
-        _ => Verdict::Retry { after, message },
+        Code::Unauthenticated | Code::PermissionDenied if status.source().is_none() => {
+            ResponseClass::Refused { message }
+        }
+        _ => ResponseClass::Retry { after, message },
     }
 }
 
-/// An error with its first cause; what is between them repeats both.
+/// An error with its root cause; errors in between repeat both.
 pub(crate) fn chain(error: &dyn Error) -> String {
     short(with_root(error.to_string(), error))
 }
@@ -82,12 +84,12 @@ fn with_root(mut text: String, error: &dyn Error) -> String {
     text
 }
 
-/// A hostile or broken server must not fill the log.
+/// Cuts a text: a hostile or broken server must not fill the log.
 fn short(text: String) -> String {
     if text.len() <= 500 { text } else { text.chars().take(500).collect() }
 }
 
-/// A refusal by its code and words; a failure to get there by its cause.
+/// Code and message of a refusal; root cause of a connection failure.
 fn text(status: &Status) -> String {
     let text = match status.source() {
         Some(_) => status.message().to_owned(),
@@ -96,7 +98,7 @@ fn text(status: &Status) -> String {
     short(with_root(text, status))
 }
 
-/// The `google.rpc.RetryInfo` among a status' details.
+/// Delay of `google.rpc.RetryInfo` in the details of a status.
 fn retry_info(details: &[u8]) -> Option<Duration> {
     let status = RpcStatus::decode(details).ok()?;
     let info = status.details.iter().find(|d| d.type_url.ends_with("/google.rpc.RetryInfo"))?;
@@ -144,25 +146,28 @@ mod tests {
     }
 
     #[test]
-    fn codes_mean_what_otlp_says() {
+    fn codes_are_classified_as_otlp_says() {
         let later = [Code::Unavailable, Code::DeadlineExceeded, Code::Aborted, Code::Cancelled, Code::DataLoss];
         for code in later {
-            assert!(matches!(of(&Status::new(code, "")), Verdict::Retry { after: None, .. }), "{code:?}");
+            assert!(matches!(of(&Status::new(code, "")), ResponseClass::Retry { after: None, .. }), "{code:?}");
         }
         for code in [Code::Unauthenticated, Code::PermissionDenied] {
-            assert!(matches!(of(&Status::new(code, "")), Verdict::Refused { .. }), "{code:?}");
+            assert!(matches!(of(&Status::new(code, "")), ResponseClass::Refused { .. }), "{code:?}");
         }
         for code in [Code::InvalidArgument, Code::Internal] {
-            assert!(matches!(of(&Status::new(code, "")), Verdict::Permanent { .. }), "{code:?}");
+            assert!(matches!(of(&Status::new(code, "")), ResponseClass::Permanent { .. }), "{code:?}");
         }
         let asked = Some(Duration::from_millis(2500));
         for code in [Code::Unavailable, Code::ResourceExhausted] {
-            assert!(matches!(of(&with_retry(code, 2)), Verdict::Retry { after, .. } if after == asked), "{code:?}");
+            assert!(
+                matches!(of(&with_retry(code, 2)), ResponseClass::Retry { after, .. } if after == asked),
+                "{code:?}"
+            );
         }
-        assert!(matches!(of(&Status::resource_exhausted("too big")), Verdict::TooLarge(_)));
-        assert!(matches!(of(&Status::out_of_range("too large")), Verdict::TooLarge(_)));
+        assert!(matches!(of(&Status::resource_exhausted("too big")), ResponseClass::TooLarge(_)));
+        assert!(matches!(of(&Status::out_of_range("too large")), ResponseClass::TooLarge(_)));
         let unknown = Status::unimplemented("Content is compressed with `zstd` which isn't supported");
-        assert!(matches!(of(&unknown), Verdict::Compression(_)));
-        assert!(matches!(of(&with_retry(Code::Unavailable, -1)), Verdict::Retry { after: None, .. }));
+        assert!(matches!(of(&unknown), ResponseClass::Compression(_)));
+        assert!(matches!(of(&with_retry(Code::Unavailable, -1)), ResponseClass::Retry { after: None, .. }));
     }
 }

@@ -1,8 +1,8 @@
-//! The one crossing from sampling threads into async code: bounded, drop-oldest, counted.
+//! Bounded ring buffer between sampling threads and async uplinks: drops the oldest items, and counts them.
 //!
-//! Threads of `schedule` push; each uplink reads all of it by a [`Reader`] of its own. A push never waits for a reader,
-//! so a collector that is away costs that reader the oldest samples and nothing else. An item is kept once, however
-//! many read it.
+//! Threads of `schedule` push; each uplink reads all items by its own [`Reader`]. A push never waits for a reader, so
+//! an unreachable collector costs its reader the oldest samples and nothing else. An item is stored once for all
+//! readers.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -11,14 +11,14 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// What is urgent on one port is on others: they are sampled in the same moment and shall travel together.
+/// Delay after an urgent item: ports are sampled together, so that their urgent items go into one request.
 const GATHER: Duration = Duration::from_millis(5);
 
-/// What a ring holds.
+/// Item of a ring.
 pub trait Item: Clone {
-    /// True for what must not wait for the next regular flush: signals of pause, storms, links and errors of the wire.
+    /// True if the item must not wait for the next regular flush: pause, storms, link changes and errors of the wire.
     fn is_urgent(&self) -> bool;
-    /// Points, for the accounts.
+    /// Number of points in it.
     fn points(&self) -> u64;
 }
 
@@ -32,9 +32,9 @@ impl Item for fabriclens_wire::Section {
     }
 }
 
-/// Points of one reader, at one instant: pushed = waiting + dropped + what it took.
+/// Points of one reader at one instant: pushed = waiting + dropped + taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct ReaderStats {
     /// Pushed so far.
     pub pushed: u64,
     /// Not read yet.
@@ -43,29 +43,29 @@ pub struct Account {
     pub dropped: u64,
 }
 
-/// Bounded queue of `T`.
+/// Bounded ring buffer of `T`.
 #[derive(Debug)]
 pub struct Ring<T> {
     inner: Mutex<Inner<T>>,
     capacity: usize,
-    /// One a reader: woken by an urgent item, and when half a ring waits for it.
+    /// One per reader: woken by an urgent item, and when half of the ring waits for it.
     wake: Box<[Notify]>,
 }
 
 #[derive(Debug)]
 struct Inner<T> {
     items: VecDeque<T>,
-    /// Number of the first item, counted since the start; some reader has not read it.
+    /// Number of the first item, counted since the start; at least one reader has not read it.
     first: u64,
     dropped: u64,
-    readers: Box<[Place]>,
+    readers: Box<[ReaderPosition]>,
 }
 
-/// Where a reader stands.
+/// Position of a reader.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct ReaderPosition {
     next: u64,
-    account: Account,
+    account: ReaderStats,
 }
 
 impl<T> Inner<T> {
@@ -79,9 +79,9 @@ impl<T> Inner<T> {
 }
 
 impl<T: Item> Ring<T> {
-    /// An empty ring of at most `capacity` items for so many readers. Without any it keeps, drops and counts nothing.
+    /// Creates an empty ring of at most `capacity` items. Without readers it discards items without counting them.
     pub fn new(capacity: usize, readers: usize) -> Self {
-        let (items, places) = (VecDeque::with_capacity(capacity.min(1024)), vec![Place::default(); readers]);
+        let (items, places) = (VecDeque::with_capacity(capacity.min(1024)), vec![ReaderPosition::default(); readers]);
         Self {
             inner: Mutex::new(Inner { items, first: 0, dropped: 0, readers: places.into() }),
             capacity,
@@ -89,16 +89,16 @@ impl<T: Item> Ring<T> {
         }
     }
 
-    /// The reader with that number, from 0 on; each is for one owner.
+    /// Reader `number`, from 0; each may be taken by one owner.
     ///
     /// # Panics
-    /// When the ring was made for fewer.
+    /// When `number` is not less than the number of readers.
     pub fn reader(self: &Arc<Self>, number: usize) -> Reader<T> {
         assert!(number < self.wake.len(), "a ring for {} readers has no reader {number}", self.wake.len());
         Reader { ring: Arc::clone(self), number }
     }
 
-    /// Appends; drops the oldest items where there is no room. Returns how many were dropped.
+    /// Appends an item; drops the oldest if the ring is full. Returns the number of dropped items.
     pub fn push(&self, item: T) -> usize {
         if self.wake.is_empty() {
             return 0;
@@ -131,23 +131,23 @@ impl<T: Item> Ring<T> {
         lost
     }
 
-    /// Items dropped so far that a reader had not read.
+    /// Items dropped so far before every reader had read them.
     pub fn dropped(&self) -> u64 {
         self.inner.lock().dropped
     }
 
-    /// Items that wait for a reader.
+    /// Items that at least one reader has not read.
     pub fn len(&self) -> usize {
         self.inner.lock().items.len()
     }
 
-    /// True when nothing waits.
+    /// True if all readers have read everything.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Reads all items of a ring in their order.
+/// Reader of all items of a ring, in order.
 #[derive(Debug)]
 pub struct Reader<T> {
     ring: Arc<Ring<T>>,
@@ -156,7 +156,7 @@ pub struct Reader<T> {
 
 impl<T: Item> Reader<T> {
     /// Up to `max` items after at most `wait`; earlier when the ring is half full, or when an urgent item is pushed and
-    /// `soonest` has passed (`None`: urgent items wait as others do).
+    /// `soonest` has passed (`None`: urgent items do not end the wait).
     pub async fn drain(&self, max: usize, wait: Duration, soonest: Option<Duration>) -> Vec<T> {
         let begin = Instant::now();
         let end = begin + wait;
@@ -173,15 +173,15 @@ impl<T: Item> Reader<T> {
         self.take(max)
     }
 
-    /// Up to `max` items now.
+    /// Up to `max` items, without waiting.
     pub fn take(&self, max: usize) -> Vec<T> {
         let mut inner = self.ring.inner.lock();
         let place = inner.readers[self.number];
         let end = place.next + max.min(inner.waiting(self.number)) as u64;
-        // What all others have read leaves the ring; what one of them has not is copied.
+        // Items that all other readers have read are moved out; the others are cloned.
         let others = inner.readers.iter().enumerate().filter(|(number, _)| *number != self.number);
         let read = others.map(|(_, other)| other.next).min().unwrap_or(u64::MAX);
-        // Where another is behind, `read` is the number of the first, and nothing leaves.
+        // If another reader is behind, `read` is the number of the first item, and nothing is moved.
         let leaves = end.min(read).saturating_sub(inner.first) as usize;
         let mut taken: Vec<T> = inner.items.drain(..leaves).collect();
         inner.first += leaves as u64;
@@ -199,25 +199,25 @@ impl<T: Item> Reader<T> {
         self.ring.inner.lock().waiting(self.number)
     }
 
-    /// True when nothing waits for it.
+    /// True if no item waits for this reader.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// True when what waits for it takes half of the ring: soon the oldest will be dropped.
+    /// True if half of the ring waits for this reader: the oldest items will be dropped soon.
     pub fn is_half_full(&self) -> bool {
         self.len() * 2 >= self.ring.capacity
     }
 
-    /// Until half of the ring waits for it.
+    /// Waits until half of the ring waits for this reader.
     pub async fn filled(&self) {
         while !self.is_half_full() {
             self.ring.wake[self.number].notified().await;
         }
     }
 
-    /// Its points.
-    pub fn account(&self) -> Account {
+    /// Point counts of this reader.
+    pub fn account(&self) -> ReaderStats {
         self.ring.inner.lock().readers[self.number].account
     }
 }
@@ -247,13 +247,13 @@ mod tests {
         let (ring, reader) = ring(3);
         let lost: usize = (1..6).map(|n: u32| ring.push(n)).sum();
         assert_eq!((lost, ring.dropped(), ring.len()), (2, 2, 3));
-        assert_eq!(reader.account(), Account { pushed: 15, waiting: 12, dropped: 3 });
+        assert_eq!(reader.account(), ReaderStats { pushed: 15, waiting: 12, dropped: 3 });
         assert_eq!(reader.take(10), [3, 4, 5]);
         assert!(ring.is_empty() && reader.is_empty());
     }
 
     #[test]
-    fn a_ring_that_nobody_drains_stays_empty() {
+    fn ring_without_readers_stays_empty() {
         let ring = Ring::new(9, 0);
         assert_eq!((ring.push(1_u32), ring.push(200), ring.len(), ring.dropped()), (0, 0, 0, 0));
     }
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reader_gets_all_of_it_and_one_that_is_away_holds_nobody() {
+    fn slow_reader_does_not_delay_others() {
         let ring = Arc::new(Ring::new(4, 2));
         let (quick, slow) = (ring.reader(0), ring.reader(1));
         for n in 1..=3 {
@@ -313,15 +313,15 @@ mod tests {
             ring.push(n);
         }
         assert_eq!((quick.take(9), ring.dropped()), (vec![4, 5, 6, 7], 2));
-        assert_eq!(quick.account(), Account { pushed: 28, waiting: 0, dropped: 0 });
-        assert_eq!(slow.account(), Account { pushed: 28, waiting: 22, dropped: 5 });
+        assert_eq!(quick.account(), ReaderStats { pushed: 28, waiting: 0, dropped: 0 });
+        assert_eq!(slow.account(), ReaderStats { pushed: 28, waiting: 22, dropped: 5 });
         assert_eq!((slow.take(3), ring.len(), slow.take(3), ring.len()), (vec![4, 5, 6], 1, vec![7], 0));
     }
 
     proptest::proptest! {
-        /// Whoever reads when: each sees a rising sequence, and what it lacks of it was counted.
+        /// In any interleaving, each reader sees a rising sequence, and missing items are counted.
         #[test]
-        fn what_a_reader_lacks_was_counted(steps in proptest::collection::vec((0_usize..4, 1_usize..6), 0..200)) {
+        fn missing_items_are_counted_as_dropped(steps in proptest::collection::vec((0_usize..4, 1_usize..6), 0..200)) {
             let ring = Arc::new(Ring::new(5, 2));
             let readers = [ring.reader(0), ring.reader(1)];
             let (mut pushed, mut got) = (0_u32, [const { Vec::new() }; 2]);

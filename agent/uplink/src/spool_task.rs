@@ -1,6 +1,6 @@
-//! The spool as async code sees it: disks are waited for on a thread of their own, and the accounts are kept in step.
+//! Async access to the spool: disk operations run on blocking threads, and the point counts follow each of them.
 
-use crate::counters::{Counters, Place, Way};
+use crate::counters::{Buffer, Counters, SpoolOp};
 use crate::frame::Frame;
 use crate::spool::{Limits, Lost, Now, Request, Spool, SpoolError};
 use fabriclens_agent_host::clock::Clock;
@@ -12,33 +12,33 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// A disk that takes longer hangs.
+/// Time after which a disk operation counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// Handle of the spool for async tasks.
 #[derive(Clone, Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct SpoolTask {
     dir: Arc<Path>,
     limits: Limits,
-    /// `None` until it can be opened.
+    /// `None` until the spool can be opened.
     spool: Arc<Mutex<Option<Spool>>>,
     counters: Arc<Counters>,
     clock: Arc<Clock>,
     filled: Arc<Notify>,
-    /// The append under way, as long as it is: a disk that hangs is asked once.
+    /// Append in progress; a hanging disk gets no second one.
     hanging: Arc<Mutex<Weak<AtomicBool>>>,
 }
 
-impl Keeper {
-    /// Of the spool in `dir`, which is opened; what it holds is accounted for from then on. One that cannot be opened
-    /// takes nothing, and says so, until [`Keeper::reopen`].
+impl SpoolTask {
+    /// Opens the spool in `dir` and counts its contents. If that fails, the spool is unusable and reported as such
+    /// until [`SpoolTask::reopen`].
     pub(crate) fn new(dir: &Path, limits: Limits, counters: &Arc<Counters>, clock: &Arc<Clock>) -> Self {
         let (counters, clock) = (Arc::clone(counters), Arc::clone(clock));
         let (spool, filled, hanging) = (Arc::default(), Arc::default(), Arc::default());
-        let keeper = Self { dir: dir.into(), limits, spool, counters, clock, filled, hanging };
-        let opened = keeper.open(&mut keeper.spool.lock());
-        keeper.tell(Way::In, opened.as_ref().err());
-        keeper
+        let spool_task = Self { dir: dir.into(), limits, spool, counters, clock, filled, hanging };
+        let opened = spool_task.open(&mut spool_task.spool.lock());
+        spool_task.tell(SpoolOp::Append, opened.as_ref().err());
+        spool_task
     }
 
     fn open(&self, slot: &mut Option<Spool>) -> Result<(), SpoolError> {
@@ -46,7 +46,7 @@ impl Keeper {
         let held = spool.held();
         self.counters.opened(self.limits.bytes, held, spool.unreadable());
         if held.points > 0 {
-            tracing::info!(points = held.points, bytes = held.bytes, "samples of before wait in the spool");
+            tracing::info!(points = held.points, bytes = held.bytes, "spool holds samples of an earlier run");
             self.filled.notify_one();
         }
         *slot = Some(spool);
@@ -57,26 +57,26 @@ impl Keeper {
         self.spool.lock().is_some()
     }
 
-    /// Tries again to open a spool that could not be opened: the disk was full, or another agent had it.
+    /// Tries again to open the spool, after the disk was full or another agent used it.
     pub(crate) async fn reopen(&self) {
-        let keeper = self.clone();
-        let opened = aside(move || keeper.open(&mut keeper.spool.lock())).await;
-        self.tell(Way::In, opened.as_ref().err());
+        let spool_task = self.clone();
+        let opened = aside(move || spool_task.open(&mut spool_task.spool.lock())).await;
+        self.tell(SpoolOp::Append, opened.as_ref().err());
     }
 
-    /// Until something was kept; at once where something was found.
+    /// Waits until a request is appended; returns at once if the spool had contents when it was opened.
     pub(crate) async fn filled(&self) {
         self.filled.notified().await;
     }
 
-    /// Keeps a frame that is in memory. False, after saying why, where that cannot be, or takes too long: then live samples
-    /// go on without the disk, and the frame may be kept yet, and be delivered twice, which changes nothing.
+    /// Appends a frame. False, with a log message, if that fails or takes too long: live samples then continue without
+    /// the spool. A late append may still succeed, and the frame is then delivered twice, which has no effect.
     pub(crate) async fn keep(&self, frame: Frame, points: u64) -> bool {
         if self.hanging.lock().strong_count() > 0 {
             return false;
         }
-        let (keeper, now) = (self.clone(), Now::of(&self.clock));
-        // Set by who is first: the append that is done, or who does not wait for it any more.
+        let (spool_task, now) = (self.clone(), Now::of(&self.clock));
+        // Set by the first of: the append is complete, or the caller stops waiting for it.
         let settled = Arc::new(AtomicBool::new(false));
         *self.hanging.lock() = Arc::downgrade(&settled);
         let append = Arc::clone(&settled);
@@ -87,30 +87,30 @@ impl Keeper {
                 let late = append.swap(true, Ordering::Relaxed);
                 counters.kept(points, frame.bytes.len() as u64, late);
                 if late {
-                    keeper.told(&kept);
+                    spool_task.record_append(&kept);
                 }
             }
             kept
         });
         match timeout(PATIENCE, kept).await {
-            Ok(kept) => kept.is_some_and(|kept| self.told(&kept)),
-            // It was done at the same moment.
+            Ok(kept) => kept.is_some_and(|kept| self.record_append(&kept)),
+            // The append completed at the same moment.
             Err(_) if settled.swap(true, Ordering::Relaxed) => true,
             Err(_) => {
                 let (dir, source) = (self.dir.to_path_buf(), std::io::ErrorKind::TimedOut.into());
-                self.told(&Err(SpoolError::Io { dir, source }))
+                self.record_append(&Err(SpoolError::Io { dir, source }))
             }
         }
     }
 
-    /// What became of an append.
-    fn told(&self, kept: &Result<(), SpoolError>) -> bool {
-        self.tell(Way::In, kept.as_ref().err());
+    /// Records the result of an append.
+    fn record_append(&self, kept: &Result<(), SpoolError>) -> bool {
+        self.tell(SpoolOp::Append, kept.as_ref().err());
         self.filled.notify_one();
         kept.is_ok()
     }
 
-    /// The oldest request. `Err(())`, after saying why, when the disk does not give it.
+    /// Oldest request. `Err(())`, with a log message, if it cannot be read.
     pub(crate) async fn next(&self) -> Result<Option<Request>, ()> {
         let next = self.with(move |spool, counters| {
             let (lost, next) = spool.next(Instant::now());
@@ -121,11 +121,11 @@ impl Keeper {
             next
         });
         let Some(next) = next.await else { return Ok(None) };
-        self.tell(Way::Out, next.as_ref().err());
+        self.tell(SpoolOp::Read, next.as_ref().err());
         next.map_err(|_| ())
     }
 
-    /// What became of a request: `settle` counts it, unless a bound has dropped it meanwhile and it was counted then.
+    /// Removes a settled request; `settle` counts its points, unless a limit dropped and counted it in the meantime.
     pub(crate) async fn done(&self, request: Request, settle: impl FnOnce(&Counters) + Send + 'static) {
         self.with(move |spool, counters| {
             if let Some(lost) = spool.done(&request) {
@@ -136,22 +136,22 @@ impl Keeper {
         .await;
     }
 
-    /// Makes durable what is held; for the end.
+    /// Syncs the spool at shutdown.
     pub(crate) async fn seal(&self) {
         let sealed = timeout(PATIENCE, self.with(|spool, _| spool.seal())).await;
         if let Ok(Some(Err(error))) = sealed {
-            tracing::warn!(%error, "the spool is not synced; a crash of this machine may cost its last seconds");
+            tracing::warn!(%error, "cannot sync the spool; a crash of this machine may lose its last seconds");
         }
     }
 
-    /// [`Counters::check`], with the spool's own count where it is not at work.
+    /// [`Counters::check`], with the contents of the spool if it is idle.
     pub(crate) fn check(&self, under_way: u64) {
-        // Held meanwhile: what leaves the spool leaves the accounts under this lock.
+        // Locked meanwhile: points leave the spool and the counts under this lock.
         let spool = self.spool.try_lock();
         self.counters.check(under_way, spool.as_ref().and_then(|spool| Some(spool.as_ref()?.held().points)));
     }
 
-    /// `None` where the spool is not open.
+    /// Runs an operation on a blocking thread; `None` if the spool is not open.
     async fn with<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Spool, &Counters) -> R + Send + 'static,
@@ -167,28 +167,28 @@ impl Keeper {
         .await
     }
 
-    /// Only changes are logged.
-    fn tell(&self, way: Way, error: Option<&SpoolError>) {
+    /// Logs changes only.
+    fn tell(&self, way: SpoolOp, error: Option<&SpoolError>) {
         let why = error.map(|error| fabriclens_agent_host::batch::chain(error));
         if !self.counters.spool_fails(way, why.clone()) {
             return;
         }
         let [fails, works] = way.topics();
         match (why, way) {
-            (Some(error), Way::In) if self.counters.news(fails) => {
-                tracing::warn!(error, "the spool takes nothing; samples wait in memory alone");
+            (Some(error), SpoolOp::Append) if self.counters.news(fails) => {
+                tracing::warn!(error, "cannot write the spool; samples wait in memory only");
             }
-            (Some(error), Way::Out) if self.counters.news(fails) => {
-                tracing::warn!(error, "the spool gives nothing of what waits there; it is asked again");
+            (Some(error), SpoolOp::Read) if self.counters.news(fails) => {
+                tracing::warn!(error, "cannot read the spool; retrying");
             }
-            (None, _) if self.counters.news(works) => tracing::info!("the spool works again"),
-            // A disk that comes and goes must not fill the log.
+            (None, _) if self.counters.news(works) => tracing::info!("the spool is usable again"),
+            // A flapping disk must not fill the log.
             _ => {}
         }
     }
 }
 
-/// Work that may wait for a disk.
+/// Runs work on a blocking thread, as it may wait for a disk.
 async fn aside<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> R {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
@@ -202,13 +202,9 @@ async fn aside<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> 
 
 fn count(counters: &Counters, lost: Lost) {
     for (reason, points) in lost.reasons().into_iter().filter(|(_, points)| *points > 0) {
-        counters.dropped(Place::Spool, points, reason);
+        counters.dropped(Buffer::Spool, points, reason);
         if counters.news(reason) {
-            tracing::warn!(
-                points,
-                reason,
-                "requests of the spool are not delivered; spool.size and spool.age are its bounds"
-            );
+            tracing::warn!(points, reason, "spooled requests are dropped; spool.size and spool.age are its limits");
         }
     }
 }
@@ -218,13 +214,13 @@ mod tests {
     use super::*;
     use crate::config::{Collector, Spool};
     use crate::ring::Ring;
-    use crate::{Accounts, Uplink};
+    use crate::{PointBalance, Uplink};
 
-    fn uplink(dir: &Path) -> (Arc<Counters>, Keeper) {
+    fn uplink(dir: &Path) -> (Arc<Counters>, SpoolTask) {
         let ring = Arc::new(Ring::new(64, 1));
         let uplink = Uplink::new(Collector::new("http://127.0.0.1:1"), "h", ring.reader(0), None).unwrap();
         let uplink = uplink.with_spool(&dir.join("samples"), &Spool::default());
-        (uplink.counters(), uplink.live.keeper.unwrap().0)
+        (uplink.counters(), uplink.live.spool_task.unwrap().0)
     }
 
     fn reasons(counters: &Arc<Counters>) -> String {
@@ -232,57 +228,67 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_part_that_the_disk_does_not_give_is_told_and_the_accounts_stay_exact() {
+    async fn unreadable_segment_is_reported_and_point_counts_stay_exact() {
         let dir = tempfile::tempdir().unwrap();
-        let (counters, keeper) = uplink(dir.path());
+        let (counters, spool_task) = uplink(dir.path());
         counters.own(7);
-        assert!(keeper.keep(Frame::kept(b"x".to_vec(), 0), 7).await);
+        assert!(spool_task.keep(Frame::kept(b"x".to_vec(), 0), 7).await);
         let segment = dir.path().join("samples/000000000001.spool");
         std::fs::remove_file(&segment).unwrap();
         std::os::unix::fs::symlink("/proc/self/mem", &segment).unwrap();
-        assert!(keeper.next().await.is_err());
-        let told = reasons(&counters);
-        assert!(told.contains("gives nothing of what waits there") && told.contains("Input/output error"), "{told}");
-        assert!(!told.contains("takes nothing"), "{told}");
+        assert!(spool_task.next().await.is_err());
+        let reasons_text = reasons(&counters);
+        assert!(
+            reasons_text.contains("the spool cannot be read") && reasons_text.contains("Input/output error"),
+            "{reasons_text}"
+        );
+        assert!(!reasons_text.contains("cannot be written"), "{reasons_text}");
         counters.own(5);
-        assert!(keeper.keep(Frame::kept(b"y".to_vec(), 0), 5).await, "it takes samples all the while");
-        // As if it had been asked again and again.
-        let next = keeper.with(|spool, counters| {
+        assert!(spool_task.keep(Frame::kept(b"y".to_vec(), 0), 5).await, "appends still succeed");
+        // As if it had been retried for a minute.
+        let next = spool_task.with(|spool, counters| {
             let (lost, next) = spool.next(Instant::now() + Duration::from_secs(61));
             count(counters, lost);
             next
         });
         assert_eq!(next.await.unwrap().unwrap().unwrap().payload, b"y");
-        assert!(matches!(keeper.next().await, Ok(Some(_))));
-        keeper.check(0);
-        let want = Accounts { taken: 12, dropped: 7, spooled: 5, ..Accounts::default() };
+        assert!(matches!(spool_task.next().await, Ok(Some(_))));
+        spool_task.check(0);
+        let want = PointBalance { taken: 12, dropped: 7, spooled: 5, ..PointBalance::default() };
         assert_eq!((counters.accounts(), counters.dropped_for("spool_unreadable")), (want, 7));
-        let told = reasons(&counters);
-        assert!(told.contains("lost in the last ten minutes: 7 points by now, spool_unreadable"), "{told}");
-        assert!(told.contains("parts of the spool are set aside: 1") && !told.contains("gives nothing"), "{told}");
+        let reasons_text = reasons(&counters);
+        assert!(
+            reasons_text.contains("lost in the last ten minutes: 7 points since the start, reason spool_unreadable"),
+            "{reasons_text}"
+        );
+        assert!(
+            reasons_text.contains("parts of the spool are set aside: 1")
+                && !reasons_text.contains("the spool cannot be read"),
+            "{reasons_text}"
+        );
     }
 
-    #[expect(clippy::await_holding_lock, reason = "who holds it is the disk that hangs")]
+    #[expect(clippy::await_holding_lock, reason = "the held lock stands for a disk that hangs")]
     #[tokio::test(start_paused = true)]
     async fn a_disk_that_hangs_is_not_waited_for_and_the_accounts_stay_exact() {
         let dir = tempfile::tempdir().unwrap();
-        let (counters, keeper) = uplink(dir.path());
+        let (counters, spool_task) = uplink(dir.path());
         counters.own(7);
         let frame = || Frame::kept(b"x".to_vec(), 0);
-        let hang = keeper.spool.lock();
-        let (kept, ()) = tokio::join!(keeper.keep(frame(), 7), async {
+        let hang = spool_task.spool.lock();
+        let (kept, ()) = tokio::join!(spool_task.keep(frame(), 7), async {
             tokio::task::yield_now().await;
             tokio::time::advance(PATIENCE * 2).await;
         });
-        assert!(!kept && !keeper.keep(frame(), 7).await, "nor is it asked again");
+        assert!(!kept && !spool_task.keep(frame(), 7).await, "a hanging spool gets no second append");
         assert!(counters.disk().failure.unwrap().contains("timed out"));
-        counters.acked(Place::Memory, 7, 0);
+        counters.acked(Buffer::Memory, 7, 0);
         drop(hang);
-        while keeper.hanging.lock().strong_count() > 0 {
+        while spool_task.hanging.lock().strong_count() > 0 {
             tokio::task::yield_now().await;
         }
-        keeper.check(0);
-        let want = Accounts { taken: 7, found: 7, acked: 7, spooled: 7, ..Accounts::default() };
+        spool_task.check(0);
+        let want = PointBalance { taken: 7, found: 7, acked: 7, spooled: 7, ..PointBalance::default() };
         assert_eq!((counters.accounts(), counters.disk().failure), (want, None));
     }
 }

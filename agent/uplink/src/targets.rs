@@ -1,29 +1,29 @@
-//! The collectors of one uplink: one of them is asked, the first that is steady.
+//! Collectors of one uplink: selects the active one, and fails over.
 //!
-//! Several are for fail-over. One that does not answer twice in a row gives way to the next; the first one comes back
-//! into use when it has answered [`PROBES`] times in a row.
+//! After [`PATIENCE`] failures in a row the next collector becomes active; the first one becomes active again when it
+//! has answered [`PROBES`] times in a row.
 
-use crate::channel::{Channel, ConnectError, Shared};
+use crate::channel::{Channel, ConnectError, SharedConnection};
 use crate::config::Collector;
 use crate::frame::plain;
-use crate::response::Verdict;
+use crate::response::ResponseClass;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Failures in a row after which the next one is asked.
+/// Failures in a row before failover.
 const PATIENCE: usize = 2;
-/// Empty requests in a row that the first one must take before it is used again.
+/// Probes in a row that the first collector must answer before it becomes active again.
 const PROBES: u32 = 3;
 
-/// See the module.
+/// Collectors of one uplink.
 #[derive(Debug)]
 pub(crate) struct Targets {
     list: Vec<Channel>,
-    /// Which of them is asked; shared by all that send.
+    /// Index of the active collector, shared by all senders.
     at: Arc<AtomicUsize>,
     failures: usize,
-    /// Those that failed since one answered.
+    /// Failovers since a collector answered.
     failed: usize,
 }
 
@@ -34,13 +34,13 @@ impl Targets {
         Ok(Self { list: list.collect::<Result<_, _>>()?, at: Arc::default(), failures: 0, failed: 0 })
     }
 
-    /// The same collectors over the same connections, for another task.
+    /// Same collectors over the same connections, for another task.
     pub(crate) fn share(&self) -> Self {
         let list = self.list.iter().map(Channel::share).collect();
         Self { list, at: Arc::clone(&self.at), failures: 0, failed: 0 }
     }
 
-    /// The one that is asked.
+    /// Active collector.
     pub(crate) fn current(&mut self) -> &mut Channel {
         let at = self.at.load(Ordering::Relaxed) % self.list.len();
         &mut self.list[at]
@@ -50,7 +50,7 @@ impl Targets {
         (self.failures, self.failed) = (0, 0);
     }
 
-    /// The present one did not answer. True when another shall be asked at once.
+    /// Records a failure of the active collector. True if another one shall be tried at once.
     pub(crate) fn missed(&mut self) -> bool {
         self.failures += 1;
         if self.list.len() == 1 || self.failures < PATIENCE {
@@ -64,63 +64,63 @@ impl Targets {
         if self.failed.is_multiple_of(self.list.len()) {
             return false;
         }
-        // Once around: where none answers, that is told elsewhere.
+        // Logged only in the first round: if no collector answers, the uplink logs that.
         if self.failed < self.list.len() {
             let (from, to) = (self.list[away].url(), self.list[next].url());
-            tracing::warn!(from, to, "a collector does not answer; the next one is asked");
+            tracing::warn!(from, to, "collector does not answer; failing over to the next one");
         }
         true
     }
 
-    /// Brings the first one back into use when it is steady again. Never ends.
+    /// Probes the first collector and activates it again when it is steady. Never ends.
     pub(crate) async fn prefer_first(mut self, steady: Duration, timeout: Duration) {
         if self.list.len() == 1 {
             std::future::pending::<()>().await;
         }
         let mut answers = 0;
         loop {
-            tokio::time::sleep(crate::jitter(steady / PROBES)).await;
+            tokio::time::sleep(crate::backoff::jitter(steady / PROBES)).await;
             if self.at.load(Ordering::Relaxed) == 0 {
                 answers = 0;
                 continue;
             }
-            let verdict = self.list[0].send(plain(&[]), timeout).await;
-            answers = if matches!(verdict, Verdict::Taken { .. }) { answers + 1 } else { 0 };
+            let class = self.list[0].send(plain(&[]), timeout).await;
+            answers = if matches!(class, ResponseClass::Accepted { .. }) { answers + 1 } else { 0 };
             if answers == PROBES {
-                tracing::info!(collector = self.list[0].url(), "the first collector is steady again and is asked");
+                tracing::info!(collector = self.list[0].url(), "first collector is steady again; returning to it");
                 self.at.store(0, Ordering::Relaxed);
             }
         }
     }
 
-    /// Each with whether it is the one that is asked; for the accounts.
+    /// Names of the collectors and which one is active, for the counters.
     pub(crate) fn active(&self) -> Active {
         let names = self.list.iter().map(|c| authority(c.url()).into()).collect();
         Active { names, links: self.list.iter().map(Channel::shared).collect(), at: Arc::clone(&self.at) }
     }
 }
 
-/// Host and port of a URL, by which metrics name a collector.
+/// Host and port of a URL; the value of the label `collector`.
 pub fn authority(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.split('/').next().unwrap_or(rest)
 }
 
-/// Which of several collectors is asked.
+/// Names of the collectors and which one is active.
 #[derive(Clone, Debug)]
 pub(crate) struct Active {
     names: Vec<Arc<str>>,
-    links: Vec<Arc<Shared>>,
+    links: Vec<Arc<SharedConnection>>,
     at: Arc<AtomicUsize>,
 }
 
 impl Active {
-    /// Why certificates or token that changed are not in force; they are the same for all.
+    /// Reason why changed certificates or token are not in use; the same for all collectors.
     pub(crate) fn reload_failure(&self) -> Option<String> {
         self.links.iter().find_map(|link| link.failure())
     }
 
-    /// Host and port of each, and whether it is asked; nothing where there is no choice.
+    /// Host and port of each collector, and whether it is active; empty if there is only one.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (&str, bool)> {
         let at = self.at.load(Ordering::Relaxed);
         let names = if self.names.len() > 1 { &self.names[..] } else { &[] };

@@ -1,23 +1,24 @@
-//! From the path of a control group to the job whose it is. Pure; called by the walk, for queue pairs, and by tests.
+//! Parses the path of a cgroup into the job that it belongs to. Pure functions; called by the tree walk and for queue
+//! pairs.
 
 use crate::rules::{ALL, Scheduler};
 use std::borrow::Cow;
 
-/// What a path tells of a job.
+/// A job, as parsed from the path of a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place<'a> {
+pub struct JobPath<'a> {
     /// Label `scheduler`.
     pub scheduler: &'static str,
-    /// The scheduler's id.
+    /// Job id of the scheduler.
     pub job: Cow<'a, str>,
-    /// User, where the path has it.
+    /// User id, if the path contains it.
     pub uid: Option<u32>,
 }
 
-/// The job of that path. Of jobs within jobs (Slurm in pods) the innermost.
-pub fn of_path(path: &str) -> Option<Place<'_>> {
+/// Job of a path. For nested jobs (Slurm in pods) the innermost one.
+pub fn of_path(path: &str) -> Option<JobPath<'_>> {
     let names: Vec<&str> = names(path);
-    let mut found: Option<(usize, Place)> = None;
+    let mut found: Option<(usize, JobPath)> = None;
     for scheduler in ALL {
         for pattern in scheduler.groups {
             for end in (pattern.len()..=names.len()).rev() {
@@ -33,28 +34,28 @@ pub fn of_path(path: &str) -> Option<Place<'_>> {
     found.map(|(_, place)| place)
 }
 
-/// Whether jobs may appear directly or further below that path: it is where some pattern begins.
+/// Whether jobs may appear directly in or below this path, because a pattern begins there.
 pub fn leads_to_jobs(path: &str) -> bool {
     let names = names(path);
     let begins = |pattern: &&[&str]| {
         (1..pattern.len().min(names.len() + 1)).any(|count| {
             let last = &names[names.len() - count..];
-            pattern.iter().zip(last).all(|(pattern, name)| fits(pattern, name, &mut Taken::default()))
+            pattern.iter().zip(last).all(|(pattern, name)| fits(pattern, name, &mut Captures::default()))
         })
     };
     ALL.iter().flat_map(|scheduler| scheduler.groups).any(begins)
 }
 
-/// The job of a process, by the lines of its `/proc/PID/cgroup`: version 2 first.
-pub fn of_process(lines: &str) -> Option<Place<'_>> {
+/// Job of a process from the lines of its `/proc/PID/cgroup`; version 2 first.
+pub fn of_process(lines: &str) -> Option<JobPath<'_>> {
     let paths = || lines.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
     let unified = paths().filter(|(controllers, _)| controllers.is_empty());
-    unified.chain(paths()).find_map(|(_, path)| of_path(path).or_else(|| of_neighbour(path)))
+    unified.chain(paths()).find_map(|(_, path)| of_path(path).or_else(|| of_foreign_namespace(path)))
 }
 
-/// A pod has a namespace of control groups of its own, and sees others from its own place, whose names are not told:
-/// `/../../kubepods-burstable-podX.slice/…`. So a pattern may have begun above; only a pod's UID is proof enough then.
-fn of_neighbour(path: &str) -> Option<Place<'_>> {
+/// Job of a path seen from another cgroup namespace. An agent in a pod sees other pods relative to its own cgroup,
+/// without the names above: `/../../kubepods-burstable-podX.slice/…`. Only the UID of a pod identifies a job then.
+fn of_foreign_namespace(path: &str) -> Option<JobPath<'_>> {
     let names = names(path);
     let up = names.iter().take_while(|name| **name == "..").count();
     let below = &names[up..];
@@ -69,26 +70,26 @@ fn names(path: &str) -> Vec<&str> {
     path.split('/').filter(|name| !name.is_empty()).collect()
 }
 
-fn place<'a>(scheduler: &'static Scheduler, pattern: &[&str], names: &[&'a str]) -> Option<Place<'a>> {
-    let mut taken = Taken::default();
-    let all = pattern.iter().zip(names).all(|(pattern, name)| fits(pattern, name, &mut taken));
-    let job = taken.job.filter(|_| all)?;
-    Some(Place { scheduler: scheduler.name, job, uid: taken.uid })
+fn place<'a>(scheduler: &'static Scheduler, pattern: &[&str], names: &[&'a str]) -> Option<JobPath<'a>> {
+    let mut captures = Captures::default();
+    let all = pattern.iter().zip(names).all(|(pattern, name)| fits(pattern, name, &mut captures));
+    let job = captures.job.filter(|_| all)?;
+    Some(JobPath { scheduler: scheduler.name, job, uid: captures.uid })
 }
 
 #[derive(Default, Clone)]
-struct Taken<'a> {
+struct Captures<'a> {
     job: Option<Cow<'a, str>>,
     uid: Option<u32>,
 }
 
-/// Whether a directory's name fits a pattern; what braces stand for goes to `taken`.
-fn fits<'a>(pattern: &str, name: &'a str, taken: &mut Taken<'a>) -> bool {
+/// Matches a directory name against a pattern; text in braces goes to `captures`.
+fn fits<'a>(pattern: &str, name: &'a str, captures: &mut Captures<'a>) -> bool {
     match pattern.chars().next() {
         None => name.is_empty(),
         Some('*') => {
             let ends = name.char_indices().map(|(at, _)| at).chain([name.len()]);
-            ends.into_iter().any(|at| fits(&pattern[1..], &name[at..], taken))
+            ends.into_iter().any(|at| fits(&pattern[1..], &name[at..], captures))
         }
         Some('{') => {
             let Some((kind, rest)) = pattern[1..].split_once('}') else { return false };
@@ -96,29 +97,29 @@ fn fits<'a>(pattern: &str, name: &'a str, taken: &mut Taken<'a>) -> bool {
             let ends: Vec<usize> = ends.filter(|at| *at > 0).collect();
             ends.into_iter().rev().any(|at| {
                 let (this, after) = name.split_at(at);
-                let before = taken.clone();
-                if take(kind, this, taken) && fits(rest, after, taken) {
+                let before = captures.clone();
+                if take(kind, this, captures) && fits(rest, after, captures) {
                     return true;
                 }
-                *taken = before;
+                *captures = before;
                 false
             })
         }
         Some(literal) => {
-            name.strip_prefix(literal).is_some_and(|after| fits(&pattern[literal.len_utf8()..], after, taken))
+            name.strip_prefix(literal).is_some_and(|after| fits(&pattern[literal.len_utf8()..], after, captures))
         }
     }
 }
 
-/// Most characters of an id; PBS's carry the name of their server.
+/// Most characters of a job id; PBS ids contain the name of their server.
 const LONGEST: usize = 128;
 
-fn take<'a>(kind: &str, text: &'a str, taken: &mut Taken<'a>) -> bool {
+fn take<'a>(kind: &str, text: &'a str, captures: &mut Captures<'a>) -> bool {
     let digits = |text: &str| text.len() <= 20 && text.bytes().all(|b| b.is_ascii_digit());
     let job = match kind {
         "uid" => {
-            taken.uid = text.parse().ok();
-            return taken.uid.is_some() && digits(text);
+            captures.uid = text.parse().ok();
+            return captures.uid.is_some() && digits(text);
         }
         "job" => digits(text).then_some(Cow::Borrowed(text)),
         "id" => is_id(text).then_some(Cow::Borrowed(text)),
@@ -127,8 +128,8 @@ fn take<'a>(kind: &str, text: &'a str, taken: &mut Taken<'a>) -> bool {
         "f58" => is_f58(text).then_some(Cow::Borrowed(text)),
         _ => None,
     };
-    taken.job = job;
-    taken.job.is_some()
+    captures.job = job;
+    captures.job.is_some()
 }
 
 fn is_id(text: &str) -> bool {
@@ -136,13 +137,13 @@ fn is_id(text: &str) -> bool {
     text.len() <= LONGEST && text.starts_with(|c: char| c.is_ascii_digit()) && text.bytes().all(plain)
 }
 
-/// The id of a Flux job as it stands in names of units: `f` and digits of base 58.
+/// True for a Flux job id as in unit names: `f` and base-58 digits.
 fn is_f58(text: &str) -> bool {
     let digit = |b: u8| b.is_ascii_alphanumeric() && !b"0OIl".contains(&b);
     text.len() <= 13 && text.strip_prefix('f').is_some_and(|rest| !rest.is_empty() && rest.bytes().all(digit))
 }
 
-/// The UID of a pod in its usual form; that of a static pod is a hash without dashes.
+/// UID of a pod in its canonical form; that of a static pod is a hash without dashes.
 fn pod(text: &str) -> Option<Cow<'_, str>> {
     let hex = |range: &str| range.bytes().all(|b| b.is_ascii_hexdigit());
     match text.len() {
@@ -156,7 +157,7 @@ fn pod(text: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Without systemd's escapes: `\x2d` is `-`.
+/// Removes systemd's escapes: `\x2d` is `-`.
 fn unescaped(text: &str) -> Option<String> {
     let mut parts = text.split("\\x");
     let mut out = parts.next()?.to_owned();
@@ -281,7 +282,8 @@ mod tests {
         let both = "12:freezer:/slurm/uid_5/job_7\n0::/system.slice/slurmstepd.scope/job_8/step_0\n";
         assert_eq!(of_process(both).map(|p| p.job), Some("8".into()));
         assert_eq!(of_process("0::/\nnonsense\n1:2"), None);
-        // As an agent in a pod sees other pods, of its own class and of another, by either driver; and what is no pod.
+        // Other pods as an agent in a pod sees them, of its own and of another class, by both drivers; and paths
+        // without a pod.
         let uid = "1b3f7c12_2c5e_4f5d_9b43_0d2f4c6a8e10";
         let seen = |path: String| of_process(&format!("0::/../..{path}")).map(|p| p.job.into_owned());
         let pod = Some(uid.replace('_', "-"));

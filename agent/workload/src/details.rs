@@ -1,10 +1,10 @@
-//! What is known of each job beside its id: from the environment of one of its processes, looked at once, and the names of
-//! users. Called by the sampler `workload`.
+//! Cache of job details beyond the id: from the environment of one process per job, read once, and from user names.
+//! Called by the sampler `workload`.
 //!
-//! Control groups are the truth: an environment that names another job is not believed. What it tells beside (cluster,
-//! array, name of a user without entry in passwd) is what the job's own processes claim.
+//! Cgroups take precedence: an environment that names another job is ignored. Its other values (cluster, array, name of
+//! a user without entry in passwd) are claims of the job's own processes.
 
-use crate::environ::{self, Told};
+use crate::environ::{self, EnvironJob};
 use crate::jobs::{Details, Key};
 use crate::rules;
 use crate::users::Users;
@@ -15,13 +15,13 @@ use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
-/// Looks for which a job that has just begun is held back, because its first processes are the scheduler's own.
+/// Looks for which a new job is held back, because its first processes belong to the scheduler.
 const HOLD: u32 = 3;
-/// Looks after which no environment is tried any more.
+/// Looks after which no more environments are read.
 const LAST: u32 = 30;
-/// Processes of a job that one look tries.
+/// Processes per job and look whose environment is read.
 const TRIES: usize = 8;
-/// Most of an environment that is read.
+/// Size limit of an environment, bytes.
 const ENVIRONMENT: u64 = 1 << 20;
 
 #[derive(Debug, Default)]
@@ -33,117 +33,119 @@ struct Entry {
     candidates: Vec<u32>,
 }
 
-/// See the module.
+/// Cache of job details.
 #[derive(Debug)]
-pub struct Book {
+pub struct JobDetailsCache {
     proc: PathBuf,
     users: Users,
     entries: HashMap<Key, Entry>,
-    /// Environments read so far.
+    /// Number of environments read so far.
     pub environments: u64,
 }
 
-impl Book {
-    /// Of that host.
+impl JobDetailsCache {
+    /// Creates an empty cache for this host.
     pub fn new(roots: &Roots) -> Self {
         let (proc, users) = (roots.proc().to_owned(), Users::new(roots));
         Self { proc, users, entries: HashMap::new(), environments: 0 }
     }
 
-    /// Processes of a job, and its user where that is known.
+    /// Records processes of a job, and its user if known.
     pub fn see(&mut self, key: &Key, uid: Option<u32>, pids: &[u32]) {
         let entry = self.entries.entry(key.clone()).or_default();
         entry.uid = entry.uid.or(uid);
         if !entry.settled {
-            // Later ones first: those before may be the scheduler's own.
+            // Later processes first: earlier ones may belong to the scheduler.
             entry.candidates.retain(|pid| !pids.contains(pid));
             entry.candidates.splice(..0, pids.iter().take(TRIES).copied());
             entry.candidates.truncate(TRIES);
         }
     }
 
-    /// A job that an environment has given away.
-    pub fn told(&mut self, key: &Key, told: Told, pid: u32) {
+    /// Records a job that was found by an environment.
+    pub fn found_in_environment(&mut self, key: &Key, found: EnvironJob, pid: u32) {
         if self.entries.get(key).is_none_or(|entry| !entry.settled) {
             let uid = uid(&self.proc, pid);
-            let details = details(&mut self.users, key, Some(told), uid);
+            let details = details(&mut self.users, key, Some(found), uid);
             self.entries.insert(key.clone(), Entry { details, uid, settled: true, ..Entry::default() });
         }
     }
 
-    /// Finds out what can be found out, and forgets jobs that are over.
+    /// Reads environments that are due, and removes jobs that have ended.
     pub fn settle(&mut self, present: &HashSet<Key>) {
         self.entries.retain(|key, _| present.contains(key));
         for (key, entry) in self.entries.iter_mut().filter(|(_, entry)| !entry.settled) {
             entry.looks += 1;
             let scheduler = rules::by_name(key.scheduler).filter(|s| s.variables.is_some());
-            let mut told = None;
+            let mut found = None;
             entry.settled = scheduler.is_none() || entry.looks > LAST;
-            // Those that did not tell are tried again: they may be about to become another program.
+            // Processes without a job id are retried: they may be about to execute the job's program.
             for &pid in &entry.candidates {
                 let Some(scheduler) = scheduler else { break };
                 let user = uid(&self.proc, pid);
                 self.environments += 1;
                 match environment(&self.proc, pid) {
-                    Ok(bytes) => told = environ::of_scheduler(scheduler, &bytes).filter(|told| *told.job == *key.job),
-                    // Without the privilege for one process there is none for the others.
+                    Ok(bytes) => {
+                        found = environ::of_scheduler(scheduler, &bytes).filter(|found| *found.job == *key.job)
+                    }
+                    // The privilege is missing for all processes alike.
                     Err(ErrorKind::PermissionDenied) => entry.settled = true,
                     Err(_) => {}
                 }
-                if told.is_some() {
+                if found.is_some() {
                     entry.uid = user.or(entry.uid);
                     entry.settled = true;
                     break;
                 }
-                // The scheduler's own processes are root's.
+                // Processes of the scheduler run as root.
                 entry.uid = entry.uid.max(user);
             }
             if entry.settled {
                 entry.candidates = Vec::new();
             }
-            entry.details = details(&mut self.users, key, told, entry.uid);
+            entry.details = details(&mut self.users, key, found, entry.uid);
         }
     }
 
-    /// What is known; `None` while a job that has just begun is held back.
+    /// Details of a job; `None` while a new job is held back.
     pub fn details(&self, key: &Key) -> Option<&Details> {
         let entry = self.entries.get(key)?;
         (entry.settled || entry.looks >= HOLD).then_some(&entry.details)
     }
 
-    /// What runs when the agent starts is not held back.
+    /// Releases all jobs at once: those that run when the agent starts are not held back.
     pub fn believe(&mut self) {
         self.entries.values_mut().for_each(|entry| entry.looks = entry.looks.max(HOLD));
     }
 
-    /// Clusters of those that have one.
+    /// Clusters of the jobs that have one.
     pub fn clusters(&self) -> HashMap<Key, String> {
         let known = self.entries.iter().filter(|(_, entry)| !entry.details.cluster.is_empty());
         known.map(|(key, entry)| (key.clone(), entry.details.cluster.clone())).collect()
     }
 }
 
-fn details(users: &mut Users, key: &Key, told: Option<Told>, uid: Option<u32>) -> Details {
-    // Users within containers mean nothing on the host.
+fn details(users: &mut Users, key: &Key, found: Option<EnvironJob>, uid: Option<u32>) -> Details {
+    // User ids within containers have no meaning on the host.
     let uid = uid.filter(|_| key.scheduler != "kubernetes");
     let name = uid.and_then(|uid| users.name(uid));
-    let told = told.unwrap_or_else(|| Told {
+    let found = found.unwrap_or_else(|| EnvironJob {
         scheduler: key.scheduler,
         job: key.job.to_string(),
         task: key.job.to_string(),
         cluster: String::new(),
         user: String::new(),
     });
-    let claimed = Some(told.user).filter(|user| !user.is_empty());
+    let claimed = Some(found.user).filter(|user| !user.is_empty());
     let user = name.or(claimed).or_else(|| uid.map(|uid| uid.to_string())).unwrap_or_default();
-    Details { task: told.task, cluster: told.cluster, user }
+    Details { task: found.task, cluster: found.cluster, user }
 }
 
-/// A process' environment, as the kernel has it.
+/// Environment of a process, unparsed.
 pub fn environment(proc: &Path, pid: u32) -> Result<Vec<u8>, ErrorKind> {
     let file = proc.join(pid.to_string()).join("environ");
     let read = || -> std::io::Result<Vec<u8>> {
-        // In a recording there may be anything in its place.
+        // In a recording the path may be any type of file.
         if !std::fs::metadata(&file)?.is_file() {
             return Err(ErrorKind::InvalidInput.into());
         }
@@ -154,7 +156,7 @@ pub fn environment(proc: &Path, pid: u32) -> Result<Vec<u8>, ErrorKind> {
     read().map_err(|error| error.kind())
 }
 
-/// The real user of a process.
+/// Real user id of a process.
 pub fn uid(proc: &Path, pid: u32) -> Option<u32> {
     let status = maybe(&proc.join(pid.to_string()).join("status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
@@ -185,12 +187,12 @@ mod tests {
             self.write(&format!("proc/{pid}/status"), &format!("Name:\tx\nUid:\t{uid}\t0\t0\t0\n"));
         }
 
-        fn book(&self) -> Book {
-            Book::new(&Roots::new(Some(self.0.path().to_owned())))
+        fn book(&self) -> JobDetailsCache {
+            JobDetailsCache::new(&Roots::new(Some(self.0.path().to_owned())))
         }
     }
 
-    fn all(book: &Book, key: &Key) -> Option<(String, String, String)> {
+    fn all(book: &JobDetailsCache, key: &Key) -> Option<(String, String, String)> {
         book.details(key).map(|d| (d.task.clone(), d.cluster.clone(), d.user.clone()))
     }
 
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_process_that_tells_is_believed_and_the_last_that_is_read() {
+    fn first_process_with_an_id_is_the_last_one_read() {
         let host = Host::new();
         host.process(1, 0, "PATH=/bin\0");
         host.process(2, 1000, "SLURM_JOB_ID=7\0SLURM_CLUSTER_NAME=west\0SLURM_ARRAY_JOB_ID=5\0SLURM_ARRAY_TASK_ID=2\0");
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_that_names_another_job_is_not_believed() {
+    fn environment_of_another_job_is_ignored() {
         let host = Host::new();
         host.process(1, 1001, "SLURM_JOB_ID=8\0SLURM_CLUSTER_NAME=west\0");
         let key = Key::new("slurm", "7");
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_becomes_the_jobs_program_is_tried_again() {
+    fn process_is_retried_after_exec() {
         let host = Host::new();
         host.process(1, 0, "");
         let key = Key::new("slurm", "7");
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn users_of_pods_are_not_the_hosts() {
+    fn users_of_pods_are_ignored() {
         let host = Host::new();
         host.process(1, 1000, "");
         let key = Key::new("kubernetes", "0123");
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_at_the_start_is_told_at_once() {
+    fn jobs_at_startup_are_not_held_back() {
         let host = Host::new();
         let key = Key::new("slurm", "7");
         let mut book = host.book();

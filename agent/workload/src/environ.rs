@@ -1,40 +1,40 @@
-//! What the environment of a job's process tells: `/proc/PID/environ`, of which only the variables of
-//! [`crate::rules`] are looked at. Pure; called by [`crate::details`] and [`crate::scan`].
+//! Parses the environment of a job's process, `/proc/PID/environ`: only variables in [`crate::rules`] are read. Pure
+//! functions; called by [`crate::details`] and [`crate::scan`].
 
 use crate::rules::{ALL, Scheduler, Variables, is_wanted};
 
-/// Most bytes of one value; what is longer is nobody's id.
+/// Longest value, bytes; longer ones are not ids.
 const LONGEST: usize = 128;
 
-/// A job as its processes see it.
+/// A job, as found in an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct EnvironJob {
     /// Label `scheduler`.
     pub scheduler: &'static str,
-    /// The scheduler's id.
+    /// Job id of the scheduler.
     pub job: String,
-    /// The id as the scheduler prints it.
+    /// Job id as the scheduler prints it, with array index or part.
     pub task: String,
-    /// Empty where not told.
+    /// Cluster; empty if unknown.
     pub cluster: String,
-    /// Empty where not told.
+    /// User name; empty if unknown.
     pub user: String,
 }
 
-/// The job of a process by its whole environment, `NAME=VALUE` with NUL between.
-pub fn of_environment(bytes: &[u8]) -> Option<Told> {
+/// Job of a process from its whole environment: `NAME=VALUE`, separated by NUL.
+pub fn of_environment(bytes: &[u8]) -> Option<EnvironJob> {
     ALL.iter().find_map(|scheduler| of_scheduler(scheduler, bytes))
 }
 
-/// The same, asked for one scheduler.
-pub fn of_scheduler(scheduler: &'static Scheduler, bytes: &[u8]) -> Option<Told> {
+/// Job of a process of this scheduler.
+pub fn of_scheduler(scheduler: &'static Scheduler, bytes: &[u8]) -> Option<EnvironJob> {
     let variables = scheduler.variables.as_ref()?;
     let others = || pairs(bytes).filter(|(name, _)| *name != variables.job);
     if !variables.beside.is_empty() && !others().any(|(name, _)| name.starts_with(variables.beside)) {
         return None;
     }
     let job = value(bytes, variables.job)?;
-    Some(Told {
+    Some(EnvironJob {
         scheduler: scheduler.name,
         task: task(variables, bytes).unwrap_or_else(|| job.clone()),
         cluster: value(bytes, variables.cluster).unwrap_or_default(),
@@ -43,7 +43,7 @@ pub fn of_scheduler(scheduler: &'static Scheduler, bytes: &[u8]) -> Option<Told>
     })
 }
 
-/// What of an environment may be written down: the variables of the rules, without values that no scheduler makes.
+/// Part of an environment that may be recorded: variables of the rules with valid values.
 pub fn kept(bytes: &[u8]) -> String {
     let value = |value| if is_plain(value) { value } else { "" };
     pairs(bytes).filter(|(name, _)| is_wanted(name)).map(|(name, this)| format!("{name}={}\0", value(this))).collect()
@@ -59,11 +59,11 @@ fn task(variables: &Variables, bytes: &[u8]) -> Option<String> {
 
 fn value(bytes: &[u8], name: &str) -> Option<String> {
     let (_, value) = pairs(bytes).find(|(this, value)| *this == name && is_plain(value))?;
-    // Flux writes its ids with a letter of its own where the locale has it.
+    // Flux prints its ids with the letter `ƒ` if the locale has it.
     Some(value.replace('ƒ', "f"))
 }
 
-/// Ids and names as schedulers make them; a label is no place for anything else.
+/// True for characters of scheduler ids and names; label values must not contain others.
 fn is_plain(value: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || "._-+[]@:".contains(c);
     !value.is_empty() && value.len() <= LONGEST && value.chars().all(plain)
@@ -78,9 +78,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn told(lines: &str) -> Option<(&'static str, String, String, String, String)> {
-        let told = of_environment(lines.replace(' ', "\0").as_bytes())?;
-        Some((told.scheduler, told.job, told.task, told.cluster, told.user))
+    fn parsed(lines: &str) -> Option<(&'static str, String, String, String, String)> {
+        let parsed = of_environment(lines.replace(' ', "\0").as_bytes())?;
+        Some((parsed.scheduler, parsed.job, parsed.task, parsed.cluster, parsed.user))
     }
 
     #[test]
@@ -100,7 +100,7 @@ mod tests {
             ("FLUX_JOB_ID=ƒ2WfTbGv FLUX_URI=local:///x", ["flux", "f2WfTbGv", "f2WfTbGv", "", ""]),
         ];
         for (lines, want) in rows {
-            let (scheduler, job, task, cluster, user) = told(lines).unwrap_or_else(|| panic!("{lines}: no job"));
+            let (scheduler, job, task, cluster, user) = parsed(lines).unwrap_or_else(|| panic!("{lines}: no job"));
             assert_eq!([scheduler, &*job, &*task, &*cluster, &*user], want, "{lines}");
         }
     }
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn other_environments_are_of_no_job() {
         for lines in ["", "PATH=/bin", "JOB_ID=12 HOME=/x", "SLURM_JOB_ID=", "XSLURM_JOB_ID=7 SLURM_X=1"] {
-            assert_eq!(told(lines), None, "{lines}");
+            assert_eq!(parsed(lines), None, "{lines}");
         }
         assert_eq!(of_environment(b"SLURM_JOB_ID=7\x1b[2J\0"), None, "no control characters in labels");
     }

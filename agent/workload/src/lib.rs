@@ -1,8 +1,16 @@
-//! Which jobs run on this host, as the kernel shows it: by their control groups, and by the environment of a process
-//! where these do not tell. Used by the samplers `workload`, `queue_pairs` and `tcp_peers`, and by `capture`.
+//! Jobs on this host, identified by their cgroups, or by the environment of a process if the cgroup does not tell. Used
+//! by the samplers `workload`, `queue_pairs` and `tcp_peers`, and by `capture`.
 //!
-//! Observation is truth and needs nobody's cooperation: no hook, no request to a scheduler. What it costs is bounded at
-//! each sample, see [`tree`] and [`scan`].
+//! The kernel is the only source: no hook in a scheduler and no request to one. The cost of each sample is bounded, see
+//! [`tree`] and [`scan`].
+//!
+//! ```
+//! use fabriclens_agent_workload::cgroup::of_path;
+//!
+//! let path = of_path("/system.slice/slurmstepd.scope/job_4711/step_0").unwrap();
+//! assert_eq!((path.scheduler, &*path.job), ("slurm", "4711"));
+//! assert!(of_path("/system.slice/sshd.service").is_none());
+//! ```
 
 pub mod cgroup;
 pub mod details;

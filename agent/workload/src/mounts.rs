@@ -1,24 +1,24 @@
-//! Where the control groups are. Called when the sampler opens, and by `capture`.
+//! Finds mounted cgroup hierarchies. Called when the sampler opens, and by `capture`.
 
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_host::sysfile::text;
 use std::path::PathBuf;
 
-/// Hierarchies of version 1 in the order in which they are tried: the first are those where schedulers track processes.
+/// Hierarchies of version 1 by preference: schedulers track processes in the first ones.
 const PREFERENCE: &[&str] = &["freezer", "memory", "cpuset", "devices", "cpuacct", "cpu", "pids", "name=systemd"];
 
-/// A mounted hierarchy.
+/// A mounted cgroup hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hierarchy {
-    /// Where it can be reached.
+    /// Mount point.
     pub mount: PathBuf,
-    /// Version 2.
+    /// True for version 2.
     pub unified: bool,
 }
 
-/// All that can be reached, version 2 first, then those of version 1 by preference.
+/// All reachable hierarchies: version 2 first, then version 1 by preference.
 pub fn hierarchies(roots: &Roots) -> Vec<Hierarchy> {
-    // In a container with the host's /proc, process 1 shows the host's mounts.
+    // In a container with the host's /proc, process 1 has the host's mounts.
     let lists = ["1/mounts", "mounts"].map(|list| text(&roots.proc().join(list)).unwrap_or_default());
     let mut found: Vec<(usize, Hierarchy)> = Vec::new();
     for (place, kind, options) in lists.iter().flat_map(|list| list.lines()).filter_map(mount) {
@@ -37,14 +37,14 @@ pub fn hierarchies(roots: &Roots) -> Vec<Hierarchy> {
     }
     found.sort_by_key(|(rank, _)| *rank);
     let mut all: Vec<Hierarchy> = found.into_iter().map(|(_, hierarchy)| hierarchy).collect();
-    // One of version 2: a second place shows the same.
+    // One mount of version 2 is enough: others show the same tree.
     let first = all.iter().position(|hierarchy| hierarchy.unified);
     let mut index = 0..;
     all.retain(|hierarchy| index.next() == first || !hierarchy.unified);
     all
 }
 
-/// `cgroup /sys/fs/cgroup/freezer cgroup rw,freezer 0 0`: place, kind, options.
+/// Mount point, type and options of a line such as `cgroup /sys/fs/cgroup/freezer cgroup rw,freezer 0 0`.
 fn mount(line: &str) -> Option<(&str, &str, &str)> {
     let mut words = line.split(' ').skip(1);
     let (place, kind, options) = (words.next()?, words.next()?, words.next()?);

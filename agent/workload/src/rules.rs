@@ -1,4 +1,4 @@
-//! Which scheduler marks its jobs how: the only list of them. A scheduler is a row; the parsers of [`crate::cgroup`] and
+//! Table of schedulers and how they mark their jobs. A scheduler is a row; the parsers of [`crate::cgroup`] and
 //! [`crate::environ`], the walk of [`crate::tree`] and the scan of [`crate::scan`] follow from it.
 //!
 //! A pattern names directories one below the other, wherever in the tree they begin, because kubelets, containers and
@@ -13,48 +13,48 @@ pub struct Scheduler {
     pub name: &'static str,
     /// Patterns of a job's control group.
     pub groups: &'static [&'static [&'static str]],
-    /// What the environment of its processes tells.
+    /// Environment variables of its processes.
     pub variables: Option<Variables>,
-    /// Names of its daemons on a host, or how they begin: where one runs, environments are looked at.
+    /// Names, or prefixes of names, of its daemons: environments are read on hosts where one runs.
     pub daemons: &'static [&'static str],
 }
 
 /// Environment variables of a job's process.
 #[derive(Debug)]
 pub struct Variables {
-    /// The job's id.
+    /// Job id.
     pub job: &'static str,
-    /// How another variable begins that must be there, where the first has a name that is anybody's.
+    /// Prefix of another variable that must exist, if the name of the first one is ambiguous.
     pub beside: &'static str,
-    /// How the scheduler prints the id of an array's task or of a part.
+    /// Formats of the ids of array tasks and parts of a job.
     pub parts: &'static [Part],
-    /// The cluster.
+    /// Cluster name.
     pub cluster: &'static str,
-    /// The user.
+    /// User name.
     pub user: &'static str,
 }
 
-/// `{first}{between}{second}{after}`, where both variables are there and the second is a number.
+/// Format `{first}{between}{second}{after}`, if both variables exist and the second is a number.
 #[derive(Debug)]
 pub struct Part {
-    /// Variable of the whole's id.
+    /// Variable with the id of the whole job.
     pub first: &'static str,
-    /// Text between.
+    /// Text between the values.
     pub between: &'static str,
-    /// Variable of the index.
+    /// Variable with the index.
     pub second: &'static str,
-    /// Text behind.
+    /// Text after the index.
     pub after: &'static str,
-    /// Whether index 0 means that this is no part.
+    /// Whether index 0 means that the job has no parts.
     pub zero_is_none: bool,
 }
 
-/// Every scheduler. HTCondor is missing: its control groups name slots, and it puts no job id into environments.
+/// All schedulers. HTCondor is missing: its cgroups are named after slots, and it exports no job id.
 pub static ALL: &[Scheduler] = &[
     Scheduler {
         name: "slurm",
         groups: &[
-            // Version 1; with the host's name where several slurmd share a host.
+            // Version 1; with the host name if several slurmd share a host.
             &["slurm", "uid_{uid}", "job_{job}"],
             &["slurm_*", "uid_{uid}", "job_{job}"],
             // Version 2: `slurmstepd.scope` or `HOST_slurmstepd.scope`.
@@ -87,11 +87,11 @@ pub static ALL: &[Scheduler] = &[
     Scheduler {
         name: "kubernetes",
         groups: &[
-            // Driver systemd, all classes of service; a prefix where the kubelet is nested.
+            // systemd driver, all QoS classes; with a prefix if the kubelet is nested.
             &["*kubepods*.slice", "*kubepods*-pod{pod}.slice"],
-            // A container runtime that was told the other driver.
+            // A container runtime configured with the other driver.
             &["*kubepods*-pod{pod}.slice:*"],
-            // Driver cgroupfs.
+            // cgroupfs driver.
             &["kubepods", "pod{pod}"],
             &["kubepods", "burstable", "pod{pod}"],
             &["kubepods", "besteffort", "pod{pod}"],
@@ -149,18 +149,18 @@ pub static ALL: &[Scheduler] = &[
     },
 ];
 
-/// The row of that name.
+/// Scheduler by name.
 pub fn by_name(name: &str) -> Option<&'static Scheduler> {
     ALL.iter().find(|scheduler| scheduler.name == name)
 }
 
-/// Whether the agent may look at that variable of a process, and record it.
+/// Whether the agent may read and record this environment variable.
 pub fn is_wanted(variable: &str) -> bool {
     ALL.iter().filter_map(|s| s.variables.as_ref()).any(|v| v.names().any(|name| name == variable))
 }
 
 impl Variables {
-    /// Names of all its variables.
+    /// Names of all variables in use.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         let parts = self.parts.iter().flat_map(|part| [part.first, part.second]);
         [self.job, self.cluster, self.user].into_iter().chain(parts).filter(|name| !name.is_empty())

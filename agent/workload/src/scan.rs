@@ -1,43 +1,43 @@
-//! Jobs whose control groups do not tell: of schedulers that make none. Where one of their daemons runs, the environment
-//! of processes is looked at. Called by the sampler `workload`.
+//! Finds jobs of schedulers that create no cgroups, by the environment of their processes, on hosts where a daemon of
+//! such a scheduler runs. Called by the sampler `workload`.
 //!
-//! `/proc` is listed each 15 s; a process is looked at when it is new and once more after that, since a program may be
-//! about to replace itself, and not more than some at each look. Without a daemon only names of new processes are read,
-//! and no environment.
+//! `/proc` is listed every 15 s. A process is read when it is new and once more afterwards, since it may be about to
+//! execute another program; the number of processes per look is bounded. Without a daemon only the names of new
+//! processes are read, and no environment.
 
 use crate::cgroup;
 use crate::details::environment;
-use crate::environ::{Told, of_environment};
+use crate::environ::{EnvironJob, of_environment};
 use crate::rules::ALL;
 use fabriclens_agent_host::sysfile::maybe;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// From one list of `/proc` to the next.
+/// Interval between two lists of `/proc`.
 const PERIOD: Duration = Duration::from_secs(15);
-/// Processes looked at in one look, after the first.
+/// Processes read per look, after the first one.
 const BUDGET: usize = 64;
-/// Looks at one process.
+/// Number of times that a process is read.
 const LOOKS: u8 = 2;
 
-/// See the module.
+/// Scanner of processes.
 #[derive(Debug)]
 pub struct Scan {
     proc: PathBuf,
     listed: Option<Instant>,
-    /// Processes, and how often they were looked at.
+    /// Processes, and the number of times that they were read.
     looks: HashMap<u32, u8>,
     waiting: VecDeque<u32>,
-    found: HashMap<u32, Told>,
-    /// A scheduler's daemon runs here.
+    found: HashMap<u32, EnvironJob>,
+    /// Process id of a scheduler's daemon.
     daemon: Option<u32>,
-    /// Processes looked at so far.
+    /// Number of processes read so far.
     pub looked: u64,
 }
 
 impl Scan {
-    /// Of the processes of that procfs.
+    /// Scanner of this procfs.
     pub fn new(proc: &Path) -> Self {
         Self {
             proc: proc.to_owned(),
@@ -50,22 +50,22 @@ impl Scan {
         }
     }
 
-    /// Whether there is any process to be seen.
+    /// Whether the procfs shows any process.
     pub fn is_possible(&self) -> bool {
         pids(&self.proc).next().is_some()
     }
 
-    /// Processes of jobs that only their environment gives away.
-    pub fn found(&self) -> &HashMap<u32, Told> {
+    /// Jobs that only the environment identifies, by process id.
+    pub fn found(&self) -> &HashMap<u32, EnvironJob> {
         &self.found
     }
 
-    /// The daemon for whose sake environments are looked at.
+    /// Daemon because of which environments are read.
     pub fn daemon(&self) -> Option<u32> {
         self.daemon
     }
 
-    /// Looks at what is due.
+    /// Reads the processes that are due.
     pub fn look(&mut self) {
         let first = self.listed.is_none();
         if self.listed.is_none_or(|at| at.elapsed() >= PERIOD) {
@@ -74,7 +74,7 @@ impl Scan {
         let had_daemon = self.daemon;
         self.some(if first { usize::MAX } else { BUDGET });
         if self.daemon.is_some() && had_daemon.is_none() {
-            // What was passed over before may be a job's.
+            // Processes seen before the daemon started may belong to a job.
             self.looks.values_mut().for_each(|looks| *looks = 0);
             self.waiting = self.looks.keys().copied().collect();
             self.some(if first { usize::MAX } else { BUDGET });
@@ -105,7 +105,7 @@ impl Scan {
                 continue;
             }
             match environment(&self.proc, pid).ok().and_then(|bytes| of_environment(&bytes)) {
-                Some(told) => _ = self.found.insert(pid, told),
+                Some(job) => _ = self.found.insert(pid, job),
                 None => _ = self.found.remove(&pid),
             }
         }
@@ -135,7 +135,7 @@ mod tests {
 
     fn found(scan: &mut Scan) -> Vec<(u32, String)> {
         scan.look();
-        let mut all: Vec<_> = scan.found().iter().map(|(pid, told)| (*pid, told.task.clone())).collect();
+        let mut all: Vec<_> = scan.found().iter().map(|(pid, job)| (*pid, job.task.clone())).collect();
         all.sort();
         all
     }

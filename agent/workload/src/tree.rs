@@ -1,9 +1,9 @@
-//! The control groups of jobs in one hierarchy, kept up to date for little.
+//! Tracks the cgroups of jobs in one hierarchy incrementally.
 //!
-//! Nobody walks the whole tree each second. A slow sweep finds the directories below which jobs appear; those are listed
-//! at each look, so that a job that begins or ends is seen by the next look, also one that took the place (and the id) of
-//! another: its directory has another inode. What is within a job's directory is compared by inode, number of
-//! subdirectories and time of change, some of it at each look, and processes are counted in turn, new groups first.
+//! No look walks the whole tree. A slow sweep finds the parent directories of jobs; each look lists those, so that a
+//! job that begins or ends is seen by the next look, also a new job with the path and id of an old one: its directory
+//! has another inode. Directories within a job are compared by inode, number of subdirectories and change time, some
+//! at each look; processes are counted in turn, new groups first.
 
 use crate::cgroup::{leads_to_jobs, of_path};
 use crate::jobs::Key;
@@ -17,39 +17,39 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// From one sweep to the next.
+/// Interval between two sweeps.
 const SWEEP: Duration = Duration::from_secs(30);
-/// Levels that a sweep goes down.
+/// Depth of a sweep.
 const DEPTH: usize = 8;
-/// Directories that wait in a sweep at most.
+/// Limit of directories waiting in a sweep.
 const WAITING: usize = 8192;
-/// Groups of jobs that are kept at most; others are left out and counted.
+/// Limit of tracked groups; further ones are left out and counted.
 const MOST: usize = 4096;
-/// Most bytes of a list of processes: some 100,000 of them.
+/// Size limit of a list of processes: about 100,000.
 const PROCESSES: u64 = 1 << 20;
 
-/// Takes a job, its user where the path tells it, and processes.
-pub type See<'a> = &'a mut dyn FnMut(&Key, Option<u32>, &[u32]);
+/// Callback that gets a job, its user if the path contains it, and process ids.
+pub type GroupVisitor<'a> = &'a mut dyn FnMut(&Key, Option<u32>, &[u32]);
 
-/// What one look may do beyond listing the places where jobs appear.
+/// Work limits of one look, in addition to listing the parent directories of jobs.
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     /// Directories of a sweep.
     pub sweep: usize,
-    /// Groups compared with the last look.
+    /// Groups compared with the previous look.
     pub compare: usize,
     /// Groups whose processes are counted again.
     pub count: usize,
 }
 
 impl Budget {
-    /// Of the first look: everything.
+    /// First look: everything.
     pub const FIRST: Self = Self { sweep: WAITING, compare: 0, count: 0 };
-    /// Of each look after it.
+    /// Each later look.
     pub const NEXT: Self = Self { sweep: 32, compare: 64, count: 16 };
 }
 
-/// A directory as it was: another one of its name has another inode; subdirectories come and go with the others.
+/// State of a directory: a new one of the same name has another inode; subdirectories change the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -62,15 +62,15 @@ struct Group {
     stamp: Option<Stamp>,
     key: Key,
     uid: Option<u32>,
-    /// `None` before they were counted once.
+    /// `None` until they are counted.
     processes: Option<u64>,
 }
 
-/// See the module.
+/// Cgroups of jobs in one hierarchy.
 #[derive(Debug)]
 pub struct Tree {
     hierarchy: Hierarchy,
-    /// Where jobs appear, and the inodes of those that have.
+    /// Parent directories of jobs, with the inodes of their jobs.
     places: BTreeMap<Arc<str>, HashMap<Arc<str>, u64>>,
     groups: BTreeMap<Arc<str>, Group>,
     sweep: VecDeque<(String, usize)>,
@@ -82,7 +82,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Nothing is read yet.
+    /// Creates an empty tree without reading anything.
     pub fn new(hierarchy: Hierarchy) -> Self {
         let nothing: Arc<str> = Arc::from("");
         Self {
@@ -98,36 +98,34 @@ impl Tree {
         }
     }
 
-    /// Whether there is a place where jobs appear.
+    /// Whether a parent directory of jobs exists.
     pub fn has_places(&self) -> bool {
         !self.places.is_empty()
     }
 
-    /// Groups of jobs that found no room.
+    /// Number of groups beyond the limit.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// Jobs of whom another one took the name since the last look.
+    /// Jobs that were replaced by another one of the same name since the last look.
     pub fn renewed(&self) -> &HashSet<Key> {
         &self.renewed
     }
 
-    /// Groups that were counted: their job, its user where the path tells it, the path, and how many processes are
-    /// directly in it.
+    /// Counted groups: job, user if the path contains it, path, and number of processes directly in the group.
     pub fn groups(&self) -> impl Iterator<Item = (&Key, Option<u32>, &Arc<str>, u64)> {
         self.groups.iter().filter_map(|(path, g)| Some((&g.key, g.uid, path, g.processes?)))
     }
 
-    /// Groups of version 2 by the inode of their directory, which is what the kernel calls them by: their job, and the
-    /// path.
+    /// Groups of version 2 by the inode of their directory, which is the kernel's cgroup id: job and path.
     pub fn inodes(&self) -> impl Iterator<Item = (u64, &Key, &Arc<str>)> {
         let groups = self.groups.iter().filter(|_| self.hierarchy.unified);
         groups.filter_map(|(path, g)| Some((g.stamp?.inode, &g.key, path)))
     }
 
-    /// Looks at what has changed. `see` is told the processes of each group that was counted.
-    pub fn look(&mut self, budget: Budget, see: See<'_>) {
+    /// Updates the tree. `see` gets the processes of each group that was counted.
+    pub fn look(&mut self, budget: Budget, see: GroupVisitor<'_>) {
         self.renewed.clear();
         self.left_out = 0;
         self.sweep(budget.sweep);
@@ -140,7 +138,7 @@ impl Tree {
         self.hierarchy.mount.join(path.trim_start_matches('/'))
     }
 
-    /// Subdirectories and their inodes; `None` when it is gone.
+    /// Subdirectories and their inodes; `None` if the directory is gone.
     fn list(&self, path: &str) -> Option<Vec<(String, u64)>> {
         let entries = std::fs::read_dir(self.dir(path)).ok()?.flatten();
         let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -183,7 +181,7 @@ impl Tree {
             let had = self.places.remove(&place).unwrap_or_default();
             let mut has = HashMap::with_capacity(found.len());
             for (path, inode) in found {
-                // Most are as they were.
+                // Most are unchanged.
                 if let Some((path, _)) = had.get_key_value(&*path).filter(|(_, before)| **before == inode)
                     && self.groups.contains_key(path)
                 {
@@ -211,7 +209,7 @@ impl Tree {
         }
     }
 
-    /// A group and what is below it.
+    /// Adds a group and its descendants.
     fn add(&mut self, path: &str) {
         let mut waiting = vec![path.to_owned()];
         while let Some(path) = waiting.pop() {
@@ -236,7 +234,7 @@ impl Tree {
         Some(Stamp { inode: meta.ino(), links: meta.nlink(), changed: (meta.mtime(), meta.mtime_nsec()) })
     }
 
-    /// A group and what is below it.
+    /// Removes a group and its descendants.
     fn remove(&mut self, path: &str) {
         self.groups.remove(path);
         let below = format!("{path}/");
@@ -250,7 +248,7 @@ impl Tree {
         self.groups.range::<str, _>((Bound::Excluded(path), Bound::Unbounded)).map(|(path, _)| path)
     }
 
-    /// The next `most` groups after that path, from the first on again at the end.
+    /// The next `most` groups after this path, wrapping around at the end.
     fn next(&self, after: &str, most: usize) -> Vec<Arc<str>> {
         let most = most.min(self.groups.len());
         self.from(after).chain(self.groups.keys()).take(most).cloned().collect()
@@ -287,10 +285,10 @@ impl Tree {
         }
     }
 
-    fn count(&mut self, budget: usize, see: See<'_>) {
+    fn count(&mut self, budget: usize, see: GroupVisitor<'_>) {
         let new = self.groups.iter().filter(|(_, group)| group.processes.is_none()).map(|(path, _)| Arc::clone(path));
         let new: Vec<Arc<str>> = new.collect();
-        // An empty group of a job that begins fills up soon.
+        // An empty group of a new job gets processes soon.
         let empty = self.groups.iter().filter(|(_, g)| g.processes == Some(0)).map(|(path, _)| path).take(budget);
         let turn = self.next(&self.counted, budget);
         let again: Vec<Arc<str>> = empty.cloned().chain(turn.iter().cloned()).collect();
@@ -305,22 +303,22 @@ impl Tree {
         }
     }
 
-    /// Directories below which jobs appear.
+    /// Parent directories of jobs.
     pub fn places(&self) -> impl Iterator<Item = &Arc<str>> {
         self.places.keys()
     }
 
-    /// Processes directly in a group, as of now.
+    /// Processes directly in a group, read now.
     pub fn processes(&self, path: &str) -> Vec<u32> {
         processes(&self.dir(path))
     }
 }
 
-/// Processes directly in a group; none of one that is going.
+/// Processes directly in a group; empty if it is being removed.
 fn processes(dir: &std::path::Path) -> Vec<u32> {
     let mut text = String::new();
     let file = dir.join("cgroup.procs");
-    // In a recording there may be anything in its place.
+    // In a recording the path may be any type of file.
     if std::fs::metadata(&file).is_ok_and(|meta| meta.is_file()) {
         let read = File::open(&file).and_then(|file| file.take(PROCESSES).read_to_string(&mut text));
         if read.is_err() {
@@ -355,7 +353,7 @@ mod tests {
         }
     }
 
-    fn told(tree: &mut Tree, budget: Budget) -> Vec<String> {
+    fn looked(tree: &mut Tree, budget: Budget) -> Vec<String> {
         tree.look(budget, &mut |_, _, _| {});
         let some = tree.groups().filter(|(.., n)| *n > 0);
         some.map(|(key, _, path, n)| format!("{} {} {} {n}", key.scheduler, key.job, &path[path.len() - 6..])).collect()
@@ -368,33 +366,33 @@ mod tests {
         let (host, mut tree) = Host::new();
         host.group("user.slice/user-1.slice", "9\n");
         host.group(&format!("{SCOPE}/system"), "1\n");
-        assert!(told(&mut tree, Budget::FIRST).is_empty() && tree.has_places());
+        assert!(looked(&mut tree, Budget::FIRST).is_empty() && tree.has_places());
         host.group(&format!("{SCOPE}/job_7/step_0/user/task_0"), "10\n11\n");
-        assert_eq!(told(&mut tree, Budget::NEXT), ["slurm 7 task_0 2"]);
+        assert_eq!(looked(&mut tree, Budget::NEXT), ["slurm 7 task_0 2"]);
         // Another step, and a process fewer.
         host.group(&format!("{SCOPE}/job_7/step_1"), "12\n");
         host.group(&format!("{SCOPE}/job_7/step_0/user/task_0"), "10\n");
-        assert_eq!(told(&mut tree, Budget::NEXT), ["slurm 7 task_0 1", "slurm 7 step_1 1"]);
+        assert_eq!(looked(&mut tree, Budget::NEXT), ["slurm 7 task_0 1", "slurm 7 step_1 1"]);
         host.remove(&format!("{SCOPE}/job_7/step_0"));
-        assert_eq!(told(&mut tree, Budget::NEXT), ["slurm 7 step_1 1"]);
+        assert_eq!(looked(&mut tree, Budget::NEXT), ["slurm 7 step_1 1"]);
         host.remove(&format!("{SCOPE}/job_7"));
         host.group(&format!("{SCOPE}/job_8"), "12\n");
-        assert_eq!(told(&mut tree, Budget::NEXT), ["slurm 8 /job_8 1"]);
+        assert_eq!(looked(&mut tree, Budget::NEXT), ["slurm 8 /job_8 1"]);
         host.remove(SCOPE);
-        assert!(told(&mut tree, Budget::NEXT).is_empty());
+        assert!(looked(&mut tree, Budget::NEXT).is_empty());
     }
 
     #[test]
-    fn a_job_that_took_the_place_of_its_namesake_is_told() {
+    fn replaced_job_of_the_same_name_is_reported() {
         let (host, mut tree) = Host::new();
         host.group(&format!("{SCOPE}/job_7"), "1\n");
-        assert_eq!(told(&mut tree, Budget::FIRST).len(), 1);
-        // Not removed first: a file system may give its inode to the next.
+        assert_eq!(looked(&mut tree, Budget::FIRST).len(), 1);
+        // Not removed first: a file system may reuse its inode.
         std::fs::rename(host.0.path().join(SCOPE).join("job_7"), host.0.path().join("old")).unwrap();
         host.group(&format!("{SCOPE}/job_7"), "2\n3\n");
-        assert_eq!(told(&mut tree, Budget::NEXT), ["slurm 7 /job_7 2"]);
+        assert_eq!(looked(&mut tree, Budget::NEXT), ["slurm 7 /job_7 2"]);
         assert_eq!(tree.renewed().iter().map(|key| &*key.job).collect::<Vec<_>>(), ["7"]);
-        told(&mut tree, Budget::NEXT);
+        looked(&mut tree, Budget::NEXT);
         assert!(tree.renewed().is_empty());
     }
 
@@ -402,16 +400,16 @@ mod tests {
     fn users_of_version_1_come_and_go_with_their_jobs() {
         let (host, mut tree) = Host::new();
         host.group("slurm/system", "1\n");
-        assert!(told(&mut tree, Budget::FIRST).is_empty());
+        assert!(looked(&mut tree, Budget::FIRST).is_empty());
         host.group("slurm/uid_5/job_7/step_batch", "2\n");
-        assert_eq!(told(&mut tree, Budget::NEXT), ["slurm 7 _batch 1"]);
+        assert_eq!(looked(&mut tree, Budget::NEXT), ["slurm 7 _batch 1"]);
         assert!(tree.groups().all(|(_, uid, ..)| uid == Some(5)));
         host.remove("slurm/uid_5");
-        assert!(told(&mut tree, Budget::NEXT).is_empty());
+        assert!(looked(&mut tree, Budget::NEXT).is_empty());
     }
 
     #[test]
-    fn large_hosts_are_looked_at_in_turns_and_not_without_end() {
+    fn large_hosts_are_tracked_within_limits() {
         let (host, mut tree) = Host::new();
         for i in 0..100 {
             host.group(&format!("{SCOPE}/job_{i}/step_0"), "1\n");
@@ -439,11 +437,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_processes_is_none() {
+    fn malformed_process_list_is_empty() {
         let (host, mut tree) = Host::new();
         host.group(&format!("{SCOPE}/job_7"), "nonsense\n-1\n99999999999\n");
         std::fs::create_dir_all(host.0.path().join(SCOPE).join("job_8/cgroup.procs")).unwrap();
-        assert!(told(&mut tree, Budget::FIRST).is_empty());
+        assert!(looked(&mut tree, Budget::FIRST).is_empty());
         assert!(processes(Path::new("/nowhere")).is_empty());
     }
 }

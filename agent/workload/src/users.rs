@@ -1,16 +1,16 @@
-//! Names of users, from `etc/passwd`: the agent asks no directory service.
+//! User names from `etc/passwd`. No directory service is queried.
 
 use fabriclens_agent_host::roots::Roots;
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 
-/// Most of the file that is read.
+/// Size limit of the part that is read.
 const LIMIT: u64 = 8 << 20;
-/// Users that are remembered at most.
+/// Limit of cached users.
 const MOST: usize = 4096;
 
-/// See the module.
+/// Cache of user names.
 #[derive(Debug)]
 pub struct Users {
     file: PathBuf,
@@ -18,12 +18,12 @@ pub struct Users {
 }
 
 impl Users {
-    /// Of that host.
+    /// Cache for this host.
     pub fn new(roots: &Roots) -> Self {
         Self { file: roots.base().join("etc/passwd"), known: HashMap::new() }
     }
 
-    /// The name of a user, where the file has it.
+    /// Name of a user, if the file has it.
     pub fn name(&mut self, uid: u32) -> Option<String> {
         if self.known.len() >= MOST {
             self.known.clear();
@@ -33,9 +33,9 @@ impl Users {
     }
 }
 
-/// `ann:x:1000:100:Ann:/home/ann:/bin/sh`
+/// Looks up a line such as `ann:x:1000:100:Ann:/home/ann:/bin/sh`.
 fn look_up(file: &PathBuf, uid: u32) -> Option<String> {
-    // Opening a FIFO would wait for a writer.
+    // Opening a FIFO would block until there is a writer.
     let file =
         std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file).and_then(|_| std::fs::File::open(file).ok())?;
     let lines = BufReader::new(file.take(LIMIT)).lines().map_while(Result::ok);

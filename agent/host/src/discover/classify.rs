@@ -1,9 +1,9 @@
-//! What a function is, decided from names and cached attributes before its first counter is read.
+//! Classifies a device from names and cached attributes before its first counter is read.
 //!
-//! The fabric manager of NVLink systems (B200 class) keeps ConnectX-7 functions for itself: "limited" functions whose
-//! registers answer every read with an error and a line in the kernel log. They carry the keyword `SW_MNG` in their
-//! vital product data, which NVIDIA's own scripts look for. VPD is readable by root only; without it the samplers'
-//! back-off bounds the damage (see `samplers::sysfs_counters`).
+//! The fabric manager of NVLink systems (B200 class) reserves ConnectX-7 functions: "limited" functions whose registers
+//! answer every read with an error and a line in the kernel log. Their vital product data has the keyword `SW_MNG`,
+//! which NVIDIA's own scripts check. VPD is readable by root only; without it the back-off of the samplers bounds the
+//! damage (`samplers::counter_dir`).
 
 use super::link;
 use crate::inventory::{Class, Device};
@@ -13,7 +13,7 @@ use std::path::Path;
 const SW_MANAGED: &str =
     "kept by the fabric manager (SW_MNG in its vital product data): reads would flood the kernel log";
 
-/// Class of an RDMA device, and the reason where reads are refused.
+/// Class of an RDMA device, and the reason if reads are refused.
 pub(super) fn device(device: &Device) -> (Class, &'static str) {
     if device.ports.iter().filter_map(|p| p.link.as_ref()).any(|l| l.smi_only) {
         return (Class::Management, "management-only (SMI) device: carries no traffic");
@@ -49,7 +49,7 @@ pub(super) fn netdev(dir: &Path, driver: &str, pci_dir: Option<&Path>) -> Class 
     }
 }
 
-/// `pf0vf3`, `pf0sf88`, `pf1`, `c1pf0vf0`; an uplink is `p0`.
+/// True for names of representors such as `pf0vf3`, `pf0sf88`, `pf1`, `c1pf0vf0`; an uplink is `p0`.
 fn is_representor_name(name: &str) -> bool {
     let rest = match name.strip_prefix('c') {
         Some(after) => after.trim_start_matches(|c: char| c.is_ascii_digit()),
@@ -66,7 +66,7 @@ fn is_software_managed(driver: &str, pci_dir: &Path) -> bool {
     driver == "mlx5_core" && maybe(&pci_dir.join("vpd")).is_some_and(|vpd| vpd.contains("SW_MNG"))
 }
 
-/// Why nothing of this device is read, or `None`.
+/// Reason why nothing of this device is read; `None` if it is read.
 pub fn classify_reason(device: &Device) -> Option<&'static str> {
     (!device.class.may_read()).then_some(device.class_reason)
 }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uplinks_are_no_representors() {
+    fn uplinks_are_not_representors() {
         for name in ["pf0vf3", "pf0", "c1pf0sf2", "pf1sf88"] {
             assert!(is_representor_name(name), "{name}");
         }

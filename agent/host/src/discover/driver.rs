@@ -1,4 +1,4 @@
-//! Which driver stands behind a device: the driver link, else uevent, else `ethtool -i`, else the name.
+//! Finds the driver of a device: by the driver link, else uevent, else `ethtool -i`, else the name.
 
 use super::{class_dir, followed, link};
 use crate::roots::Roots;
@@ -6,11 +6,11 @@ use crate::sysfile::maybe;
 use fabriclens_catalog::DriverFamily;
 use std::path::Path;
 
-/// Driver of an RDMA device; empty when nothing tells.
+/// Driver of an RDMA device; empty if unknown.
 pub(super) fn rdma(roots: &Roots, name: &str, dir: &Path, netdev: Option<&str>) -> String {
     let by_name =
         DriverFamily::for_device(name).and_then(|family| family.drivers.first()).map(|driver| (*driver).to_string());
-    // Software devices hang from a netdev (`parent`), whose hardware driver is not theirs.
+    // Software devices sit on a netdev (`parent`), whose hardware driver is not theirs.
     if dir.join("parent").exists() && !dir.join("device").exists() {
         return by_name.unwrap_or_else(|| "rdma_rxe".into());
     }

@@ -1,4 +1,4 @@
-//! RoCE version 1, version 2, iWARP, InfiniBand, Omni-Path and EFA told apart.
+//! Tells RoCE version 1, version 2, iWARP, InfiniBand, Omni-Path and EFA apart.
 
 use crate::inventory::{Device, LinkLayer, Transport};
 use crate::sysfile::maybe;
@@ -6,10 +6,10 @@ use std::path::Path;
 
 /// GID tables have up to 1,024 slots, filled from the front.
 const SLOTS: u32 = 64;
-/// Empty slots in a row after which the rest is taken as empty (each costs a failing read).
+/// Empty slots in a row after which the table is taken to end (each costs a failing read).
 const GAP: u32 = 8;
 
-/// How RDMA travels on the port at `dir`.
+/// RDMA transport of the port at `dir`.
 pub fn transport(device: &Device, dir: &Path, link_layer: LinkLayer) -> Transport {
     match &*device.driver {
         "hfi1" => return Transport::OmniPath,
@@ -17,7 +17,7 @@ pub fn transport(device: &Device, dir: &Path, link_layer: LinkLayer) -> Transpor
         "siw" | "i40iw" | "iw_cxgb4" => return Transport::Iwarp,
         _ => {}
     }
-    // node_type "4: RNIC": irdma says so on iWARP ports only.
+    // node_type "4: RNIC": irdma reports it for iWARP ports only.
     if maybe(&device.dir.join("node_type")).is_some_and(|t| t.ends_with("RNIC")) {
         return Transport::Iwarp;
     }

@@ -1,7 +1,7 @@
-//! Finds what a host has, without asking any hardware: only names, links and cached attributes are read here, so that
-//! one sick device cannot hold up the others, and every function is classified before its first counter is read.
+//! Discovers the devices of a host without hardware access: only names, links and cached attributes are read, so that a
+//! faulty device cannot delay others, and every function is classified before its first counter is read.
 //!
-//! Called by `schedule` at the start, after events, and at a slow period.
+//! Called by `schedule` at startup, after events, and at a slow period.
 
 mod classify;
 mod driver;
@@ -23,11 +23,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Longest wait for netlink, which asks each driver for its port state; sysfs alone will do.
+/// Longest wait for netlink, which queries each driver for its port state; discovery also works from sysfs alone.
 const LINKS_DEADLINE: Duration = Duration::from_secs(3);
 
-/// One pass over the host. What `previous` already classified is not asked again. What it did not find may be there all the
-/// same if [`crate::sysfile::shortages`] grew meanwhile.
+/// One pass over the host. Classifications in `previous` are reused. Devices may be missing from the result if
+/// [`crate::sysfile::shortages`] grew meanwhile.
 pub fn discover(roots: &Arc<Roots>, exclude: &[String], previous: Option<&Inventory>) -> Inventory {
     let links = links(roots);
     let mut devices = Vec::new();
@@ -55,7 +55,7 @@ pub fn discover(roots: &Arc<Roots>, exclude: &[String], previous: Option<&Invent
     Inventory { devices, netdevs }
 }
 
-/// Names of RDMA devices and netdevs: what a cheap look compares.
+/// Names of RDMA devices and netdevs, for a cheap comparison.
 pub fn class_names(roots: &Roots) -> Vec<String> {
     let mut listed = names(&roots.sys().join("class/infiniband"));
     listed.extend(names(&roots.sys().join("class/net")));
@@ -123,17 +123,17 @@ fn ports(roots: &Roots, device: &Device, links: &[&RdmaLink], names: &[(u32, Str
     numbers.into_iter().map(port).collect()
 }
 
-/// All ports by netlink; none when it does not answer in time (a driver may block for a minute).
+/// All ports by netlink; empty if it does not answer in time (a driver may block for a minute).
 fn links(roots: &Arc<Roots>) -> Vec<RdmaLink> {
     let (calls, asking) = (roots.calls(), Arc::clone(roots.asking()));
-    // A thread that hangs in the kernel cannot be ended: there is one of them, however often is asked.
+    // A thread that hangs in the kernel cannot be ended: there is at most one, however often this is called.
     if asking.swap(true, Ordering::Relaxed) {
         return Vec::new();
     }
     let (send, receive) = std::sync::mpsc::sync_channel(1);
     let asked = std::thread::Builder::new().name("rdma-links".into()).spawn(move || {
-        // Dropped also where the call panics.
-        let _under_way = Asking(asking);
+        // Dropped also if the call panics.
+        let _under_way = InFlight(asking);
         let _ = send.send(calls.rdma_links());
     });
     if asked.is_err() {
@@ -146,33 +146,33 @@ fn links(roots: &Arc<Roots>) -> Vec<RdmaLink> {
             if let CallError::Failed { source, .. } = &error {
                 is_shortage(source);
             }
-            tracing::debug!(%error, "rdma netlink lists no ports");
+            tracing::debug!(%error, "rdma netlink listed no ports");
             Vec::new()
         }
         Err(_) => {
-            tracing::warn!("rdma netlink did not answer in time; using sysfs alone until it does");
+            tracing::warn!("rdma netlink timed out; using sysfs only until it answers");
             Vec::new()
         }
     }
 }
 
-/// While the kernel has not answered.
-struct Asking(Arc<AtomicBool>);
+/// Marks a netlink query in progress.
+struct InFlight(Arc<AtomicBool>);
 
-impl Drop for Asking {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Relaxed);
     }
 }
 
-/// Names of the directories in a directory, sorted; none when it is not there.
+/// Sorted names of the subdirectories; empty if the directory does not exist.
 fn entries(dir: &Path) -> Vec<String> {
     let mut names = names(dir);
     names.retain(|name| followed(&dir.join(name)).is_dir());
     names
 }
 
-/// All names in a directory, sorted.
+/// Sorted names in a directory.
 fn names(dir: &Path) -> Vec<String> {
     let found = std::fs::read_dir(dir).inspect_err(|error| _ = is_shortage(error));
     let found = found.into_iter().flatten().filter_map(Result::ok);
@@ -186,13 +186,13 @@ fn class_dir(roots: &Roots, class: &str, name: &str) -> PathBuf {
     followed(&roots.sys().join("class").join(class).join(name))
 }
 
-/// Where a link leads when a recording keeps it as text; the path itself otherwise.
+/// Target of a link that a recording keeps as text; otherwise the path itself.
 pub fn followed(path: &Path) -> PathBuf {
     let target = text_link(path).and_then(|target| Some(path.parent()?.join(target)));
     target.and_then(|target| target.canonicalize().ok()).unwrap_or_else(|| path.to_path_buf())
 }
 
-/// Target of a link: a symlink, or its text, in place of the link or in the file `<path>.symlink` beside it.
+/// Target of a link: a symlink, or a text file in its place or at `<path>.symlink`.
 pub fn link(path: &Path) -> Option<PathBuf> {
     std::fs::read_link(path).ok().or_else(|| text_link(path)).or_else(|| {
         let mut name = path.file_name()?.to_os_string();
@@ -201,7 +201,7 @@ pub fn link(path: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Archives and checkouts without symlinks keep the target as the text of a plain file.
+/// Target of a link kept as the text of a plain file, as in archives and checkouts without symlinks.
 fn text_link(path: &Path) -> Option<PathBuf> {
     let plain = path.symlink_metadata().is_ok_and(|m| m.is_file() && m.len() < 4096);
     plain.then(|| maybe(path)).flatten().filter(|text| text.starts_with("../")).map(PathBuf::from)
@@ -211,7 +211,7 @@ fn excluded(globs: &[String], name: &str) -> bool {
     globs.iter().any(|glob| glob_match(glob.as_bytes(), name.as_bytes()))
 }
 
-/// `*` and `?` as in a shell.
+/// Matches a glob with `*` and `?`.
 pub fn glob_match(glob: &[u8], text: &[u8]) -> bool {
     match (glob.split_first(), text.split_first()) {
         (None, None) => true,

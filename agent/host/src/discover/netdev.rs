@@ -1,4 +1,4 @@
-//! Netdevs: behind RDMA ports, members of bonds, and physical ones of their own.
+//! Netdevs: those of RDMA ports, members of bonds, and separate physical ones.
 
 use super::{class_dir, classify, driver, entries, followed, link, pci};
 use crate::inventory::Netdev;
@@ -10,15 +10,15 @@ use std::path::Path;
 const ARPHRD_INFINIBAND: &str = "32";
 const ARPHRD_LOOPBACK: &str = "772";
 
-/// Drivers of netdevs that stand for no hardware.
+/// Drivers of netdevs without hardware.
 const VIRTUAL: &[&str] =
     &["bonding", "bridge", "dummy", "ifb", "macvlan", "ipvlan", "openvswitch", "team", "tun", "veth", "vrf", "vxlan"];
 
-/// (port, netdev) of an RDMA device: netlink, else the GID table, else `device/net`, else `parent`.
+/// (port, netdev) of an RDMA device: from netlink, else the GID table, else `device/net`, else `parent`.
 pub(super) fn of_device(roots: &Roots, device: &str, dir: &Path, links: &[&RdmaLink]) -> Vec<(u32, String)> {
-    let told: Vec<_> = links.iter().filter_map(|l| Some((l.port, l.netdev.clone()?))).collect();
-    if !told.is_empty() {
-        return told;
+    let linked: Vec<_> = links.iter().filter_map(|l| Some((l.port, l.netdev.clone()?))).collect();
+    if !linked.is_empty() {
+        return linked;
     }
     let ports: Vec<u32> = entries(&dir.join("ports")).iter().filter_map(|p| p.parse().ok()).collect();
     let by_gid = |port: &u32| {
@@ -40,7 +40,7 @@ pub(super) fn of_device(roots: &Roots, device: &str, dir: &Path, links: &[&RdmaL
     ports.iter().filter_map(|&port| Some((port, on_port(roots, &found, port, ports.len())?))).collect()
 }
 
-/// Netdevs whose `device` leads to the same PCI function.
+/// Netdevs of the same PCI function.
 fn same_function(roots: &Roots, dir: &Path) -> Vec<String> {
     let Some(function) = pci::of(roots, dir) else { return Vec::new() };
     let net = roots.sys().join("class/net");
@@ -49,7 +49,7 @@ fn same_function(roots: &Roots, dir: &Path) -> Vec<String> {
     entries(&net).into_iter().filter(same).collect()
 }
 
-/// mlx4 has two ports on one function: `dev_port` counts from 0.
+/// Selects the netdev of a port: mlx4 has two ports on one function, and `dev_port` counts from 0.
 fn on_port(roots: &Roots, netdevs: &[String], port: u32, ports: usize) -> Option<String> {
     let at = |name: &&String| {
         let dev_port = maybe(&class_dir(roots, "net", name).join("dev_port"));
@@ -61,7 +61,7 @@ fn on_port(roots: &Roots, netdevs: &[String], port: u32, ports: usize) -> Option
     }
 }
 
-/// Members of a RoCE LAG: of the bond that the device's netdev is, or belongs to.
+/// Members of a RoCE LAG: of the bond that the device's netdev is, or is a member of.
 pub(super) fn bond_members(roots: &Roots, device: &str, names: &[(u32, String)]) -> Vec<String> {
     if !device.contains("bond") {
         return Vec::new();
@@ -76,7 +76,7 @@ pub(super) fn bond_members(roots: &Roots, device: &str, names: &[(u32, String)])
     }
 }
 
-/// What is known of a netdev.
+/// Attributes of a netdev.
 pub(super) fn facts(roots: &Roots, name: &str) -> Netdev {
     let dir = class_dir(roots, "net", name);
     let function = pci::of(roots, &dir);
@@ -97,7 +97,7 @@ pub(super) fn facts(roots: &Roots, name: &str) -> Netdev {
     }
 }
 
-/// A netdev with hardware below it, or `None`.
+/// A netdev with hardware, or `None`.
 pub(super) fn physical(roots: &Roots, name: &str) -> Option<Netdev> {
     let dir = class_dir(roots, "net", name);
     if name == "lo" || maybe(&dir.join("type")).as_deref() == Some(ARPHRD_LOOPBACK) {
@@ -105,7 +105,7 @@ pub(super) fn physical(roots: &Roots, name: &str) -> Option<Netdev> {
     }
     let has_device = dir.join("device").exists() || link(&dir.join("device")).is_some();
     let found = facts(roots, name);
-    // A recording may lack the link to the device; its driver's name then has to do.
+    // A recording may lack the link to the device; the driver name then suffices.
     let named = roots.is_recorded() && !found.driver.is_empty();
     ((has_device || named) && !VIRTUAL.contains(&&*found.driver)).then_some(found)
 }

@@ -1,4 +1,4 @@
-//! The PCI function behind a class device, and its real directory.
+//! PCI function of a class device, and its real directory.
 
 use super::{followed, link};
 use crate::roots::Roots;
@@ -12,13 +12,13 @@ pub(super) struct Function {
 }
 
 impl Function {
-    /// NUMA node; the kernel says -1 where it knows none.
+    /// NUMA node; `None` if the kernel says -1.
     pub fn numa(&self) -> Option<u32> {
         maybe(&self.dir.join("numa_node"))?.parse().ok()
     }
 }
 
-/// Follows `<class dir>/device`. An auxiliary device (a scalable function) leads to the PCI function above it.
+/// Follows `<class dir>/device`. An auxiliary device (a scalable function) leads to its parent PCI function.
 pub(super) fn of(roots: &Roots, class_dir: &Path) -> Option<Function> {
     let by_link = followed(&class_dir.join("device"));
     let real = std::fs::canonicalize(&by_link).ok();
@@ -37,7 +37,7 @@ pub(super) fn of(roots: &Roots, class_dir: &Path) -> Option<Function> {
     Some(Function { address, dir: by_link })
 }
 
-/// `0000:3b:00.0`
+/// True if the directory name is a PCI address such as `0000:3b:00.0`.
 fn is_function(path: &Path) -> bool {
     path.file_name().and_then(|n| n.to_str()).is_some_and(is_address)
 }

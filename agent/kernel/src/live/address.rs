@@ -1,6 +1,6 @@
 //! IP addresses of the interfaces by rtnetlink. Called by [`super::LiveKernel`].
 
-use super::netlink::{Lazy, Request, attribute, u32_at};
+use super::netlink::{ReopeningChannel, Request, attribute, u32_at};
 use crate::{CallError, InterfaceAddress};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ const LOCAL: u16 = 2;
 const HEADER: usize = 8;
 
 /// All addresses of all interfaces.
-pub fn all(rtnetlink: &Lazy) -> Result<Vec<InterfaceAddress>, CallError> {
+pub fn all(rtnetlink: &ReopeningChannel) -> Result<Vec<InterfaceAddress>, CallError> {
     rtnetlink.dump("addresses of the interfaces", Request::new(GETADDR, true, &[0; HEADER]), parse)
 }
 
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn the_loopback_has_its_address() {
-        let all = all(&Lazy::new(libc::NETLINK_ROUTE)).unwrap();
+        let all = all(&ReopeningChannel::new(libc::NETLINK_ROUTE)).unwrap();
         let own = all.iter().find(|a| a.address == IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
         assert_eq!((own.interface, own.prefix), (1, 8));
     }

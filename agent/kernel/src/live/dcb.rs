@@ -3,7 +3,7 @@
 //! mlx5 serves `requests` and `indications` from a cache that only `ethtool -S` refreshes: use them for configuration
 //! there, and the ethtool statistics for counts.
 
-use super::netlink::{Lazy, Request, attribute, attributes, u16_at, u64_at};
+use super::netlink::{ReopeningChannel, Request, attribute, attributes, u16_at, u64_at};
 use crate::{CallError, Dcb};
 
 const GETDCB: u16 = 78;
@@ -18,7 +18,7 @@ const BUFFER: u16 = 10;
 const HEADER: usize = 4;
 
 /// PFC, ETS, APP table and buffer map of a netdev.
-pub fn get(rtnetlink: &Lazy, netdev: &str) -> Result<Dcb, CallError> {
+pub fn get(rtnetlink: &ReopeningChannel, netdev: &str) -> Result<Dcb, CallError> {
     let request = Request::new(GETDCB, false, &[0, IEEE_GET, 0, 0]).put_text(IFNAME, netdev);
     let what = format!("DCB state of {netdev}");
     let dcb = rtnetlink
@@ -46,7 +46,7 @@ pub(super) fn parse(ieee: &[u8]) -> Dcb {
                 dcb.requests = eight_u64(bytes, 8);
                 dcb.indications = eight_u64(bytes, 72);
             }
-            // The table holds one attribute an entry: `struct dcb_app`, under two kinds.
+            // The table has one attribute per entry: `struct dcb_app`, of two kinds.
             APP_TABLE => dcb
                 .apps
                 .extend(attributes(bytes).filter_map(|(_, app)| Some((*app.first()?, u16_at(app, 2)?, *app.get(1)?)))),

@@ -1,16 +1,16 @@
-//! Error numbers of the kernel as [`CallError`]: one mapping for netlink and ioctl.
+//! Maps error numbers of the kernel to [`CallError`], for netlink and ioctl.
 
 use std::io;
 
 use crate::CallError;
 
-/// What `source` means for the call named `what`.
+/// Error of the call named `what`.
 pub fn call_error(what: impl Into<String>, source: io::Error) -> CallError {
     let what = what.into();
     match source.raw_os_error() {
         Some(
             libc::EOPNOTSUPP | libc::EPROTONOSUPPORT | libc::EAFNOSUPPORT | libc::ENOSYS | libc::ENOTTY | libc::ENOENT
-            // What some drivers return from ethtool calls: the kernel's internal ENOTSUPP.
+            // Some drivers return the kernel's internal ENOTSUPP from ethtool calls.
             | 524,
         ) => CallError::Unsupported { what, why: source.to_string() },
         Some(libc::EPERM | libc::EACCES) => {
@@ -21,7 +21,7 @@ pub fn call_error(what: impl Into<String>, source: io::Error) -> CallError {
     }
 }
 
-/// An answer that is not what the ABI says.
+/// Error for an answer that violates the ABI.
 pub fn malformed(what: impl Into<String>, why: &str) -> CallError {
     CallError::Failed { what: what.into(), source: io::Error::new(io::ErrorKind::InvalidData, why.to_owned()) }
 }

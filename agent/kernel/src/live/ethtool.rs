@@ -1,11 +1,11 @@
-//! Generic netlink family `ethtool`: finding its number and addressing a netdev. Used by `std_stats`, `link`, `module`.
+//! Generic netlink family `ethtool`: resolves its number and queries a netdev. Used by `std_stats`, `link`, `module`.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use super::netlink::{Lazy, Request, attribute, u16_at};
+use super::netlink::{ReopeningChannel, Request, attribute, u16_at};
 use crate::CallError;
 
-/// `nlctrl`, the family that knows the numbers of the others.
+/// `nlctrl`, the family that resolves the numbers of the others.
 const CONTROLLER: u16 = 0x10;
 const GETFAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
@@ -16,47 +16,47 @@ const HEADER: usize = 4;
 const DEV_NAME: u16 = 2;
 const FLAGS: u16 = 3;
 
-/// Ask for the statistics that go with what is asked.
+/// Requests statistics in addition.
 pub const FLAG_STATS: u32 = 4;
 
 /// Generic netlink with the number of the family `ethtool`.
 #[derive(Debug)]
 pub struct Ethtool {
-    netlink: Lazy,
-    /// 0: not asked yet. The number is for the life of the kernel.
+    netlink: ReopeningChannel,
+    /// 0: not resolved yet. The number is constant while the kernel runs.
     family: AtomicU16,
 }
 
 impl Default for Ethtool {
     fn default() -> Self {
-        Self { netlink: Lazy::new(libc::NETLINK_GENERIC), family: AtomicU16::new(0) }
+        Self { netlink: ReopeningChannel::new(libc::NETLINK_GENERIC), family: AtomicU16::new(0) }
     }
 }
 
-/// What to ask about a netdev.
+/// A query about a netdev.
 #[derive(Clone, Copy)]
-pub struct Question<'a> {
-    /// For error messages, "pause statistics of eth4".
+pub struct EthtoolQuery<'a> {
+    /// Name for error messages, such as "pause statistics of eth4".
     pub what: &'a str,
     /// `ETHTOOL_MSG_…_GET`.
     pub command: u8,
     /// The attribute that holds the request header: 1, but 2 for `STATS_GET`.
     pub header: u16,
-    /// Netdev; empty for what is the kernel's own.
+    /// Netdev; empty for queries about the kernel itself.
     pub netdev: &'a str,
     /// `ETHTOOL_FLAG_…`.
     pub flags: u32,
 }
 
 impl Ethtool {
-    /// Asks, with what `more` adds, and gives the attributes of the answer to `parse`.
+    /// Sends the query, with attributes added by `more`, and passes the attributes of the answer to `parse`.
     pub fn get<T>(
         &self,
-        question: Question<'_>,
+        question: EthtoolQuery<'_>,
         more: impl FnOnce(Request) -> Request,
         parse: impl FnOnce(&[u8]) -> Option<T>,
     ) -> Result<T, CallError> {
-        let Question { what, command, header, netdev, flags } = question;
+        let EthtoolQuery { what, command, header, netdev, flags } = question;
         let request = Request::new(self.family()?, false, &[command, 1, 0, 0]).put_nest(header, |nest| {
             let nest = if netdev.is_empty() { nest } else { nest.put_text(DEV_NAME, netdev) };
             if flags == 0 { nest } else { nest.put_u32(FLAGS, flags) }

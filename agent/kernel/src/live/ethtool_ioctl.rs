@@ -16,16 +16,16 @@ const GSTATS: u32 = 0x1d;
 const GSSET_INFO: u32 = 0x37;
 const SS_STATS: u32 = 1;
 const NAME_BYTES: usize = 32;
-/// 130,000 names; the longest list known has 20,000. Pages that are not touched cost nothing.
+/// 130,000 names; the longest known list has 20,000. Untouched pages cost nothing.
 const CAPACITY: usize = 4 << 20;
 
-/// The ioctl, opened at its first use; calls wait for each other.
+/// The ioctl, opened at first use; calls are serialized.
 #[derive(Debug, Default)]
 pub struct Ioctl(Mutex<Option<Ethtool>>);
 
 impl Ioctl {
     fn with<T>(&self, what: &str, call: impl FnOnce(&mut Ethtool) -> Result<T, CallError>) -> Result<T, CallError> {
-        // Whatever a panicked call left in the buffer, the next call writes its request over it.
+        // The next call overwrites whatever a panicked call left in the buffer.
         let mut slot = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let ethtool = match &mut *slot {
             Some(ethtool) => ethtool,
@@ -49,7 +49,7 @@ impl Ioctl {
         self.with(&what, |ethtool| {
             let count = count(ethtool, netdev).map_err(|e| call_error(&what, e))?;
             let request = words(&[GSTRINGS, SS_STATS, count]);
-            // Also when the count is 0: only this call tells a driver that fails from one without statistics.
+            // Also if the count is 0: only this call tells a failing driver from one without statistics.
             let names = match ethtool.call(netdev, &request).map(names) {
                 Ok(Some(names)) if !names.is_empty() => Ok(names),
                 Ok(Some(_)) if count == 0 => {
@@ -93,7 +93,7 @@ impl Ioctl {
     }
 }
 
-/// EFAULT is the guard page: a list that no host is known to have.
+/// EFAULT comes from the guard page: the list is longer than any known one.
 fn too_long(what: &str, error: io::Error) -> CallError {
     if error.raw_os_error() == Some(libc::EFAULT) {
         return malformed(what, &format!("the list is longer than {} bytes", CAPACITY));
@@ -116,7 +116,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 
-/// From `struct ethtool_gstrings`.
+/// Strings of `struct ethtool_gstrings`.
 fn strings(answer: &[u8]) -> Option<impl ExactSizeIterator<Item = &[u8]>> {
     let count = usize::try_from(u32_at(answer, 8)?).ok()?;
     Some(answer.get(12..12 + count.checked_mul(NAME_BYTES)?)?.chunks_exact(NAME_BYTES))
@@ -135,7 +135,7 @@ pub(super) fn same_names(answer: &[u8], names: &StatNames) -> bool {
         .is_some_and(|now| now.len() == names.len() && now.zip(names.iter()).all(|(now, name)| same(now, name)))
 }
 
-/// From `struct ethtool_drvinfo`.
+/// Driver data of `struct ethtool_drvinfo`.
 pub(super) fn driver_info(answer: &[u8]) -> DriverInfo {
     let field = |from: usize| answer.get(from..from + 32).map(|b| text(b).trim().to_owned()).unwrap_or_default();
     DriverInfo { driver: field(4), version: field(36), firmware: field(68), bus: field(100) }
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(names(&answer), None);
     }
 
-    /// The kernel writes the whole list, however long: at the end of the buffer it must be stopped, not let through.
+    /// The kernel writes the whole list, however long: the guard page must stop it at the end of the buffer.
     #[test]
     fn a_list_that_outgrows_the_buffer_is_refused() {
         const SS_FEATURES: u32 = 4;

@@ -1,7 +1,7 @@
-//! Events: rtnetlink link changes, RDMA uevents and netlink notifications, verbs asynchronous events; one `poll`.
+//! Event source: rtnetlink link changes, RDMA uevents and netlink notifications, asynchronous verbs events; one `poll`.
 //!
-//! One thing may be told by two sources (a device that is added by uevent and by netlink): the caller discovers again
-//! either way, and discovering twice finds nothing new.
+//! Two sources may report the same change (a device added by uevent and by netlink): the caller discovers again in both
+//! cases, and the second discovery finds nothing new.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use super::error::call_error;
-use super::netlink::{Lazy, Request, attribute, messages, text, u32_at};
+use super::netlink::{ReopeningChannel, Request, attribute, messages, text, u32_at};
 use super::rdma::{attr, command};
 use super::sys::{Datagram, Socket, poll};
 use super::uevent::{self, Uevent};
@@ -35,7 +35,7 @@ const RDMA_MONITOR: u16 = 28;
 const QUEUE_BYTES: i32 = 1 << 20;
 const BUFFER: usize = 64 << 10;
 
-/// The sources, and what they told that nobody has asked for yet.
+/// All event sources, and pending events.
 #[derive(Debug)]
 pub struct LiveEvents {
     link: Socket,
@@ -48,23 +48,23 @@ pub struct LiveEvents {
 }
 
 impl LiveEvents {
-    /// Opens every source that this kernel has; only rtnetlink is required.
+    /// Opens every source that this kernel supports; only rtnetlink is required.
     pub fn open() -> Result<Self, CallError> {
         let what = "link notifications by rtnetlink";
         let link = subscribe(libc::NETLINK_ROUTE, RTNLGRP_LINK).map_err(|e| call_error(what, e))?;
         let mut links = Links::default();
-        // After subscribing, so that no change falls between.
+        // After subscribing, so that no change is missed in between.
         let dump = Request::new(GETLINK, true, &[0; IFINFO]);
-        for (index, state) in Lazy::new(libc::NETLINK_ROUTE).dump(what, dump, link_state)? {
+        for (index, state) in ReopeningChannel::new(libc::NETLINK_ROUTE).dump(what, dump, link_state)? {
             links.0.insert(index, state);
         }
         let kobject = subscribe(libc::NETLINK_KOBJECT_UEVENT, KOBJECT_GROUP).ok();
         let mut verbs = Monitor::default();
-        // Without uevents nobody would say when to close a device that is to be removed.
+        // Without uevents there is no signal to close a device that is to be removed.
         if kobject.is_some() {
             verbs.open_new();
         }
-        // Absent before Linux 6.12; uevents tell the same.
+        // Absent before Linux 6.12; uevents report the same changes.
         let rdma = subscribe(libc::NETLINK_RDMA, RDMA_GROUP_NOTIFY).ok();
         Ok(Self { link, kobject, rdma, verbs, links, pending: VecDeque::new(), buffer: vec![0; BUFFER] })
     }
@@ -122,7 +122,7 @@ fn subscribe(protocol: i32, group: u32) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Every datagram of the kernel that is there now.
+/// Reads all datagrams that are available now.
 fn drain(socket: &Socket, buffer: &mut [u8], mut each: impl FnMut(&[u8])) -> io::Result<()> {
     loop {
         match socket.receive(buffer, false) {
@@ -140,7 +140,7 @@ pub(super) struct Link {
     up: bool,
 }
 
-/// What is known of each netdev, by index: the kernel repeats a link for every change of anything.
+/// Last state of each netdev, by index: the kernel repeats a link for changes of any attribute.
 #[derive(Debug, Default)]
 struct Links(HashMap<u32, Link>);
 
@@ -166,7 +166,7 @@ impl Links {
                         }
                     }
                 },
-                // A port that leaves a bridge is told as DELLINK of the family, too: the netdev stays.
+                // A port that leaves a bridge is also reported as DELLINK, of that family: the netdev stays.
                 DELLINK if message.payload.first() == Some(&0) => {
                     self.0.remove(&index);
                     events.push(Event::NetdevChanged(name));

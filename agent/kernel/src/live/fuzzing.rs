@@ -1,11 +1,11 @@
-//! A door for `fuzz`: what the kernel, a module or a peer may answer, through each parser of answers. No sockets.
+//! Entry points for `fuzz`: parsers of answers of the kernel, a module or a peer. No sockets.
 
 use super::{address, dcb, ethtool_ioctl, events, link, module, netlink, rdma, resources, sockets, std_stats, uevent};
 use crate::CallError;
 
 const DEVICE: &str = "mlx5_0";
 
-/// One row for each parser of the payload of a message.
+/// One row per parser of a message payload.
 const PARSERS: &[fn(&[u8])] = &[
     |b| _ = address::parse(b),
     |b| _ = dcb::parse(b),
@@ -35,7 +35,7 @@ const PARSERS: &[fn(&[u8])] = &[
     },
 ];
 
-/// The answer of netlink or of an ioctl: the first byte says which parser takes its messages.
+/// Parses an answer of netlink or an ioctl: the first byte selects the parser.
 pub fn answer(bytes: &[u8]) {
     let Some((which, bytes)) = bytes.split_first() else { return };
     let parse = PARSERS[usize::from(*which) % PARSERS.len()];
@@ -43,12 +43,12 @@ pub fn answer(bytes: &[u8]) {
     netlink::messages(bytes).for_each(|message| parse(message.payload));
 }
 
-/// Numbers that [`answer`] takes as its first byte, for seeds.
+/// Valid first bytes of [`answer`], for seeds.
 pub fn answers() -> std::ops::Range<u8> {
     0..PARSERS.len() as u8
 }
 
-/// The memory of an optical module: the lower half, then upper halves in the order in which they are asked for.
+/// Decodes the memory of an optical module: the lower half, then upper halves in the order of the reads.
 pub fn module(bytes: &[u8]) {
     let asked = std::cell::Cell::new(0);
     _ = module::decode("module", |_, _, _, _| {

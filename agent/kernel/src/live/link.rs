@@ -1,7 +1,7 @@
 //! Link state with the reason for being down, and the fastest supported mode, by ethtool netlink. Called by
 //! [`super::LiveKernel`].
 
-use super::ethtool::{Ethtool, Question};
+use super::ethtool::{Ethtool, EthtoolQuery};
 use super::netlink::{attribute, attributes, text};
 use crate::{CallError, LinkState};
 
@@ -15,7 +15,7 @@ const OURS: u16 = 3;
 const BITS: u16 = 3;
 const BIT_NAME: u16 = 2;
 
-/// Reasons by number, each with its details: those are numbered from 1.
+/// Reasons by number, each with its details, which are numbered from 1.
 const REASONS: &[(&str, &[&str])] = &[
     (
         "autoneg",
@@ -60,10 +60,10 @@ const REASONS: &[(&str, &[&str])] = &[
     ("module", &["cmis_not_ready"]),
 ];
 
-/// Whether the link is up, and why not.
+/// State of the link, with the reason for being down.
 pub fn state(ethtool: &Ethtool, netdev: &str) -> Result<LinkState, CallError> {
     let what = format!("link state of {netdev}");
-    let question = Question { what: &what, command: LINKSTATE_GET, header: 1, netdev, flags: 0 };
+    let question = EthtoolQuery { what: &what, command: LINKSTATE_GET, header: 1, netdev, flags: 0 };
     ethtool.get(question, |r| r, |answer| Some(parse_state(answer)))
 }
 
@@ -71,7 +71,7 @@ pub fn state(ethtool: &Ethtool, netdev: &str) -> Result<LinkState, CallError> {
 pub fn max_rate_bits(ethtool: &Ethtool, netdev: &str) -> Result<u64, CallError> {
     let what = format!("link modes of {netdev}");
     // Not as a compact bitset: then the kernel names each mode, and modes newer than this program count, too.
-    let question = Question { what: &what, command: LINKMODES_GET, header: 1, netdev, flags: 0 };
+    let question = EthtoolQuery { what: &what, command: LINKMODES_GET, header: 1, netdev, flags: 0 };
     let rate = ethtool.get(question, |r| r, |answer| Some(parse_modes(answer)))?;
     rate.ok_or(CallError::Unsupported { what, why: "the driver names no mode with a speed".into() })
 }
@@ -91,7 +91,7 @@ pub(super) fn parse_state(answer: &[u8]) -> LinkState {
     }
 }
 
-/// The bits that a verbose bitset with mask lists are the supported modes: `100000baseCR4/Full`.
+/// Fastest mode such as `100000baseCR4/Full` in a verbose bitset, whose listed bits are the supported modes.
 pub(super) fn parse_modes(answer: &[u8]) -> Option<u64> {
     let modes = attributes(attribute(attribute(answer, OURS)?, BITS)?);
     let names = modes.filter_map(|(_, bit)| Some(text(attribute(bit, BIT_NAME)?)));

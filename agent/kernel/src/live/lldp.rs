@@ -1,7 +1,7 @@
-//! Who is at the other end of a cable: LLDP frames as they come, kept until the time that they tell has passed.
+//! LLDP neighbors: receives frames and keeps each neighbor for the time to live of its frame.
 //!
-//! No daemon is asked: `lldpd` speaks a protocol of its own with each version, and most hosts of a cluster run none. Each
-//! listener gets a copy of a frame, so neither disturbs the other.
+//! Does not use a daemon: the protocol of `lldpd` differs with each version, and most hosts of a cluster run none. Each
+//! packet socket gets a copy of a frame, so listeners do not disturb each other.
 
 use super::sys::{Frames, interface_index};
 use crate::lldp::{LldpNeighbor, Lldpdu, parse};
@@ -10,26 +10,26 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Neighbours of one port that are kept: there is one, but where a dumb switch passes everybody's frames on.
+/// Limit of neighbors per port: usually one, more behind a switch that forwards LLDP frames.
 const MOST: usize = 8;
-/// Frames that are read in one call; the rest waits, bounded by the socket's queue.
+/// Limit of frames read per call; further ones stay in the socket's queue.
 const AT_ONCE: usize = 64;
-/// Largest frame of an Ethernet without jumbo frames, which LLDP never needs.
+/// Largest Ethernet frame without jumbo frames, which LLDP never needs.
 const FRAME: usize = 1600;
 
-/// The listeners of one caller, by interface.
+/// LLDP listeners by interface.
 #[derive(Debug, Default)]
-pub struct Lldp(Mutex<HashMap<String, Ear>>);
+pub struct Lldp(Mutex<HashMap<String, LldpListener>>);
 
 #[derive(Debug)]
-struct Ear {
+struct LldpListener {
     index: u32,
     frames: Frames,
     heard: Vec<(Lldpdu, Instant)>,
 }
 
 impl Lldp {
-    /// The neighbor that was heard last, of those that forward if any does. The first call begins to listen.
+    /// Latest neighbor, preferably one that forwards. The first call starts listening.
     pub fn lldp_neighbor(&self, netdev: &str) -> Result<LldpNeighbor, CallError> {
         let what = || format!("LLDP neighbor of {netdev}");
         let index = interface_index(netdev).map_err(|e| call_error(what(), e))?;
@@ -42,7 +42,7 @@ impl Lldp {
                 },
                 _ => call_error(what(), e),
             })?;
-            ears.insert(netdev.to_owned(), Ear { index, frames, heard: Vec::new() });
+            ears.insert(netdev.to_owned(), LldpListener { index, frames, heard: Vec::new() });
         }
         let silent = || {
             CallError::Unsupported {
@@ -59,7 +59,7 @@ impl Lldp {
     }
 }
 
-impl Ear {
+impl LldpListener {
     fn listen(&mut self) -> std::io::Result<()> {
         let mut buffer = [0_u8; FRAME];
         let now = Instant::now();
@@ -73,13 +73,13 @@ impl Ear {
         Ok(())
     }
 
-    /// The newest stands last.
+    /// Adds a frame; the newest neighbor is last.
     fn take(&mut self, advert: Lldpdu, now: Instant) {
         self.heard.retain(|(old, _)| old.neighbor != advert.neighbor);
         if self.heard.len() == MOST {
             self.heard.remove(0);
         }
-        // A sender that goes says so by a time of zero.
+        // A sender that shuts down announces a time to live of zero.
         let until = now + Duration::from_secs(u64::from(advert.ttl));
         self.heard.push((advert, until));
     }

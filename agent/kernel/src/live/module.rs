@@ -1,11 +1,11 @@
-//! Diagnostics of optical modules by ethtool netlink: reads the pages that the module's kind has and decodes them.
+//! Diagnostics of optical modules by ethtool netlink: reads and decodes the memory pages that the kind of module has.
 //! Called by [`super::LiveKernel`]. Slow (I2C) and privileged.
 
 mod cmis;
 mod sff8472;
 mod sff8636;
 
-use super::ethtool::{Ethtool, Question};
+use super::ethtool::{Ethtool, EthtoolQuery};
 use super::netlink::attribute;
 use crate::{CallError, ModuleDiagnostics};
 
@@ -17,9 +17,9 @@ const BANK: u16 = 5;
 const ADDRESS: u16 = 6;
 const DATA: u16 = 7;
 
-/// Half of a module's address space: the lower memory, or one upper page. Upper pages start at byte 128: index with
+/// Half of a page of a module's memory: the lower memory, or an upper page. Upper pages start at byte 128: index with
 /// [`upper`].
-type Half = [u8; 128];
+type ModulePage = [u8; 128];
 
 /// I2C addresses of a module; the second is SFP's diagnostics.
 const A0: u8 = 0x50;
@@ -28,8 +28,8 @@ const A2: u8 = 0x51;
 /// Temperature, supply, power and bias of a netdev's module.
 pub fn read(ethtool: &Ethtool, netdev: &str) -> Result<ModuleDiagnostics, CallError> {
     let what = format!("module of {netdev}");
-    let half = |page: u8, bank: u8, address: u8, offset: u32| -> Result<Half, CallError> {
-        let question = Question { what: &what, command: MODULE_EEPROM_GET, header: 1, netdev, flags: 0 };
+    let half = |page: u8, bank: u8, address: u8, offset: u32| -> Result<ModulePage, CallError> {
+        let question = EthtoolQuery { what: &what, command: MODULE_EEPROM_GET, header: 1, netdev, flags: 0 };
         let place = |r: super::netlink::Request| {
             r.put_u32(OFFSET, offset)
                 .put_u32(LENGTH, 128)
@@ -42,10 +42,10 @@ pub fn read(ethtool: &Ethtool, netdev: &str) -> Result<ModuleDiagnostics, CallEr
     decode(&what, half)
 }
 
-/// Reads by `half(page, bank, address, offset)` what the module's kind needs.
+/// Reads the pages that the kind of module has, by `half(page, bank, address, offset)`.
 pub(super) fn decode(
     what: &str,
-    half: impl Fn(u8, u8, u8, u32) -> Result<Half, CallError>,
+    half: impl Fn(u8, u8, u8, u32) -> Result<ModulePage, CallError>,
 ) -> Result<ModuleDiagnostics, CallError> {
     let lower = half(0, 0, A0, 0)?;
     // Identifiers of SFF-8024.
@@ -81,11 +81,11 @@ fn none(what: &str, why: &str) -> CallError {
 }
 
 /// Byte `address` (from 128) of an upper page.
-fn upper(page: &Half, address: usize) -> u8 {
+fn upper(page: &ModulePage, address: usize) -> u8 {
     page[address - 128]
 }
 
-fn word(half: &Half, at: usize) -> u16 {
+fn word(half: &ModulePage, at: usize) -> u16 {
     u16::from_be_bytes([half[at], half[at + 1]])
 }
 
@@ -94,7 +94,7 @@ fn celsius(raw: u16) -> f64 {
     f64::from(raw.cast_signed()) / 256.0
 }
 
-/// Volts: steps of 100 µV. No module runs without supply: 0 means not measured.
+/// Volts: steps of 100 µV. 0 means not measured, as no module runs without supply.
 fn volts(raw: u16) -> Option<f64> {
     (raw != 0).then(|| f64::from(raw) / 10_000.0)
 }
@@ -113,10 +113,10 @@ fn amperes(raw: u16) -> f64 {
 mod tests {
     use super::*;
 
-    type Place = (u8, u8, u8, u32);
+    type PageAddress = (u8, u8, u8, u32);
 
     /// A module that answers the pages in `halves`, by (page, bank, address, offset).
-    fn module(halves: &[(Place, Half)]) -> Result<ModuleDiagnostics, CallError> {
+    fn module(halves: &[(PageAddress, ModulePage)]) -> Result<ModuleDiagnostics, CallError> {
         decode("module of eth0", |page, bank, address, offset| {
             let place = (page, bank, address, offset);
             let found = halves.iter().find(|h| h.0 == place);
@@ -151,7 +151,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_pages_are_survived(bytes in proptest::collection::vec(proptest::num::u8::ANY, 128), kind in 0_u8..0x22) {
-            let mut half: Half = bytes.try_into().unwrap();
+            let mut half: ModulePage = bytes.try_into().unwrap();
             half[0] = kind;
             if let Ok(module) = decode("m", |_, _, _, _| Ok(half)) {
                 proptest::prop_assert!(module.lanes.len() <= 32);

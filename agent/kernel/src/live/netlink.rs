@@ -1,6 +1,6 @@
-//! Netlink messages: building requests, walking answers, and the exchange of the two. Used by every netlink family here.
+//! Netlink messages: building requests, parsing answers, and exchanging them. Used by every netlink family here.
 //!
-//! Walking is total: any bytes give some attributes, never a panic, and lengths never reach outside their parent.
+//! Parsing is total: any bytes give some attributes, never a panic, and lengths never exceed their parent.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::CallError;
 
 /// The kernel makes dump datagrams of at most 32 KiB, others as large as one message.
 const BUFFER: usize = 128 << 10;
-/// A dump that a change of the list interrupted is asked again this often.
+/// Attempts of a dump that is interrupted by changes of the list.
 const DUMP_ATTEMPTS: usize = 4;
 const HEADER: usize = 16;
 const NESTED: u16 = 0x8000;
@@ -67,7 +67,7 @@ impl Request {
         all
     }
 
-    /// The bytes so far, for tests that play the kernel.
+    /// The bytes so far, for tests that simulate the kernel.
     #[cfg(test)]
     pub fn bytes(&self) -> &[u8] {
         &self.0
@@ -88,7 +88,7 @@ pub struct Message<'a> {
     pub kind: u16,
     flags: u16,
     sequence: u32,
-    /// What follows netlink's header.
+    /// Bytes after netlink's header.
     pub payload: &'a [u8],
 }
 
@@ -135,12 +135,12 @@ pub fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(offset..)?.first_chunk().copied()?))
 }
 
-/// A counter: the kernel sends 32 bits where 64 bits do not need them.
+/// A counter: the kernel sends 32 bits if the value fits.
 pub fn uint(bytes: &[u8]) -> Option<u64> {
     u64_at(bytes, 0).or_else(|| u32_at(bytes, 0).map(u64::from))
 }
 
-/// Text up to its NUL; what is no text of one line becomes `_`.
+/// Text up to its NUL; characters that do not belong into one line become `_`.
 pub fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).replace(|c: char| c.is_control() || c == char::REPLACEMENT_CHARACTER, "_")
@@ -154,14 +154,14 @@ pub struct Channel {
     buffer: Vec<u8>,
 }
 
-/// Why an exchange gave no answer.
+/// Reason why an exchange failed.
 #[derive(Debug)]
-pub enum Refusal {
-    /// The kernel's error for this request; the channel is good.
+pub enum ExchangeError {
+    /// The kernel's error for this request; the channel stays usable.
     Answer(io::Error),
-    /// The channel is not to be used again: an answer may still be under way.
+    /// The channel must be closed: an answer may still arrive.
     Broken(io::Error),
-    /// A dump was interrupted by changes, every time.
+    /// All attempts of a dump were interrupted by changes.
     Restless,
 }
 
@@ -171,29 +171,29 @@ impl Channel {
         Ok(Self { socket: Socket::netlink(protocol)?, sequence: 0, buffer: vec![0; BUFFER] })
     }
 
-    /// Sends `request` and gives each message of the answer to `each`, before returning. A dump that changed while it
-    /// ran starts anew: `each` then sees `None` and forgets what it had.
+    /// Sends `request` and passes each message of the answer to `each`. A dump that is interrupted by a change starts
+    /// again: `each` then gets `None` and discards what it had.
     fn exchange(
         &mut self,
         mut request: Request,
         dump: bool,
         each: &mut dyn FnMut(Option<&[u8]>),
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ExchangeError> {
         for _ in 0..DUMP_ATTEMPTS {
             self.sequence = self.sequence.wrapping_add(1);
-            self.socket.send(request.finish(self.sequence)).map_err(Refusal::Broken)?;
+            self.socket.send(request.finish(self.sequence)).map_err(ExchangeError::Broken)?;
             match self.receive(dump, each)? {
                 Dump::Whole => return Ok(()),
                 Dump::Interrupted => each(None),
             }
         }
-        Err(Refusal::Restless)
+        Err(ExchangeError::Restless)
     }
 
-    fn receive(&mut self, dump: bool, each: &mut dyn FnMut(Option<&[u8]>)) -> Result<Dump, Refusal> {
+    fn receive(&mut self, dump: bool, each: &mut dyn FnMut(Option<&[u8]>)) -> Result<Dump, ExchangeError> {
         let mut state = Dump::Whole;
         loop {
-            let datagram = self.socket.receive(&mut self.buffer, true).map_err(Refusal::Broken)?;
+            let datagram = self.socket.receive(&mut self.buffer, true).map_err(ExchangeError::Broken)?;
             if !datagram.from_kernel {
                 continue;
             }
@@ -206,10 +206,10 @@ impl Channel {
                         let number = u32_at(message.payload, 0).map_or(0, u32::cast_signed);
                         return match number {
                             0 => Ok(state),
-                            number => Err(Refusal::Answer(io::Error::from_raw_os_error(number.saturating_neg()))),
+                            number => Err(ExchangeError::Answer(io::Error::from_raw_os_error(number.saturating_neg()))),
                         };
                     }
-                    OVERRUN => return Err(Refusal::Broken(io::Error::from_raw_os_error(libc::ENOBUFS))),
+                    OVERRUN => return Err(ExchangeError::Broken(io::Error::from_raw_os_error(libc::ENOBUFS))),
                     _ => each(Some(message.payload)),
                 }
                 if !dump {
@@ -225,27 +225,27 @@ enum Dump {
     Interrupted,
 }
 
-/// A channel that is opened at its first use, and again after it broke. KernelCalls of one family wait for each other.
+/// A channel that is opened at first use, and again after it broke. Calls of one family are serialized.
 #[derive(Debug)]
-pub struct Lazy {
+pub struct ReopeningChannel {
     protocol: i32,
     channel: std::sync::Mutex<Option<Channel>>,
 }
 
-impl Lazy {
-    /// For a netlink protocol; nothing is opened yet.
+impl ReopeningChannel {
+    /// Channel of a netlink protocol; opens nothing yet.
     pub const fn new(protocol: i32) -> Self {
         Self { protocol, channel: std::sync::Mutex::new(None) }
     }
 
-    /// The one answer to `request`, through `parse`.
+    /// The single answer to `request`, parsed by `parse`.
     pub fn get<T>(&self, what: &str, request: Request, parse: impl FnOnce(&[u8]) -> Option<T>) -> Result<T, CallError> {
         let mut answer = None;
         self.exchange(what, request, false, &mut |payload| answer = payload.map(<[u8]>::to_vec))?;
         answer.as_deref().and_then(parse).ok_or_else(|| malformed(what, "the answer lacks what was asked for"))
     }
 
-    /// All answers to a dump, through `parse`; those it refuses are left out.
+    /// All answers to a dump, parsed by `parse`; answers that it rejects are left out.
     pub fn dump<T>(
         &self,
         what: &str,
@@ -267,7 +267,7 @@ impl Lazy {
         dump: bool,
         each: &mut dyn FnMut(Option<&[u8]>),
     ) -> Result<(), CallError> {
-        // A panic in `each` may leave an answer half read: the channel is not to be trusted then.
+        // After a panic in `each` an answer may be half read, so the channel is closed.
         let mut slot = self.channel.lock().unwrap_or_else(|poisoned| {
             let mut slot = poisoned.into_inner();
             *slot = None;
@@ -279,9 +279,9 @@ impl Lazy {
         };
         match channel.exchange(request, dump, each) {
             Ok(()) => Ok(()),
-            Err(Refusal::Answer(error)) => Err(call_error(what, error)),
-            Err(Refusal::Restless) => Err(call_error(what, io::Error::from_raw_os_error(libc::EAGAIN))),
-            Err(Refusal::Broken(error)) => {
+            Err(ExchangeError::Answer(error)) => Err(call_error(what, error)),
+            Err(ExchangeError::Restless) => Err(call_error(what, io::Error::from_raw_os_error(libc::EAGAIN))),
+            Err(ExchangeError::Broken(error)) => {
                 *slot = None;
                 Err(match error.kind() {
                     io::ErrorKind::WouldBlock => call_error(what, io::ErrorKind::TimedOut.into()),

@@ -1,11 +1,11 @@
-//! RDMA netlink: devices, ports, counters. Reads only. Called by [`super::LiveKernel`] and the events; what processes have
-//! made on a device is in [`super::resources`].
+//! RDMA netlink: devices, ports, counters. Read-only. Called by [`super::LiveKernel`] and the events; queue pairs and
+//! other resources are in [`super::resources`].
 //!
 //! Numbers are those of the kernel's `rdma/rdma_netlink.h`.
 
 use std::sync::Arc;
 
-use super::netlink::{Lazy, Request, attribute, attributes, text, u32_at, uint};
+use super::netlink::{ReopeningChannel, Request, attribute, attributes, text, u32_at, uint};
 use crate::{CallError, RdmaLink, intern};
 
 /// Message type of a command of the device client.
@@ -58,7 +58,7 @@ pub mod attr {
 /// Value of `DEV_TYPE` for management-only devices.
 const TYPE_SMI: u8 = 1;
 
-/// A device as its own answer tells it.
+/// A device, from its own answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     index: u32,
@@ -68,15 +68,15 @@ pub struct Device {
     smi_only: bool,
 }
 
-/// All ports of all devices. A device that fails is left out, unless all do.
-pub fn links(netlink: &Lazy) -> Result<Vec<RdmaLink>, CallError> {
+/// All ports of all devices. A failing device is left out, unless all fail.
+pub fn links(netlink: &ReopeningChannel) -> Result<Vec<RdmaLink>, CallError> {
     let request = || Request::new(command(PORT_GET), true, &[]);
     of_all_devices(netlink, "ports", request, port)
 }
 
-/// The answers of all devices to a dump; `request` makes it, the device is added here.
+/// Answers of all devices to a dump; `request` makes it, the device is added here.
 pub fn of_all_devices<T, A: IntoIterator<Item = T>>(
-    netlink: &Lazy,
+    netlink: &ReopeningChannel,
     what: &str,
     request: impl Fn() -> Request,
     parse: impl Fn(&[u8], &Device) -> A,
@@ -88,7 +88,7 @@ pub fn of_all_devices<T, A: IntoIterator<Item = T>>(
         let what = format!("{what} of {} by RDMA netlink", device.name);
         match netlink.dump(&what, request, |answer| Some(parse(answer, &device))) {
             Ok(answers) => all.extend(answers.into_iter().flatten()),
-            // Removed since the devices were listed, or of a kind that has none of these.
+            // Removed since the devices were listed, or a kind without such resources.
             Err(CallError::Gone { .. } | CallError::Unsupported { .. }) => {}
             Err(CallError::Failed { source, .. }) if is_invalid(&source) => {}
             Err(error) => failed = Some(error),
@@ -97,12 +97,12 @@ pub fn of_all_devices<T, A: IntoIterator<Item = T>>(
     failed.filter(|_| all.is_empty()).map_or(Ok(all), Err)
 }
 
-/// What the kernel says for a device index that is not in use.
+/// True for the kernel's error for an unused device index.
 fn is_invalid(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINVAL)
 }
 
-fn devices(netlink: &Lazy) -> Result<Vec<Device>, CallError> {
+fn devices(netlink: &ReopeningChannel) -> Result<Vec<Device>, CallError> {
     netlink.dump("list RDMA devices by netlink", Request::new(command(GET), true, &[]), device)
 }
 
@@ -127,14 +127,14 @@ pub(super) fn port(answer: &[u8], device: &Device) -> Option<RdmaLink> {
         netdev: attribute(answer, attr::NDEV_NAME).map(text),
         node_guid: device.guid,
         firmware: device.firmware.clone(),
-        // The kernel tells a LID on InfiniBand and Omni-Path only.
+        // The kernel reports a LID on InfiniBand and Omni-Path only.
         lid: attribute(answer, attr::LID).and_then(|b| u32_at(b, 0)),
         smi_only: device.smi_only,
     })
 }
 
 /// Counters of a port: the default ones and the enabled optional ones.
-pub fn counters(netlink: &Lazy, link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError> {
+pub fn counters(netlink: &ReopeningChannel, link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError> {
     let what = format!("counters of {} port {} by RDMA netlink", link.device, link.port);
     let request = Request::new(command(STAT_GET), false, &[])
         .put_u32(attr::DEV_INDEX, link.index)
@@ -147,8 +147,8 @@ pub fn counters(netlink: &Lazy, link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>)
     }
 }
 
-/// The kernel says EINVAL for a device that is gone, for one without counters, and for any error of the driver.
-fn why_invalid(netlink: &Lazy, link: &RdmaLink, what: String, source: std::io::Error) -> CallError {
+/// Cause of EINVAL, which the kernel returns for a removed device, for one without counters, and for driver errors.
+fn why_invalid(netlink: &ReopeningChannel, link: &RdmaLink, what: String, source: std::io::Error) -> CallError {
     match devices(netlink) {
         Ok(devices) if devices.iter().any(|d| d.index == link.index && d.name == link.device) => {}
         Ok(_) => return CallError::Gone { what },
@@ -165,7 +165,7 @@ fn why_invalid(netlink: &Lazy, link: &RdmaLink, what: String, source: std::io::E
     }
 }
 
-/// False when the answer is about another device: indexes are given again after 2^32 devices, names at once.
+/// False if the answer is about another device: indexes are reused after 2^32 devices, names at once.
 pub(super) fn counter_entries(answer: &[u8], link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>) -> Option<bool> {
     if attribute(answer, attr::DEV_NAME).is_some_and(|name| text(name) != link.device) {
         return Some(false);

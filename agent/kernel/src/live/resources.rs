@@ -1,5 +1,5 @@
-//! RDMA netlink: what processes and kernel users have made on a device, and the counters bound to it. Reads only. Called
-//! by [`super::LiveKernel`].
+//! RDMA netlink: queue pairs, connections and bound counters of processes and kernel users on a device. Read-only.
+//! Called by [`super::LiveKernel`].
 //!
 //! Numbers are those of the kernel's `rdma/rdma_netlink.h`.
 
@@ -7,21 +7,21 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
-use super::netlink::{Lazy, Request, attribute, attributes, text, u32_at};
+use super::netlink::{ReopeningChannel, Request, attribute, attributes, text, u32_at};
 use super::rdma::{STAT_GET, attr, command, named_values, of_all_devices};
 use crate::{CallError, CmId, Qp, QpCounter, RdmaLink, table};
 
 const RES_QP_GET: u16 = 10;
 const RES_CM_ID_GET: u16 = 11;
 
-/// Queue pairs of a port, or all. `proc` tells the names of their processes.
-pub fn qps(netlink: &Lazy, of: Option<&RdmaLink>, proc: &Path) -> Result<Vec<Qp>, CallError> {
+/// Queue pairs of a port, or all. `proc` is used for process names.
+pub fn qps(netlink: &ReopeningChannel, of: Option<&RdmaLink>, proc: &Path) -> Result<Vec<Qp>, CallError> {
     let request = || Request::new(command(RES_QP_GET), true, &[]);
     let mut all = dump(netlink, "queue pairs", of, &request, (attr::RES_QP, attr::RES_QP_ENTRY), qp)?;
     let mut names: HashMap<u32, Option<String>> = HashMap::new();
     for qp in all.iter_mut().filter(|qp| qp.comm.is_none()) {
         let Some(pid) = qp.pid else { continue };
-        // The process may be gone by now: then its name is not known.
+        // The process may be gone: its name is then unknown.
         let name = || std::fs::read_to_string(proc.join(pid.to_string()).join("comm")).ok();
         let comm = names.entry(pid).or_insert_with(|| name().map(|comm| comm.trim_end().to_owned()));
         qp.comm.clone_from(comm);
@@ -30,20 +30,20 @@ pub fn qps(netlink: &Lazy, of: Option<&RdmaLink>, proc: &Path) -> Result<Vec<Qp>
 }
 
 /// Identifiers of the connection manager of a port, or all.
-pub fn cm_ids(netlink: &Lazy, of: Option<&RdmaLink>) -> Result<Vec<CmId>, CallError> {
+pub fn cm_ids(netlink: &ReopeningChannel, of: Option<&RdmaLink>) -> Result<Vec<CmId>, CallError> {
     let request = || Request::new(command(RES_CM_ID_GET), true, &[]);
     dump(netlink, "connections", of, &request, (attr::RES_CM_ID, attr::RES_CM_ID_ENTRY), cm_id)
 }
 
 /// Counters bound to queue pairs of a port, or all.
-pub fn qp_counters(netlink: &Lazy, of: Option<&RdmaLink>) -> Result<Vec<QpCounter>, CallError> {
+pub fn qp_counters(netlink: &ReopeningChannel, of: Option<&RdmaLink>) -> Result<Vec<QpCounter>, CallError> {
     let request = || Request::new(command(STAT_GET), true, &[]).put_u32(attr::STAT_RES, attr::RES_QP.into());
     dump(netlink, "queue pair counters", of, &request, (attr::STAT_COUNTER, attr::STAT_COUNTER_ENTRY), qp_counter)
 }
 
-/// Entries of the list that `request` asks for, from one port or from all devices.
+/// Entries of the requested list, from one port or from all devices.
 fn dump<T>(
-    netlink: &Lazy,
+    netlink: &ReopeningChannel,
     what: &str,
     of: Option<&RdmaLink>,
     request: &dyn Fn() -> Request,
@@ -55,12 +55,12 @@ fn dump<T>(
     };
     let what = format!("{what} of {} port {} by RDMA netlink", link.device, link.port);
     let request = request().put_u32(attr::DEV_INDEX, link.index).put_u32(attr::PORT_INDEX, link.port);
-    let told = netlink.dump(&what, request, |answer| {
-        // Indexes are given again after 2^32 devices, names at once.
+    let answers = netlink.dump(&what, request, |answer| {
+        // Indexes are reused after 2^32 devices, names at once.
         let same = attribute(answer, attr::DEV_NAME).is_none_or(|name| text(name) == link.device);
         same.then(|| entries(answer, list, &link.device, parse))
     });
-    told.map(|answers| answers.into_iter().flatten().collect())
+    answers.map(|answers| answers.into_iter().flatten().collect())
 }
 
 fn entries<T>(answer: &[u8], (list, entry): (u16, u16), device: &str, parse: fn(&[u8], &str) -> Option<T>) -> Vec<T> {
@@ -116,7 +116,7 @@ pub(super) fn qp_counter(entry: &[u8], device: &str) -> Option<QpCounter> {
     })
 }
 
-/// A `sockaddr_storage` of IPv4 or IPv6; others (native InfiniBand) and unset ones are none.
+/// Address of an IPv4 or IPv6 `sockaddr_storage`; `None` for others (native InfiniBand) and unset ones.
 fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
     let family = i32::from(u16::from_ne_bytes(*bytes.first_chunk()?));
     let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?);

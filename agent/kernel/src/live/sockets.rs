@@ -1,19 +1,19 @@
-//! Established TCP sockets by socket diagnosis (`sock_diag`). Reads only. Called by [`super::LiveKernel`].
+//! Established TCP sockets by socket diagnosis (`sock_diag`). Read-only. Called by [`super::LiveKernel`].
 //!
 //! Numbers are those of the kernel's `linux/inet_diag.h`, `linux/sock_diag.h` and `linux/tcp.h`.
 
-use super::netlink::{Lazy, Request, attribute, u32_at, u64_at};
+use super::netlink::{ReopeningChannel, Request, attribute, u32_at, u64_at};
 use crate::{CallError, TcpSocket};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 /// `SOCK_DIAG_BY_FAMILY`.
 const BY_FAMILY: u16 = 20;
-/// A bit for each state wanted: `TCP_ESTABLISHED`.
+/// Bit mask of the requested states: `TCP_ESTABLISHED`.
 const ESTABLISHED: u32 = 1 << 1;
-/// `INET_DIAG_INFO`: `struct tcp_info`. Asked for by a bit, counted from 1.
+/// `INET_DIAG_INFO`: `struct tcp_info`. Requested by a bit, counted from 1.
 const INFO: u16 = 2;
-/// `INET_DIAG_CGROUP_ID`: told without being asked for.
+/// `INET_DIAG_CGROUP_ID`: reported without a request.
 const CGROUP_ID: u16 = 21;
 /// `struct inet_diag_req_v2` without the socket: all of them.
 const SOCKET_ID: usize = 48;
@@ -25,7 +25,7 @@ const BYTES_ACKED: usize = 120;
 const BYTES_RECEIVED: usize = 128;
 
 /// See [`crate::KernelCalls::tcp_sockets`].
-pub fn tcp(netlink: &Lazy) -> Result<Vec<TcpSocket>, CallError> {
+pub fn tcp(netlink: &ReopeningChannel) -> Result<Vec<TcpSocket>, CallError> {
     let mut all = Vec::new();
     for (family, name) in [(libc::AF_INET, "IPv4"), (libc::AF_INET6, "IPv6")] {
         let what = format!("TCP sockets of {name} by socket diagnosis");
@@ -42,7 +42,7 @@ fn request(family: i32) -> Request {
     Request::new(BY_FAMILY, true, &header)
 }
 
-/// `None` also for sockets that this host has with itself.
+/// Parses a socket; `None` also for connections of this host to itself.
 pub(super) fn parse(message: &[u8]) -> Option<TcpSocket> {
     let end = |port: usize, address: usize| -> Option<SocketAddr> {
         let port = u16::from_be_bytes(*message.get(port..)?.first_chunk()?);

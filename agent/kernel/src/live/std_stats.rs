@@ -1,10 +1,10 @@
 //! Standard statistics by ethtool netlink: pause, FEC, PHY, MAC, MAC control and RMON. Called by [`super::LiveKernel`].
 //!
-//! The kernel leaves out what the driver does not report, and so does this.
+//! Statistics that the driver does not report are left out.
 
 use std::sync::Arc;
 
-use super::ethtool::{Ethtool, FLAG_STATS, Question};
+use super::ethtool::{Ethtool, EthtoolQuery, FLAG_STATS};
 use super::netlink::{Request, attribute, attributes, u32_at, u64_at, uint};
 use crate::{CallError, intern};
 
@@ -31,7 +31,8 @@ const BITSET_NOMASK: u16 = 1;
 const BITSET_SIZE: u16 = 2;
 const BITSET_VALUE: u16 = 4;
 
-/// Group number, group name, statistics by number: the kernel's string sets, which a test below compares with the running kernel.
+/// Group number, group name, statistics by number: the kernel's string sets, which a test below compares with the
+/// running kernel.
 pub const GROUPS: &[(u32, &str, &[&str])] = &[
     (0, "eth-phy", &["SymbolErrorDuringCarrier"]),
     (
@@ -66,8 +67,8 @@ pub const GROUPS: &[(u32, &str, &[&str])] = &[
     (3, "rmon", &["etherStatsUndersizePkts", "etherStatsOversizePkts", "etherStatsFragments", "etherStatsJabbers"]),
 ];
 
-/// All of them. One question that fails costs its own answer only: an error is told when there is no answer at all,
-/// `Unsupported` when kernel or driver know none of them.
+/// Reads all groups. A failing query costs its own group only: an error is returned if no group was read, `Unsupported`
+/// if kernel or driver support none of them.
 pub fn read(ethtool: &Ethtool, netdev: &str, out: &mut Out) -> Result<(), CallError> {
     out.clear();
     let wanted = GROUPS.iter().fold(0, |bits, group| bits | 1_u32 << group.0);
@@ -78,7 +79,7 @@ pub fn read(ethtool: &Ethtool, netdev: &str, out: &mut Out) -> Result<(), CallEr
     };
     let mut ask = |what, (command, header, flags), more: &dyn Fn(Request) -> Request, parse: fn(&[u8], &mut Out)| {
         let what = format!("{what} statistics of {netdev}");
-        let question = Question { what: &what, command, header, netdev, flags };
+        let question = EthtoolQuery { what: &what, command, header, netdev, flags };
         ethtool.get(question, more, |answer| {
             parse(answer, out);
             Some(())
@@ -113,7 +114,7 @@ pub(super) fn parse_pause(answer: &[u8], out: &mut Out) {
     }
 }
 
-/// Each value is an array: the total, then one entry a lane.
+/// Each value is an array: the total, then one entry per lane.
 pub(super) fn parse_fec(answer: &[u8], out: &mut Out) {
     let stats = attribute(answer, FEC_STATS).unwrap_or_default();
     for (kind, name) in FEC_NAMES {
@@ -206,7 +207,7 @@ mod tests {
         assert_eq!(out, expected);
     }
 
-    /// Asks the running kernel for its names.
+    /// Compares with the names of the running kernel.
     #[test]
     #[ignore = "needs: linux-5.13"]
     fn names_are_those_of_the_kernel() {
@@ -216,7 +217,7 @@ mod tests {
         for (group, group_name, names) in GROUPS {
             // ETH_SS_STATS_ETH_PHY is 17, the others follow.
             let set = 17 + group;
-            let question = Question { what: "string set", command: STRSET_GET, header: 1, netdev: "", flags: 0 };
+            let question = EthtoolQuery { what: "string set", command: STRSET_GET, header: 1, netdev: "", flags: 0 };
             let more = |r: Request| r.put_nest(2, |sets| sets.put_nest(1, |one| one.put_u32(1, set)));
             let answer = ethtool.get(question, more, |answer| {
                 let strings = attribute(attribute(attribute(answer, 2)?, 1)?, 3)?;

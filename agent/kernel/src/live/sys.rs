@@ -1,11 +1,11 @@
-//! System calls: sockets, poll, the ethtool ioctl. Together with `verbs/ffi.rs` the only unsafe code; what is offered
-//! here is safe, whatever a caller passes and whatever the kernel answers.
+//! System calls: sockets, poll, the ethtool ioctl. With `verbs/ffi.rs` the only unsafe code; the functions offered here
+//! are safe for any arguments and any answer of the kernel.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// Longest wait for an answer that the kernel owes at once.
+/// Longest wait for an answer that the kernel gives at once.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// libc's constant has glibc's type for the request, which musl's `ioctl` does not take.
@@ -21,7 +21,7 @@ impl Socket {
         let socket = Self(socket(libc::AF_NETLINK, libc::SOCK_RAW, protocol)?);
         let timeout = libc::timeval { tv_sec: RECEIVE_TIMEOUT.as_secs().try_into().unwrap_or(5), tv_usec: 0 };
         socket.option(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &timeout)?;
-        // Fails on old kernels: errors then come without their text, no more.
+        // Fails on old kernels: errors then come without their text.
         let _ = socket.option(libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, &1_i32);
         let mut address = address();
         let length = libc::socklen_t::try_from(size_of_val(&address)).unwrap_or(0);
@@ -94,7 +94,7 @@ impl AsFd for Socket {
     }
 }
 
-/// What [`Socket::receive`] got.
+/// Datagram from [`Socket::receive`].
 pub struct Datagram<'a> {
     /// The messages.
     pub bytes: &'a [u8],
@@ -102,7 +102,7 @@ pub struct Datagram<'a> {
     pub from_kernel: bool,
 }
 
-/// Waits until one of `fds` is readable, hung up or in error; tells which.
+/// Waits until one of `fds` is readable, hung up or in error; returns which.
 pub fn poll(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<bool>> {
     let mut polls: Vec<_> =
         fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
@@ -191,7 +191,7 @@ impl Ethtool {
         Ok(unsafe { std::slice::from_raw_parts(self.start, self.capacity) })
     }
 
-    /// Gives touched pages back; the content becomes zero.
+    /// Frees touched pages; their content becomes zero.
     pub fn release(&mut self) {
         // SAFETY: the range is our own mapping and no reference into it exists. Failure keeps the pages, no more.
         unsafe { libc::madvise(self.map.cast(), self.mapped, libc::MADV_DONTNEED) };
@@ -205,13 +205,13 @@ impl Drop for Ethtool {
     }
 }
 
-/// A packet socket, for a program that looks at the packets of an interface. The program must take in nothing: nobody
-/// reads here.
+/// A packet socket whose filter program observes the packets of an interface. The program must accept no packet, as
+/// the socket is never read.
 #[derive(Debug)]
 pub struct PacketSocket(OwnedFd);
 
 impl PacketSocket {
-    /// A socket that sees nothing yet.
+    /// A socket that receives nothing yet.
     ///
     /// # Errors
     /// Without CAP_NET_RAW.
@@ -219,7 +219,7 @@ impl PacketSocket {
         socket(libc::AF_PACKET, libc::SOCK_RAW, 0).map(Self)
     }
 
-    /// From now on it sees every packet of the interface with this index, both directions.
+    /// Receives every packet of the interface with this index, in both directions, from now on.
     ///
     /// # Errors
     /// When there is no such interface.
@@ -255,25 +255,25 @@ pub fn interface_index(name: &str) -> io::Result<u32> {
     }
 }
 
-/// Multicast address of LLDP: no switch passes it on.
+/// Multicast address of LLDP, which switches do not forward.
 const NEAREST_BRIDGE: [u8; 8] = [0x01, 0x80, 0xc2, 0, 0, 0x0e, 0, 0];
-/// Type of its frames.
+/// Ethernet type of LLDP.
 const ETHERTYPE_LLDP: u16 = 0x88cc;
-/// Bytes of frames that wait to be read: of half a minute with several neighbors.
+/// Receive buffer for LLDP frames, bytes: half a minute with several neighbors.
 const FRAMES_QUEUE: i32 = 32 << 10;
 
-/// A packet socket that takes in the LLDP frames of one interface.
+/// A packet socket that receives the LLDP frames of one interface.
 #[derive(Debug)]
 pub struct Frames(OwnedFd);
 
 impl Frames {
-    /// Begins to listen.
+    /// Starts listening.
     ///
     /// # Errors
     /// Without CAP_NET_RAW, or when there is no such interface.
     pub fn lldp(index: u32) -> io::Result<Self> {
         let index = i32::try_from(index).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
-        // Of no protocol: it takes in nothing before it is bound to the interface.
+        // Without protocol: receives nothing before it is bound to the interface.
         let fd = socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK, 0)?;
         set(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &FRAMES_QUEUE)?;
         let group = libc::packet_mreq {
@@ -294,7 +294,7 @@ impl Frames {
         Ok(Self(fd))
     }
 
-    /// Content of the next frame, cut to the buffer; its length, or `None` when none waits.
+    /// Reads the next frame, cut to the buffer, and returns its length; `None` if none is available.
     ///
     /// # Errors
     /// When the interface is gone.
@@ -306,7 +306,7 @@ impl Frames {
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            // Told once when the interface goes down; it may come up again.
+            // Reported once when the interface goes down; it may come up again.
             Some(libc::EAGAIN | libc::EINTR | libc::ENETDOWN) => Ok(None),
             _ => Err(error),
         }

@@ -1,20 +1,20 @@
-//! Kernel uevents about RDMA devices: `ACTION@DEVPATH`, then `KEY=value`, each with its NUL. Used by
+//! Parses kernel uevents about RDMA devices: `ACTION@DEVPATH`, then `KEY=value`, each with its NUL. Used by
 //! [`super::events`].
 
-/// What a uevent says, if it is about RDMA.
+/// A uevent about RDMA.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Uevent {
     /// A device was added or renamed to this name.
     Added(String),
     /// A device of this name was removed.
     Removed(String),
-    /// A character device appeared: libibverbs can open one more.
+    /// A character device was added: libibverbs can open another device.
     VerbsAdded,
-    /// The character device of this name is going: close it, or its driver waits.
+    /// This character device is about to be removed: close it, or its driver blocks.
     VerbsRemoved(String),
 }
 
-/// Reads a message of the kernel's uevent group.
+/// Parses a message of the kernel's uevent group.
 pub fn parse(message: &[u8]) -> Option<Uevent> {
     let fields = || message.split(|b| *b == 0).filter_map(|field| std::str::from_utf8(field).ok());
     let value = |key: &str| fields().find_map(|field| field.strip_prefix(key)?.strip_prefix('='));

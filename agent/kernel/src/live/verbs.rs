@@ -1,8 +1,8 @@
 //! Port attributes and asynchronous events by libibverbs. Called by [`super::LiveKernel`] and [`super::events`].
 //!
-//! The library is loaded at run time by a small binding of our own. The crate `ibverbs` links it, so an agent built
+//! The library is loaded at run time by a small binding in this crate. The crate `ibverbs` links it, so that an agent
 //! with it does not start on a host without rdma-core; `rdma-mummy-sys` and `sideway` load it at run time, but need
-//! CMake, and libclang, to build. The part of the ABI used here has been frozen since rdma-core 1.
+//! CMake and libclang to build. The part of the ABI in use has been frozen since rdma-core 1.
 
 mod ffi;
 
@@ -44,7 +44,7 @@ const DEVICE_FATAL: &str = "device_fatal";
 const WIDTHS: &[(u8, u32)] = &[(1, 1), (2, 4), (4, 8), (8, 12), (16, 2)];
 const ETHERNET: u8 = 2;
 
-/// Attributes of a port. Opens the device for this call: an open one would keep its driver from unloading.
+/// Attributes of a port. Opens the device for this call only: an open device would keep its driver from unloading.
 pub fn port(device: &str, port: u32) -> Result<VerbsPort, CallError> {
     let what = format!("port attributes of {device} port {port} by verbs");
     let mut seen = false;
@@ -71,7 +71,7 @@ fn without(why: &str) -> String {
 }
 
 fn decode(attr: &ffi::PortAttr) -> VerbsPort {
-    // 0 in `active_speed_ex` means that `active_speed` says it all.
+    // 0 in `active_speed_ex` means that `active_speed` has the whole value.
     let code = if attr.active_speed_ex == 0 { u32::from(attr.active_speed) } else { attr.active_speed_ex };
     let speed = table::SPEED.iter().find(|row| row.0 == code);
     let width = WIDTHS.iter().find(|row| row.0 == attr.active_width).map(|row| row.1);
@@ -88,28 +88,28 @@ fn decode(attr: &ffi::PortAttr) -> VerbsPort {
     }
 }
 
-/// Open devices, watched for events.
+/// Open devices, monitored for events.
 ///
-/// A driver without support for surprise removal waits at a removal until each open device of it is closed: the owner
-/// calls [`Monitor::close`] as soon as the kernel announces the removal of the character device.
+/// A driver without support for surprise removal blocks a removal until each of its open devices is closed: the owner
+/// must call [`Monitor::close`] as soon as the kernel announces the removal of the character device.
 #[derive(Debug, Default)]
 pub struct Monitor(Vec<ffi::Context>);
 
-/// Modules whose devices can be open: those that use `ib_uverbs`.
+/// Modules that use `ib_uverbs`, whose devices can be open.
 const HOLDERS: &str = "/sys/module/ib_uverbs/holders";
-/// Their devices are removed by `rdma link delete`, which works while they are open.
+/// Software drivers, whose devices can be removed by `rdma link delete` while they are open.
 const SOFTWARE: &[&str] = &["rdma_rxe", "siw"];
 
 impl Monitor {
-    /// Why verbs cannot be used on this host, if so.
+    /// Reason why verbs cannot be used on this host; `None` if they can.
     pub fn unavailable() -> Option<String> {
         ffi::unavailable()
     }
 
-    /// Opens the devices that are not open yet.
+    /// Opens devices that are not open yet.
     ///
-    /// Not kept open are those whose driver could then not be unloaded: watching must not change what an administrator
-    /// can do. Their ports are watched by rtnetlink and at every sample.
+    /// Devices whose driver could then not be unloaded are not kept open: monitoring must not restrict the
+    /// administrator. Their ports are watched by rtnetlink and at every sample.
     pub fn open_new(&mut self) {
         let mut new = Vec::new();
         let listed = ffi::open(|_, uverbs| {
@@ -124,7 +124,7 @@ impl Monitor {
             let before = references(Path::new(HOLDERS));
             let opened = ffi::open(|_, name| name == uverbs).unwrap_or_default();
             let held = references(Path::new(HOLDERS)) > before;
-            // One that would block the thread of all events is of no use, either.
+            // A device that blocks the event thread is not kept, either.
             let keep = |context: &ffi::Context| !held && set_nonblocking(context.events()).is_ok();
             self.0.extend(opened.into_iter().filter(keep));
         }
@@ -135,20 +135,21 @@ impl Monitor {
         self.0.retain(|context| context.uverbs != uverbs);
     }
 
-    /// Descriptors to poll, in the order that [`Monitor::take`] takes.
+    /// Descriptors to poll, in the order that [`Monitor::take`] expects.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.0.iter().map(ffi::Context::events)
     }
 
-    /// All events of the devices that are `ready`, added to `out`. A device that fails, or says that it did, is closed.
+    /// Adds all events of the devices that are `ready` to `out`. A device that fails, or reports its failure, is
+    /// closed.
     pub fn take(&mut self, ready: &[bool], out: &mut impl Extend<Event>) {
         let mut ready = ready.iter();
         self.0.retain(|context| !ready.next().copied().unwrap_or(false) || take_one(context, out));
     }
 }
 
-/// References to the modules in `holders`, software devices left out. A change that has another cause than our opening
-/// a device costs the events of that device, no more.
+/// References to the modules in `holders`, without software devices. A change with another cause than opening the
+/// device only costs the events of that device.
 fn references(holders: &Path) -> u64 {
     let modules = std::fs::read_dir(holders).into_iter().flatten().flatten();
     let hardware = modules.filter(|module| !SOFTWARE.iter().any(|name| module.file_name() == **name));
@@ -156,7 +157,7 @@ fn references(holders: &Path) -> u64 {
     counts.filter_map(|count| count.trim().parse::<u64>().ok()).sum()
 }
 
-/// False when the device is to be closed.
+/// False if the device must be closed.
 fn take_one(context: &ffi::Context, out: &mut impl Extend<Event>) -> bool {
     loop {
         match context.next_event() {

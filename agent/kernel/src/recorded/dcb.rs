@@ -1,7 +1,7 @@
 //! `DIR/dcb/<netdev>.json`. Called by [`super::RecordedKernel`].
 //!
 //! The file is one object with the members `pfc`, `ets`, `app`, `buffer`, each as `dcb -j -s <member> show dev X`
-//! prints it. What a single one of these commands prints is accepted as it is, and so are several, one after another.
+//! prints it. The output of a single command is accepted, too, as are several, one after another.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use crate::{Dcb, table};
 /// Parses the file.
 ///
 /// # Errors
-/// When it is not JSON, or holds something else than objects.
+/// When it is not JSON, or contains other values than objects.
 pub fn parse(text: &str) -> Result<Dcb, serde_json::Error> {
     let mut dcb = Dcb::default();
     for object in serde_json::Deserializer::from_str(text).into_iter::<Map<String, Value>>() {
@@ -48,7 +48,7 @@ fn set<T>(slot: &mut Option<T>, value: Option<T>) {
     }
 }
 
-/// An array of eight, or the object `{"0": …}` of the first versions of the tool.
+/// An array of eight, or an object `{"0": …}` as early versions of the tool print.
 fn eight<T: Copy + Default>(value: Option<&Value>, of: impl Fn(&Value) -> Option<T>) -> Option<[T; 8]> {
     let mut out = [T::default(); 8];
     for (index, slot) in out.iter_mut().enumerate() {

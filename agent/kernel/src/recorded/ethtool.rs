@@ -1,13 +1,13 @@
-//! `ethtool -i` and `ethtool -S` as text. Called by [`super::RecordedKernel`].
+//! Parses the text of `ethtool -i` and `ethtool -S`. Called by [`super::RecordedKernel`].
 
 use crate::DriverInfo;
 
-/// A line that is not what the tool prints.
+/// A malformed line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// Reason.
     pub why: String,
 }
 
@@ -32,10 +32,10 @@ pub fn driver(text: &str) -> DriverInfo {
 /// headings, or the prose and prompts of a transcript.
 ///
 /// # Errors
-/// The first line whose value is no number.
+/// The first line whose value is not a number.
 pub fn statistics<'a>(text: &'a str, mut each: impl FnMut(&'a str, u64)) -> Result<(), BadLine> {
     for (index, line) in text.lines().enumerate() {
-        // Names hold colons ("[3]: rx_bytes") and blanks: only the last ": " separates.
+        // Names may contain colons ("[3]: rx_bytes") and blanks: only the last ": " separates.
         let Some((name, value)) = line.rsplit_once(": ") else { continue };
         let value = value.trim().parse().map_err(|_| BadLine {
             line: index + 1,

@@ -1,4 +1,4 @@
-//! One file of a recording: read whole, bounded, regular files only. Called by every format in [`super`].
+//! Reads one file of a recording: whole, up to a limit, regular files only. Called by every format in [`super`].
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use crate::CallError;
 
-/// Largest file that is read. A recording of the largest host known is below 1 MiB a file.
+/// Size limit of a file. The largest known recording has less than 1 MiB per file.
 pub const MAX_BYTES: u64 = 4 << 20;
 
 /// Text of `root/relative`.
 ///
 /// # Errors
-/// `Unsupported` when there is no such file, `Failed` when it is no regular file, too large, not UTF-8 or unreadable.
+/// `Unsupported` if the file does not exist, `Failed` if it is not regular, too large, not UTF-8 or unreadable.
 pub fn text(root: &Path, relative: &Path) -> Result<String, CallError> {
     let path = root.join(relative);
     read(&path).map_err(|source| match source.kind() {
@@ -28,7 +28,7 @@ pub fn text(root: &Path, relative: &Path) -> Result<String, CallError> {
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    // Without O_NONBLOCK opening a FIFO waits for a writer, for ever.
+    // Without O_NONBLOCK the open of a FIFO blocks until there is a writer.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
@@ -45,7 +45,7 @@ fn failed(path: &Path, source: io::Error) -> CallError {
     CallError::Failed { what: format!("read {}", path.display()), source }
 }
 
-/// `Failed` that names file and line, for text that is not what the tool prints.
+/// `Failed` with file and line, for malformed text.
 pub fn malformed(root: &Path, relative: &Path, line: usize, why: impl Into<String>) -> CallError {
     let path: PathBuf = root.join(relative);
     CallError::Failed {
@@ -54,7 +54,7 @@ pub fn malformed(root: &Path, relative: &Path, line: usize, why: impl Into<Strin
     }
 }
 
-/// [`malformed`] for a JSON error, which knows its line.
+/// [`malformed`] for a JSON error, with its line.
 pub fn bad_json(root: &Path, relative: &Path, error: &serde_json::Error) -> CallError {
     malformed(root, relative, error.line(), error.to_string())
 }

@@ -1,9 +1,9 @@
-//! A door for `fuzz`: the files of a recorded host, through each of their readers. No disk.
+//! Entry point for `fuzz`: readers of the files of a recorded host. No disk.
 
 use super::{dcb, ethtool, lldp, rdma, sockets, statistic};
 use std::path::Path;
 
-/// A file of the tools of a host: `ethtool`, `rdma -j`, `dcb -j`.
+/// Parses a file as output of `ethtool`, `rdma -j` and `dcb -j`.
 pub fn file(text: &str) {
     _ = ethtool::driver(text);
     _ = ethtool::statistics(text, |_, _| {});

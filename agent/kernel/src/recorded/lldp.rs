@@ -1,12 +1,12 @@
-//! `lldpctl -f json0 NETDEV`: the neighbor in it. Read by [`super::RecordedKernel`].
+//! Parses the neighbor in `lldpctl -f json0 NETDEV`. Called by [`super::RecordedKernel`].
 
 use crate::lldp::{LldpNeighbor, port_name};
 use serde_json::Value;
 
-/// The first neighbor of an answer, if it has one.
+/// First neighbor of the output, if it has one.
 pub fn neighbor(text: &str) -> Result<Option<LldpNeighbor>, serde_json::Error> {
     let answer: Value = serde_json::from_str(text)?;
-    // json0 has a list wherever there may be several.
+    // json0 has a list for every member that may repeat.
     let of = |value: &Value, key: &str| value[key][0].clone();
     let interface = of(&of(&answer, "lldp"), "interface");
     let (chassis, port) = (of(&interface, "chassis"), of(&interface, "port"));

@@ -1,4 +1,4 @@
-//! Where a recording keeps what: the only list of its file names. Readers, `capture` and simulators use it.
+//! File names of a recording; the only list of them. Used by readers, `capture` and simulators.
 
 use std::path::PathBuf;
 
@@ -77,7 +77,7 @@ pub fn lldp(netdev: &str) -> PathBuf {
     of("lldp", netdev, "json")
 }
 
-/// A netdev name may hold anything but `/` and blanks; `..` must not leave the recording.
+/// File of a netdev. Its name may contain anything except `/` and blanks; `..` must not leave the recording.
 fn of(folder: &str, netdev: &str, extension: &str) -> PathBuf {
     format!("{folder}/{}.{extension}", netdev.replace('/', "_")).into()
 }

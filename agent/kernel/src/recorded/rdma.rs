@@ -1,6 +1,6 @@
 //! `rdma -j link|dev|resource show` and the recorded verbs attributes. Called by [`super::RecordedKernel`].
 //!
-//! iproute2's members differ between versions, so members are looked up by name and unknown ones are skipped.
+//! Members differ between versions of iproute2, so they are looked up by name, and unknown ones are skipped.
 
 use serde_json::{Map, Value};
 
@@ -10,15 +10,15 @@ use crate::{CmId, Qp, QpCounter, RdmaLink, VerbsPort, intern, table};
 
 type Rows = Vec<Map<String, Value>>;
 
-/// The rows of any `rdma -j` output: an array of objects.
+/// Rows of any `rdma -j` output: an array of objects.
 ///
 /// # Errors
-/// When it is not.
+/// When the text is not an array of objects.
 pub fn rows(text: &str) -> Result<Rows, serde_json::Error> {
     serde_json::from_str(text)
 }
 
-/// Links, completed by `rdma -j dev show` where that was recorded.
+/// Links, completed by `rdma -j dev show` if recorded.
 pub fn links(links: &Rows, devices: &Rows) -> Vec<RdmaLink> {
     links
         .iter()
@@ -83,10 +83,10 @@ pub fn cm_ids(rows: &Rows) -> Vec<CmId> {
         .collect()
 }
 
-/// Members of a counter's row that are no values.
+/// Members of a counter's row that are not values.
 const NO_VALUES: &[&str] = &["ifindex", "port", "cntn", "pid"];
 
-/// Counters of queue pairs: whatever number a row has beside those that say what is counted.
+/// Counters of queue pairs: all numbers of a row, except for members that identify the counter.
 pub fn qp_counters(rows: &Rows) -> Vec<QpCounter> {
     rows.iter()
         .filter_map(|row| {
@@ -105,7 +105,7 @@ pub fn qp_counters(rows: &Rows) -> Vec<QpCounter> {
         .collect()
 }
 
-/// Those of a port, as the kernel selects them; all without one.
+/// Selects the rows of a port, as the kernel does; all rows without a port.
 pub fn of_port<T>(mut all: Vec<T>, of: Option<&RdmaLink>, place: impl Fn(&T) -> (&str, Option<u32>)) -> Vec<T> {
     if let Some(link) = of {
         all.retain(|one| place(one) == (&link.device, Some(link.port)));
@@ -158,7 +158,7 @@ fn state(row: &Map<String, Value>, key: &str, names: &[&str]) -> u8 {
     })
 }
 
-/// `b8ce:f603:0000:0001` as a number.
+/// Parses a GUID such as `b8ce:f603:0000:0001`.
 fn parse_guid(text: &str) -> Option<u64> {
     let digits: String = text.chars().filter(|c| *c != ':').collect();
     u64::from_str_radix(digits.strip_prefix("0x").unwrap_or(&digits), 16).ok()

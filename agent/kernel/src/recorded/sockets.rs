@@ -1,4 +1,4 @@
-//! The recorded list of TCP sockets. Called by [`super::RecordedKernel`]; [`super::write::tcp_sockets`] has the form.
+//! Parses the recorded list of TCP sockets; [`super::write::tcp_sockets`] defines its format.
 
 use crate::TcpSocket;
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path};
 use std::time::Duration;
 
-/// Sockets; rows without both ends are skipped. Control groups are directories below `root`.
+/// Sockets; rows without both addresses are skipped. Cgroups are directories below `root`.
 pub fn tcp(rows: &[Map<String, Value>], root: &Path) -> Vec<TcpSocket> {
     let socket = |(n, row): (usize, &Map<String, Value>)| {
         let end = |key: &str| row.get(key)?.as_str()?.parse::<SocketAddr>().ok();

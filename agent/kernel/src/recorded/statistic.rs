@@ -1,7 +1,7 @@
-//! `rdma -j statistic show`: one object a port, counters as members. Called by [`super::RecordedKernel`].
+//! Parses `rdma -j statistic show`: one object per port, with counters as members. Called by [`super::RecordedKernel`].
 //!
-//! The file holds all ports and is read once a port and tick, so it is scanned without building a tree: members of
-//! other ports are skipped as soon as `ifname` and `port` are known, and iproute2 prints these first.
+//! The file has all ports and is read once per port and tick, so it is scanned without building a tree: members of
+//! other ports are skipped as soon as `ifname` and `port` are known, which iproute2 prints first.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 
 use crate::intern;
 
-/// Appends the counters of `device` and `port` to `out`; false when the port is not in the text.
+/// Appends the counters of `device` and `port` to `out`; false if the text does not contain the port.
 ///
 /// # Errors
 /// When the text is not the array of objects that `rdma -j` prints.
@@ -105,7 +105,7 @@ impl<'de> Visitor<'de> for Port<'_, '_> {
     }
 }
 
-/// Text that is copied only where it has escapes: serde's own `Cow` copies always.
+/// Text that is copied only if it has escapes; serde's own `Cow` always copies.
 struct Text<'de>(Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for Text<'de> {
@@ -130,7 +130,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
     }
 }
 
-/// A number, also as text; anything else is `None`: a newer tool may add members that are no counters.
+/// A number, also as text; anything else is `None`: newer tools may add members that are not counters.
 struct Number(Option<u64>);
 
 impl<'de> Deserialize<'de> for Number {

@@ -1,6 +1,6 @@
-//! The texts of a recording, for `capture` and for simulators: what [`super::RecordedKernel`] reads back.
+//! Formats the files of a recording, for `capture` and simulators; [`super::RecordedKernel`] reads them.
 //!
-//! Pure formatting; where each text belongs is in [`super::path`]. Formats of our own are described on their function.
+//! Pure functions; [`super::path`] has the file names. Formats without a tool are described on their function.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -53,7 +53,7 @@ pub fn module(module: &ModuleDiagnostics) -> String {
     lines(&json!({"temperature": module.temperature, "supply": module.supply, "lanes": lanes}))
 }
 
-/// As `lldpctl -f json0` prints, as far as we read it.
+/// As `lldpctl -f json0` prints, with the members that are read back.
 pub fn lldp(neighbor: &LldpNeighbor) -> String {
     let value = |text: &str| json!([{"value": text}]);
     let id = json!([{"type": "ifname", "value": neighbor.port}]);
@@ -95,7 +95,7 @@ pub fn rdma_statistic<'a, C>(ports: impl IntoIterator<Item = (&'a RdmaLink, C)>)
 where
     C: IntoIterator<Item = (&'a str, u64)>,
 {
-    // By hand: the reader is quick only when `ifname` and `port` come first, and a map would sort them.
+    // Written by hand: the reader is fast only if `ifname` and `port` come first, and a map would sort them.
     let mut text = String::from("[");
     for (link, counters) in ports {
         if text.len() > 1 {
@@ -146,8 +146,8 @@ pub fn res_cm_id(ids: &[CmId]) -> String {
     }))
 }
 
-/// Own format: `[{"local":…,"remote":…,"cgroup":…,"acked":bytes,"received":bytes,"rtt_us":…}]`; a control group is its
-/// directory in the recording, because an inode means nothing elsewhere. Absent is null.
+/// Own format: `[{"local":…,"remote":…,"cgroup":…,"acked":bytes,"received":bytes,"rtt_us":…}]`; a cgroup is its
+/// directory in the recording, because an inode has no meaning elsewhere. Absent is null.
 pub fn tcp_sockets<'a>(sockets: impl IntoIterator<Item = (&'a TcpSocket, &'a str)>) -> String {
     rows(sockets.into_iter().map(|(socket, group)| {
         object([
@@ -229,7 +229,7 @@ pub fn dcb(dcb: &Dcb) -> String {
     lines(&json!({"pfc": pfc, "ets": ets, "app": app, "buffer": buffer}))
 }
 
-/// Members that are known; absent ones are left out, as the tools do.
+/// Object of the known members; absent ones are left out, as the tools do.
 fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
     members.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.to_owned(), value)).collect()
 }
@@ -242,7 +242,7 @@ fn lines(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
-/// `b8ce:f603:0000:0001`.
+/// GUID such as `b8ce:f603:0000:0001`.
 fn guid(guid: u64) -> String {
     let [a, b, c, d] = [guid >> 48, guid >> 32 & 0xffff, guid >> 16 & 0xffff, guid & 0xffff];
     format!("{a:04x}:{b:04x}:{c:04x}:{d:04x}")

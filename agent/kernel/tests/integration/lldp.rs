@@ -1,4 +1,5 @@
-//! LLDP frames that come over a real pair of interfaces. Needs root and iproute2, and says so where it has not got them.
+//! LLDP frames that come over a real pair of interfaces. Needs root and iproute2, and says so where it has not got
+//! them.
 
 use fabriclens_kernel::live::LiveKernel;
 use fabriclens_kernel::{CallError, KernelCalls, LldpNeighbor};
@@ -95,7 +96,7 @@ fn is(switch: &str, port: &str) -> impl Fn(&Result<LldpNeighbor, CallError>) -> 
 
 #[test]
 #[ignore = "needs: network-namespaces"]
-fn the_neighbour_is_heard_moves_and_goes() {
+fn the_neighbor_is_heard_moves_and_goes() {
     let wire = Wire::new().unwrap();
     let namespace = File::open(format!("/run/netns/{}", wire.0)).unwrap();
     // SAFETY: no memory is passed; this test's thread alone goes into the namespace.

@@ -1,65 +1,65 @@
-//! From raw readings to growth: wraps extended, resets, saturation and glitches recognised.
+//! Turns raw readings of counters into growth: extends wraps, and recognizes resets, saturation and glitches.
 //!
-//! [`Counter`] judges one raw counter; [`Total`] is the exported sum of one column. A rate across a discontinuity is a
-//! lower bound, never a spike: what cannot be believed is not added. Used by `plan`.
+//! [`Counter`] evaluates one raw counter; [`Total`] is the exported sum of one column. A rate across a discontinuity is
+//! a lower bound, never a spike: implausible growth is not added. Used by `plan`.
 //!
-//! The extension of counters narrower than 64 bits lives in memory, and in `state` over a restart of the agent. Without
-//! that file such a series starts again at the raw value, which a rate function takes for a reset: once, at most
-//! 2^width is over-counted.
+//! Counters narrower than 64 bits are extended in memory, and in `state` across a restart of the agent. Without the
+//! state file such a series restarts at the raw value, which a rate function takes for a reset: it then over-counts at
+//! most 2^width, once.
 
 use fabriclens_catalog::{CounterSource, Overflow, VendorCounter};
 use fabriclens_wire::Value;
 
-/// Growth that needs no history to be believed across a wrap.
+/// Growth, raw units, that is accepted across a wrap without a history.
 const WRAP_SLOP: f64 = 1000.0;
-/// How much faster than lately a counter may have run when it wraps.
+/// Growth accepted across a wrap, as a multiple of the recent rate.
 const WRAP_FACTOR: f64 = 4.0;
-/// Share of the remembered rate that is forgotten each tick.
+/// Decay of the remembered rate per tick.
 const FORGET: f64 = 0.02;
 
-/// What a new reading of a raw counter means.
+/// Interpretation of a new raw reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// The first reading.
     First(u64),
-    /// Grew by so much; true when it went through its end.
+    /// Growth since the last reading; true if the counter wrapped.
     Grew(u64, bool),
-    /// Somebody reset it; so much has been counted since, as far as it can be believed.
+    /// The counter was reset; plausible growth since then.
     Reset(u64),
-    /// Jumped by more than the link can carry: counted from here on, nothing added.
+    /// Jump beyond the capacity of the link: nothing is added, and counting continues from here.
     Implausible,
-    /// Sticks at its end.
+    /// Saturated: stays at its maximum.
     Saturated,
-    /// No reading at all (all ones of a 64-bit counter).
+    /// Invalid reading (all ones of a 64-bit counter).
     NotReading,
 }
 
-/// One raw counter.
+/// State of one raw counter.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counter {
     last: Option<u64>,
-    /// Fastest growth lately, raw units per second, slowly forgotten.
+    /// Highest recent growth, raw units per second, with decay.
     pace: f64,
 }
 
 impl Counter {
-    /// One whose last reading and pace are remembered.
+    /// Counter with a saved reading and rate.
     pub fn remembered(last: u64, pace: f64) -> Self {
         Self { last: Some(last), pace: if pace.is_finite() { pace.max(0.0) } else { 0.0 } }
     }
 
-    /// Last reading and pace, for [`Counter::remembered`].
+    /// Last reading and rate, for [`Counter::remembered`].
     pub fn memory(&self) -> Option<(u64, f64)> {
         self.last.map(|last| (last, self.pace))
     }
 
-    /// True when `raw` is below the last reading.
+    /// True if `raw` is below the last reading.
     pub fn falls(&self, raw: u64) -> bool {
         self.last.is_some_and(|last| raw < last)
     }
 
-    /// Takes a reading `seconds` after the last one. `ceiling` is the largest believable growth in raw units, `reset`
-    /// tells that other counters of the same source were just reset.
+    /// Evaluates a reading `seconds` after the last one. `ceiling` is the largest plausible growth in raw units;
+    /// `reset` is true if other counters of the same source were reset just now.
     pub fn advance(&mut self, feed: &VendorCounter, raw: u64, seconds: f64, ceiling: f64, reset: bool) -> Step {
         if !feed.is_reading(raw) {
             return Step::NotReading;
@@ -86,7 +86,7 @@ impl Counter {
         Step::Reset(if believable(raw) { raw } else { 0 })
     }
 
-    /// Growth across the end of the counter, when its recent pace makes that likelier than a reset.
+    /// Growth across a wrap, if the recent rate makes a wrap likelier than a reset.
     fn wrapped(&self, feed: &VendorCounter, last: u64, raw: u64, seconds: f64) -> Option<u64> {
         if feed.overflow != Overflow::Wrap {
             return None;
@@ -102,36 +102,36 @@ impl Counter {
     }
 }
 
-/// Whether a counter has reached its end and says no more than "at least".
+/// Whether a counter is saturated and only gives a lower bound.
 pub fn is_stuck(feed: &VendorCounter, raw: u64) -> bool {
     feed.is_saturated(raw) || is_narrow_end(feed, raw)
 }
 
-/// Performance management without extended counters: the 64-bit files are fed from 32-bit ones, which stick.
+/// Port counters without PMA extended counters: the 64-bit files show 32-bit counters, which saturate.
 fn is_narrow_end(feed: &VendorCounter, raw: u64) -> bool {
     feed.source == CounterSource::SysfsCounters && feed.width > 32 && raw == u64::from(u32::MAX)
 }
 
-/// The exported value of one cumulative column.
+/// Exported total of one cumulative column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Total {
-    /// In units of `scale`.
+    /// Count, in units of `scale`.
     count: u64,
     scale: f64,
 }
 
 impl Total {
-    /// Starts at zero.
+    /// Total of zero.
     pub fn new(scale: f64) -> Self {
         Self { count: 0, scale }
     }
 
-    /// Goes on at `count`.
+    /// Total that continues from a saved count.
     pub fn remembered(count: u64, scale: f64) -> Option<Self> {
         (scale.is_finite() && scale > 0.0).then_some(Self { count, scale })
     }
 
-    /// In what unit [`Total::count`] is.
+    /// Exported units per count.
     pub fn scale(&self) -> f64 {
         self.scale
     }
@@ -141,31 +141,31 @@ impl Total {
         self.count = self.count.saturating_add(raw);
     }
 
-    /// Adds raw units of another counter with its own scale.
+    /// Adds raw units of a counter with another scale.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts are positive; casts saturate")]
     pub fn add_scaled(&mut self, raw: u64, scale: f64) {
         let same = (scale - self.scale).abs() <= f64::EPSILON * scale.abs();
         self.add(if same { raw } else { (raw as f64 * scale / self.scale) as u64 });
     }
 
-    /// The same amount, counted in another scale.
+    /// Converts the total to another scale.
     pub fn in_scale(self, scale: f64) -> Self {
         let mut other = Self::new(scale);
         other.add_scaled(self.count, self.scale);
         other
     }
 
-    /// Starts again at `raw`.
+    /// Restarts at `raw`.
     pub fn restart(&mut self, raw: u64) {
         self.count = raw;
     }
 
-    /// Raw units so far.
+    /// Count in units of `scale`.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// In the metric's unit; exact where the scale allows.
+    /// Value in the metric's unit; exact if the scale permits.
     pub fn value(&self) -> Value {
         scaled(self.count, self.scale)
     }

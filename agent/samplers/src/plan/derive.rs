@@ -1,42 +1,42 @@
-//! Gauges that the agent derives where only it can: shares and peaks within a second, over measured time.
+//! Gauges that only the agent can derive: shares of time and peaks within a second, over measured time.
 
 use fabriclens_catalog::Metric;
 use fabriclens_catalog::metrics::{congestion, link, netdev, pause, pfc, storm, traffic};
 
-/// What growth over time becomes.
+/// Normalization of growth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Per {
     /// Units per second.
     Second,
     /// Seconds of a second: a share, at most 1.
     Share,
-    /// Bytes of what the line could carry: a share, at most 1.
+    /// Bytes relative to the line rate: a share, at most 1.
     Line,
 }
 
-/// One derivation.
+/// Derivation of gauges from a cumulative metric.
 #[derive(Debug)]
 pub struct Rule {
-    /// Cumulative metric that it starts from.
+    /// Cumulative source metric.
     pub base: &'static Metric,
-    /// How.
+    /// Normalization.
     pub per: Per,
-    /// Gauge over the whole second.
+    /// Gauge over the full sample.
     pub whole: Option<&'static Metric>,
-    /// Gauge of the worst congestion sample of the second.
+    /// Gauge of the highest congestion sample within a full sample.
     pub peak: Option<&'static Metric>,
-    /// Value per second from which a sample is urgent.
+    /// Value per second from which the sample is urgent.
     pub urgent: f64,
 }
 
 const NEVER: f64 = f64::INFINITY;
-/// From here on a pause is more than the flow control of a healthy fabric.
+/// Share of time paused that exceeds normal flow control.
 const PAUSED: f64 = 0.01;
 
-/// Errors of the wire a second that are no accident.
+/// Link errors per second that make a sample urgent.
 const ERRORS: f64 = 1.0;
 
-/// Every derivation, and what is urgent.
+/// All derivations.
 pub static RULES: &[Rule] = &[
     rate(&traffic::PORT_IO, Some(&traffic::PORT_IO_PEAK), NEVER),
     rate(&traffic::RDMA_IO, Some(&traffic::RDMA_IO_PEAK), NEVER),
@@ -61,13 +61,13 @@ const fn share(base: &'static Metric, per: Per, whole: &'static Metric, peak: &'
     Rule { base, per, whole: Some(whole), peak: Some(peak), urgent: PAUSED }
 }
 
-/// The rule of a metric.
+/// Derivation of a metric.
 pub fn rule(metric: &Metric) -> Option<&'static Rule> {
     RULES.iter().find(|rule| rule.base == metric)
 }
 
 impl Per {
-    /// `growth` in `seconds` on a line of `rate` bytes per second.
+    /// Normalizes `growth` in `seconds` on a link of `rate` bytes per second.
     pub fn of(self, growth: f64, seconds: f64, rate: Option<f64>) -> Option<f64> {
         if seconds <= 0.0 {
             return None;

@@ -1,14 +1,16 @@
-//! Which column is fed by which counter of which source, by the catalog's precedence; rebuilt when a list changes.
+//! Plan of a sampling target: selects the counter and source of each column by the catalog's precedence.
 //!
-//! Called by `device` after the first read of a subject's sources and whenever a batch's generation has moved. Series
-//! that live on keep their totals.
+//! `device` builds it after the first read of the sources and again when a list of names changes. Totals of surviving
+//! series are kept.
 
 mod assign;
 mod derive;
-mod line;
+mod series;
+mod source_plan;
 
-pub use assign::{Assigned, Assignment, Candidates, assign};
-pub use line::{Carried, Discontinuities, LinePlan, Now, saturated};
+pub use assign::{Assignment, Candidates, assign};
+pub use series::Assigned;
+pub use source_plan::{Carried, Discontinuities, ReadContext, SourcePlan, saturated};
 
 #[cfg(test)]
 mod tests;

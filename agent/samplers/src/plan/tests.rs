@@ -25,8 +25,8 @@ fn assigned(batch: &Batch) -> Vec<Assigned> {
     batch.names().iter().enumerate().filter_map(row).collect()
 }
 
-fn now(start: Instant, second: u64) -> Now {
-    Now {
+fn now(start: Instant, second: u64) -> ReadContext {
+    ReadContext {
         at: start + Duration::from_secs(second),
         begin_ns: second * 1_000_000_000,
         rate: RATE,
@@ -34,12 +34,12 @@ fn now(start: Instant, second: u64) -> Now {
     }
 }
 
-fn plan(batch: &Batch, former: Option<&LinePlan>) -> LinePlan {
+fn plan(batch: &Batch, former: Option<&SourcePlan>) -> SourcePlan {
     let mut carried = Carried::new();
     if let Some(former) = former {
         former.carry(&mut carried);
     }
-    LinePlan::new(batch, &assigned(batch), false, &carried, former)
+    SourcePlan::new(batch, &assigned(batch), false, &carried, former)
 }
 
 #[test]

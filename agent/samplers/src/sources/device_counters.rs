@@ -2,11 +2,11 @@
 
 use crate::counter_dir::Files;
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::SampleError;
 use fabriclens_catalog::CounterSource;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "device_counters",
     source: CounterSource::DeviceHwCounters,
@@ -17,7 +17,7 @@ pub const SPEC: Spec = Spec {
     open,
 };
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     let device = subject.device.as_ref().ok_or_else(|| SampleError::Absent("no device".into()))?;
     let dir = device.dir.join("hw_counters");
     let subject = subject.clone();

@@ -1,14 +1,14 @@
-//! `ethtool -S`: everything the driver of a netdev counts, by one ioctl. The list of names is read again when its
-//! length changes; on mlx5 it does whenever PFC or channels are configured.
+//! `ethtool -S`: all counters of a netdev's driver, by one ioctl. The list of names is read again when its length
+//! changes; mlx5 changes it when PFC or channels are configured.
 
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_catalog::CounterSource;
 use fabriclens_kernel::{CallError, KernelCalls, StatNames};
 use std::sync::Arc;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "ethtool",
     source: CounterSource::Ethtool,
@@ -19,10 +19,10 @@ pub const SPEC: Spec = Spec {
     open,
 };
 
-/// Attempts to get names and values that belong together, per read.
+/// Attempts per read to get matching names and values.
 const ATTEMPTS: usize = 3;
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     let netdev = subject.netdev.as_ref().ok_or_else(|| SampleError::Absent("no netdev".into()))?;
     let calls = Arc::clone(&subject.calls);
     let names = calls.stat_names(&netdev.name)?;

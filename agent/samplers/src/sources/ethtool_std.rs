@@ -1,14 +1,14 @@
-//! Standard statistics of ethtool netlink: pause, FEC, MAC, PHY, control and size histograms, where the driver
-//! reports them. What it leaves out is absent, not zero.
+//! Standard statistics of ethtool netlink: pause, FEC, MAC, PHY, control and size histograms. Values that the driver
+//! does not report are absent, not zero.
 
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_catalog::CounterSource;
 use fabriclens_kernel::KernelCalls;
 use std::sync::Arc;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "ethtool_std",
     source: CounterSource::EthtoolStd,
@@ -19,7 +19,7 @@ pub const SPEC: Spec = Spec {
     open,
 };
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     let netdev = subject.netdev.as_ref().ok_or_else(|| SampleError::Absent("no netdev".into()))?;
     let calls = Arc::clone(&subject.calls);
     let mut pairs = Vec::new();

@@ -1,14 +1,14 @@
-//! Who is at the other end of a port's cable, as LLDP tells it: labels `switch` and `switch_port` of `fabric_port_info`.
+//! Switch and port at the other end of a cable, from LLDP: labels `switch` and `switch_port` of `fabric_port_info`.
 //!
-//! Frames are received, none are sent. While it listens the interface takes in the multicast address of LLDP; the
-//! kernel takes that back with the socket.
+//! Frames are received, none are sent. While listening, the interface accepts the multicast address of LLDP; the kernel
+//! reverts that when the socket closes.
 
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_catalog::CounterSource;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "lldp",
     source: CounterSource::Other,
@@ -22,21 +22,21 @@ pub const SPEC: Spec = Spec {
     open,
 };
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     Ok(Box::new(Lldp { subject: subject.clone() }))
 }
 
 struct Lldp {
-    subject: Subject,
+    subject: SamplingTarget,
 }
 
 impl Sampler for Lldp {
     fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
         let Some(netdev) = &self.subject.netdev else { return Ok(()) };
         let heard = self.subject.calls.lldp_neighbor(&netdev.name);
-        self.subject.tell_neighbour(heard.as_ref().ok());
-        let neighbour = heard?;
-        out.note = format!("{} {}", neighbour.switch, neighbour.port).trim_end().to_owned();
+        self.subject.tell_neighbor(heard.as_ref().ok());
+        let neighbor = heard?;
+        out.note = format!("{} {}", neighbor.switch, neighbor.port).trim_end().to_owned();
         Ok(())
     }
 }

@@ -1,10 +1,10 @@
-//! Bursts shorter than a second on chosen interfaces, from a probe on the kernel's packet path
-//! (`ebpf/probes/src/bin/microburst.rs`) that counts in bins of a millisecond. The bins of the last seconds lie in a ring
-//! in the kernel; each is read once, when it is over.
+//! Microbursts on selected interfaces, from a probe on the packet path (`ebpf/probes/src/bin/microburst.rs`) that
+//! counts in bins of one millisecond. The kernel keeps the bins of the last seconds in a ring of blocks; each block is
+//! read once, when it is complete.
 
 use crate::microburst::{Bin, Dump, Microburst, NAMES, Recorder, Window};
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use aya::include_bytes_aligned;
 use aya::maps::{MapData, PerCpuArray};
 use aya::util::nr_cpus;
@@ -20,62 +20,62 @@ use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "microburst",
     source: CounterSource::Ebpf,
     period: Period::Full,
     default: false,
     needs: "microburst.netdevs in the config, CAP_BPF and CAP_NET_ADMIN (CAP_NET_RAW before Linux 6.6)",
-    applies: Subject::is_host,
+    applies: SamplingTarget::is_host,
     open,
 };
 
 static OBJECT: &[u8] = include_bytes_aligned!("../../../../ebpf/objects/microburst.o");
-/// Interfaces come, go and change their speed rarely.
+/// Interval between two looks for interfaces and their speed, which change rarely.
 const REFRESH: Duration = Duration::from_secs(10);
-/// Blocks of the ring: four seconds, or two where many CPUs have a ring each.
+/// Blocks of the ring: four seconds, or two on hosts with many CPUs, as each CPU has a ring.
 const BLOCKS: u32 = 256;
 const MANY_CPUS: usize = 32;
 const BLOCK_NS: u64 = BINS as u64 * BIN_NS;
 const BIN_SECONDS: f64 = BIN_NS as f64 / 1e9;
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     if subject.microburst.netdevs.is_empty() {
-        return Err(SampleError::Absent("no interface is chosen; set microburst.netdevs".into()));
+        return Err(SampleError::Absent("no interface is selected; set microburst.netdevs".into()));
     }
-    let mut opened = Bursts { watched: BTreeMap::new(), refreshed: Instant::now(), subject: subject.clone() };
+    let mut opened =
+        MicroburstSampler { watched: BTreeMap::new(), refreshed: Instant::now(), subject: subject.clone() };
     match (opened.refresh(), opened.watched.is_empty()) {
         (Some(error), true) => Err(error),
         _ => Ok(Box::new(opened)),
     }
 }
 
-struct Bursts {
-    watched: BTreeMap<String, Watch>,
+struct MicroburstSampler {
+    watched: BTreeMap<String, WatchedInterface>,
     refreshed: Instant,
-    subject: Subject,
+    subject: SamplingTarget,
 }
 
-impl Sampler for Bursts {
+impl Sampler for MicroburstSampler {
     fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
         if self.refreshed.elapsed() > REFRESH
             && let Some(error) = self.refresh()
         {
-            tracing::debug!(%error, "an interface is not watched for bursts");
+            tracing::debug!(%error, "cannot watch an interface for microbursts");
         }
-        let told = &self.subject.microburst;
+        let settings = &self.subject.microburst;
         for watch in self.watched.values_mut() {
-            watch.read(told)?;
-            watch.tell(told, out);
+            watch.read(settings)?;
+            watch.tell(settings, out);
         }
         cost::tell(SPEC.name, self.watched.values().map(|watch| &watch.attached.cost), out)
     }
 }
 
-impl Bursts {
-    /// Attaches to interfaces that have appeared, lets go of those that went. Returns why the first one that is not
-    /// watched is not.
+impl MicroburstSampler {
+    /// Attaches to new interfaces and detaches from removed ones. Returns the first failure.
     fn refresh(&mut self) -> Option<SampleError> {
         self.refreshed = Instant::now();
         let mut first = None;
@@ -89,7 +89,7 @@ impl Bursts {
             };
             match self.watched.get_mut(name) {
                 Some(watch) if watch.target.index == target.index => watch.target = target,
-                _ => match Watch::new(&self.subject, target) {
+                _ => match WatchedInterface::new(&self.subject, target) {
                     Ok(watch) => _ = self.watched.insert(name.clone(), watch),
                     Err(error) => {
                         self.watched.remove(name);
@@ -102,15 +102,15 @@ impl Bursts {
     }
 }
 
-/// One interface.
-struct Watch {
+/// State of one interface.
+struct WatchedInterface {
     target: Target,
     ring: PerCpuArray<MapData, Block>,
     blocks: u64,
     /// Number of the next block to read.
     next: u64,
     recorder: Recorder,
-    /// Highest counts of a bin in this sample; `None` when no bin was read.
+    /// Highest counts of a bin in this sample; `None` if no bin was read.
     peak: Option<Bin>,
     totals: Bin,
     bursts: [u64; DIRECTIONS],
@@ -119,17 +119,17 @@ struct Watch {
     attached: NetdevProbe,
 }
 
-impl Watch {
-    fn new(subject: &Subject, target: Target) -> Result<Self, SampleError> {
+impl WatchedInterface {
+    fn new(subject: &SamplingTarget, target: Target) -> Result<Self, SampleError> {
         let cpus = nr_cpus().map_err(|(what, e)| SampleError::Failed(format!("counting CPUs in {what}: {e}")))?;
         let blocks = if cpus > MANY_CPUS { BLOCKS / 2 } else { BLOCKS };
         let mut probe =
             NetdevProbe::attach(&subject.roots, &target, OBJECT, &[("BLOCKS", blocks)], &[("RING", blocks)], WAYS)?;
-        tracing::info!(netdev = target.name, way = ?probe.way(), "watching for bursts");
+        tracing::info!(netdev = target.name, way = ?probe.way(), "watching interface for microbursts");
         Ok(Self {
             ring: probe.per_cpu("RING")?,
             blocks: u64::from(blocks),
-            // The block under way began before the probe did.
+            // The current block began before the probe was attached.
             next: monotonic() / BLOCK_NS + 1,
             recorder: Recorder::default(),
             peak: None,
@@ -142,18 +142,18 @@ impl Watch {
         })
     }
 
-    /// Reads the blocks that are over: all but the one under way and the one before, which a slow CPU may still fill.
-    fn read(&mut self, told: &Microburst) -> Result<(), SampleError> {
+    /// Reads complete blocks: not the current one, nor the one before, which a slow CPU may still write.
+    fn read(&mut self, settings: &Microburst) -> Result<(), SampleError> {
         self.peak = None;
         let now = monotonic();
         let end = (now / BLOCK_NS).saturating_sub(1);
-        // The oldest block may be overwritten while it is read.
+        // The oldest block may be overwritten during the read.
         let oldest = end.saturating_sub(self.blocks - 3);
         if self.next < oldest {
             self.missed += (oldest - self.next) * BINS as u64;
             self.next = oldest;
         }
-        let threshold = told.threshold(self.target.line);
+        let threshold = settings.threshold(self.target.line);
         while self.next < end {
             let place = (self.next & (self.blocks - 1)) as u32;
             let cpus = self.ring.get(&place, 0);
@@ -162,7 +162,7 @@ impl Watch {
             for (at, bin) in block.iter().enumerate() {
                 if let Some(window) = self.take(self.next * BINS as u64 + at as u64, bin, threshold) {
                     self.dumps += 1;
-                    told.dumps.push(dump(&self.target.name, window, now));
+                    settings.dumps.push(dump(&self.target.name, window, now));
                 }
             }
             self.next += 1;
@@ -182,9 +182,9 @@ impl Watch {
         self.recorder.push(number, bin, threshold)
     }
 
-    fn tell(&self, told: &Microburst, out: &mut Batch) {
+    fn tell(&self, settings: &Microburst, out: &mut Batch) {
         let netdev = [("netdev", &*self.target.name)];
-        let threshold = told.threshold(self.target.line);
+        let threshold = settings.threshold(self.target.line);
         for (way, direction) in NAMES.iter().enumerate() {
             let labels = [("direction", *direction), ("netdev", &*self.target.name)];
             let of = |bin: &Bin, what: usize| bin[way * WORDS + what];
@@ -203,7 +203,7 @@ impl Watch {
     }
 }
 
-/// Bins of block `number`; CPUs that saw nothing then have older ones at their places.
+/// Bins of block `number`, summed over CPUs; a CPU without traffic in it has an older block in its place.
 fn summed(cpus: &[Block], number: u64) -> [Bin; BINS] {
     let mut sum = [[0; BIN]; BINS];
     for block in cpus {
@@ -221,7 +221,7 @@ fn dump(netdev: &str, window: Window, now: u64) -> Dump {
     Dump { netdev: netdev.to_owned(), begin_ns: Clock::new().now().saturating_sub(ago), window }
 }
 
-/// Nanoseconds of the clock that the probe reads.
+/// Time of the clock that the probe uses, ns.
 fn monotonic() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
@@ -233,7 +233,7 @@ mod tests {
     use fabriclens_ebpf_abi::microburst::word;
 
     #[test]
-    fn a_cpu_that_was_elsewhere_adds_nothing() {
+    fn cpu_with_an_older_block_adds_nothing() {
         let mut cpus = [[0; STAMPS + BINS]; 3];
         let number = 7 * BINS as u64 + 3;
         for (cpu, stamp) in [number + 1, 4, number + 1].into_iter().enumerate() {

@@ -1,8 +1,8 @@
-//! Counter sources, one file each. [`ALL`] is the only list of them: config keys, `doctor`, self-metrics and the
+//! Counter sources, one file each. [`ALL`] is the only list of them: configuration keys, `doctor`, self-metrics and the
 //! schedule follow from its rows.
 //!
-//! A sampler knows how to read its source and nothing else: whether a value becomes a series, which one, and what a
-//! failure means, is decided by `plan` and `device`.
+//! A sampler only reads its source; `plan` decides whether a value becomes a series and which one, `device` handles
+//! failures.
 
 mod dcb;
 mod device_counters;
@@ -30,7 +30,7 @@ mod workload;
 
 use crate::sampler::Spec;
 
-/// Every sampler.
+/// Table of all samplers.
 pub const ALL: &[Spec] = &[
     port_state::SPEC,
     rdma_counters::SPEC,
@@ -57,7 +57,7 @@ pub const ALL: &[Spec] = &[
     optics::SPEC,
 ];
 
-/// The row of that name.
+/// Sampler by name.
 pub fn by_name(name: &str) -> Option<&'static Spec> {
     ALL.iter().find(|spec| spec.name == name)
 }

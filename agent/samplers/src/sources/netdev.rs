@@ -2,14 +2,14 @@
 
 use crate::counter_dir::CounterDir;
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::inventory::Class;
 use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::traffic::PORT_IO;
 use fabriclens_wire::Value;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "netdev",
     source: CounterSource::NetStatistics,
@@ -20,7 +20,7 @@ pub const SPEC: Spec = Spec {
     open,
 };
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     let netdev = subject.netdev.as_ref().ok_or_else(|| SampleError::Absent("no netdev".into()))?;
     let dir = netdev.dir.join("statistics");
     let subject = subject.clone();
@@ -32,11 +32,11 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
 struct Statistics {
     dir: CounterDir,
     wanted: Box<dyn Fn(&str) -> bool + Send>,
-    /// RDMA is made by the kernel: it counts no bytes of its own, and all of them pass the interface.
+    /// RDMA in software counts no bytes of its own; all of them pass the interface.
     software: bool,
 }
 
-/// Bytes of the interface, and which way they go.
+/// Byte counters of the interface, and their direction.
 const BYTES: [(&str, &str); 2] = [("rx_bytes", "receive"), ("tx_bytes", "transmit")];
 
 impl Sampler for Statistics {

@@ -1,12 +1,12 @@
 //! Temperature, supply, optical power and bias of the pluggable module. Slow I2C behind a privilege.
 
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_catalog::{CounterSource, metrics::optics};
 use fabriclens_wire::Value;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "optics",
     source: CounterSource::Module,
@@ -17,12 +17,12 @@ pub const SPEC: Spec = Spec {
     open,
 };
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     Ok(Box::new(Optics { subject: subject.clone() }))
 }
 
 struct Optics {
-    subject: Subject,
+    subject: SamplingTarget,
 }
 
 impl Sampler for Optics {

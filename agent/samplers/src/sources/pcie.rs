@@ -1,7 +1,7 @@
-//! The PCIe path of a device: speed and width against what is possible, up the bridge chain, and AER counts.
+//! PCIe path of a device: speed and width against their maximum, up the bridge chain, and AER counts.
 
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::discover::bridges;
 use fabriclens_agent_host::sysfile::maybe;
@@ -10,7 +10,7 @@ use fabriclens_wire::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "pcie",
     source: CounterSource::Pci,
@@ -23,11 +23,11 @@ pub const SPEC: Spec = Spec {
 
 /// AER files; the lines of each are `NAME count`.
 const AER: &[&str] = &["aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal"];
-/// One number each, in the root port's directory.
+/// Single-number files in the directory of the root port.
 const ROOT: &[&str] =
     &["aer_rootport_total_err_cor", "aer_rootport_total_err_nonfatal", "aer_rootport_total_err_fatal"];
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     let of_device = subject.device.as_ref().and_then(|d| d.pci_dir.clone());
     let dir = of_device.or_else(|| subject.netdev.as_ref().and_then(|n| n.pci_dir.clone()));
     let dir = dir.filter(|d| d.exists()).ok_or_else(|| SampleError::Absent("no PCI function below".into()))?;
@@ -42,12 +42,12 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
 
 struct Pcie {
     dir: PathBuf,
-    /// From the root port down.
+    /// Bridges from the root port down.
     bridges: Vec<PathBuf>,
     pairs: Vec<(Arc<str>, u64)>,
 }
 
-/// Speed and width of one end of a link; `None` where the kernel says "Unknown", 0 or 255 (virtual functions, guests).
+/// Speed and width of one end of a link; `None` if the kernel says "Unknown", 0 or 255 (virtual functions, guests).
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct End {
     transfers: f64,
@@ -129,7 +129,7 @@ impl End {
         sound.then_some(Self { transfers: giga * 1e9, lanes })
     }
 
-    /// After line coding: 8b/10b up to 5 GT/s, 128b/130b up to 32 GT/s, 242 of 256 bytes above.
+    /// Bytes per second after line coding: 8b/10b up to 5 GT/s, 128b/130b up to 32 GT/s, 242 of 256 bytes above.
     fn bytes(self) -> f64 {
         let coding = match self.transfers {
             t if t <= 5e9 => 0.8,

@@ -1,13 +1,13 @@
-//! Performance management counters of a port: the files of `counters/`. Each file read is one MAD to the driver, so
-//! only those are read that the catalog knows on this link: on Ethernet the traffic of this function, nothing else.
+//! Performance management counters of a port: the files of `counters/`. Reading a file makes the driver execute one
+//! MAD, so only counters that the catalog has for this link are read: on Ethernet the traffic of this function only.
 
 use crate::counter_dir::Files;
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::SampleError;
 use fabriclens_catalog::CounterSource;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "port_counters",
     source: CounterSource::SysfsCounters,
@@ -18,7 +18,7 @@ pub const SPEC: Spec = Spec {
     open,
 };
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     let port = subject.port().ok_or_else(|| SampleError::Absent("no port".into()))?;
     let subject = subject.clone();
     let wanted = move |name: &str| subject.wants(CounterSource::SysfsCounters, name);

@@ -1,7 +1,7 @@
 //! Slow facts of a port: identity for joins, negotiated rate, LIDs, GID table, MTU, limits.
 
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::discover::transport;
 use fabriclens_agent_host::inventory::{Class, Netdev, Port, Transport};
@@ -11,14 +11,14 @@ use fabriclens_catalog::{CounterSource, Metric};
 use fabriclens_wire::Value;
 use std::path::Path;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "port_info",
     source: CounterSource::Other,
     period: Period::Slow,
     default: true,
     needs: "",
-    applies: Subject::is_link,
+    applies: SamplingTarget::is_link,
     open,
 };
 
@@ -27,12 +27,12 @@ const TABLE_GAP: u32 = 8;
 const TABLE_END: u32 = 128;
 const MILLISECOND: f64 = 1e-3;
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     Ok(Box::new(PortInfo { subject: subject.clone() }))
 }
 
 struct PortInfo {
-    subject: Subject,
+    subject: SamplingTarget,
 }
 
 impl Sampler for PortInfo {
@@ -49,7 +49,7 @@ impl Sampler for PortInfo {
     }
 }
 
-fn rdma(subject: &Subject, port: &Port, out: &mut Batch) {
+fn rdma(subject: &SamplingTarget, port: &Port, out: &mut Batch) {
     let rate = maybe(&port.dir.join("rate")).unwrap_or_default();
     if let Some(bits) = rate_bits(&rate).filter(|bits| *bits > 0) {
         subject.tell_rate(bits);
@@ -85,7 +85,7 @@ fn roce_v1_or_ib(port: &Port) -> &'static str {
     if port.transport == Transport::InfiniBand { "ib" } else { "roce_v1" }
 }
 
-fn interface(subject: &Subject, of: &Netdev, out: &mut Batch) {
+fn interface(subject: &SamplingTarget, of: &Netdev, out: &mut Batch) {
     // -1 is unknown; EINVAL while the interface is down.
     let speed = maybe(&of.dir.join("speed")).and_then(|t| t.parse::<u64>().ok()).filter(|mbit| *mbit > 0);
     if let Some(bits) = speed.and_then(|mbit| mbit.checked_mul(1_000_000)) {
@@ -106,19 +106,19 @@ fn interface(subject: &Subject, of: &Netdev, out: &mut Batch) {
     }
 }
 
-/// A mode as a driver writes it, and no message to a person.
+/// True for a mode as drivers write it, false for a message.
 fn is_word(text: &str) -> bool {
     (1..=32).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-fn info(subject: &Subject, out: &mut Batch) {
+fn info(subject: &SamplingTarget, out: &mut Batch) {
     let device = subject.device.as_deref();
     let port = subject.port();
     let netdev = subject.netdev.as_deref();
     let of_device = |name: &str| device.and_then(|d| maybe(&d.dir.join(name))).unwrap_or_default();
     let of_netdev = |name: &str| netdev.and_then(|n| maybe(&n.dir.join(name))).unwrap_or_default();
     let kind = match (port, netdev) {
-        // The GID table changes with addresses: asked anew.
+        // The GID table changes with addresses, so it is read again.
         (Some(port), _) => device.map_or(port.transport, |d| transport(d, &port.dir, port.link_layer)),
         (None, Some(netdev)) if netdev.infiniband => Transport::InfiniBand,
         _ => Transport::Ethernet,
@@ -132,17 +132,17 @@ fn info(subject: &Subject, out: &mut Batch) {
     let class = device.map_or_else(|| netdev.map_or(Class::Physical, |n| n.class), |d| d.class);
     let driver = device.map(|d| &*d.driver).or(netdev.map(|n| &*n.driver)).unwrap_or_default();
     let firmware = device.and_then(|d| d.firmware.clone()).or_else(|| {
-        // A software device's netdev is another vendor's.
+        // The netdev of a software device belongs to another vendor's device.
         let netdev = netdev.filter(|_| class != Class::Software)?;
-        let told = subject.calls.driver(&netdev.name).ok()?;
-        Some(told.firmware).filter(|f| f != "N/A")
+        let driver = subject.calls.driver(&netdev.name).ok()?;
+        Some(driver.firmware).filter(|f| f != "N/A")
     });
     let numa = device.and_then(|d| d.numa).or(netdev.and_then(|n| n.numa)).map(|n| n.to_string()).unwrap_or_default();
     let pci = device.and_then(|d| d.pci.as_deref()).or(netdev.and_then(|n| n.pci.as_deref())).unwrap_or_default();
     let lag = device.map(|d| d.lag.join(",")).filter(|l| !l.is_empty());
     let lag = lag.or_else(|| netdev.and_then(|n| Some(n.rdma_bond.as_deref().or(n.master.as_deref())?.to_string())));
     let port_guid = port.and_then(|p| maybe(&p.dir.join("gids/0"))).map(|gid| low_half(&gid)).unwrap_or_default();
-    let neighbour = subject.neighbour().unwrap_or_default();
+    let neighbor = subject.neighbor().unwrap_or_default();
     let name = device.map(|d| &*d.name).or(netdev.map(|n| &*n.name)).unwrap_or_default();
     let rail = subject.rails.of(name);
     let (rail, rail_source) = rail.as_ref().map_or(("", ""), |(rail, known)| (rail.as_str(), known.name()));
@@ -167,9 +167,9 @@ fn info(subject: &Subject, out: &mut Batch) {
         ("rail", rail),
         ("rail_source", rail_source),
         ("roce", roce),
-        ("switch", &neighbour.switch),
+        ("switch", &neighbor.switch),
         ("switch_id", &of_netdev("phys_switch_id")),
-        ("switch_port", &neighbour.port),
+        ("switch_port", &neighbor.port),
         ("system_guid", &of_device("sys_image_guid")),
     ];
     out.fact(&state::PORT_INFO, &labels, Value::Int(1));
@@ -204,8 +204,8 @@ pub(super) fn rate_bits(text: &str) -> Option<u64> {
 
 /// `400 Gb/sec (4X NDR)` → 4 lanes.
 fn lanes(text: &str) -> Option<u64> {
-    let (_, told) = text.split_once(" (")?;
-    told.split_once('X')?.0.parse().ok().filter(|lanes| (1..=16).contains(lanes))
+    let (_, width) = text.split_once(" (")?;
+    width.split_once('X')?.0.parse().ok().filter(|lanes| (1..=16).contains(lanes))
 }
 
 /// The kernel prints LIDs and masks as `0x1a`, levels as decimal.

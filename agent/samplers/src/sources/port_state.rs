@@ -1,34 +1,34 @@
-//! Whether a link is up, each second: state files of RDMA ports, carrier of netdevs, and why a link is down.
-//! A change is urgent, also one that is over when it is looked for. Ports of management-only and restricted functions are
-//! read too: state asks nothing of them.
+//! State of links, each second: state files of RDMA ports, carrier of netdevs, and the reason why a link is down. A
+//! change is urgent, also one that is already over. Ports of management-only and restricted functions are read too:
+//! reading the state does not access their registers.
 
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::{Batch, SampleError};
-use fabriclens_agent_host::sysfile::{FileError, Held, number};
+use fabriclens_agent_host::sysfile::{CachedFile, FileError, number};
 use fabriclens_catalog::metrics::{link, netdev, state};
 use fabriclens_catalog::{CounterSource, Metric};
 use fabriclens_wire::Value;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "port_state",
     source: CounterSource::Other,
     period: Period::Full,
     default: true,
     needs: "",
-    applies: Subject::is_link,
+    applies: SamplingTarget::is_link,
     open,
 };
 
 /// Logical state ACTIVE.
 const ACTIVE: u64 = 4;
-/// The reason for a link being down takes the RTNL lock: asked in one of so many reads.
+/// Reads per query of the reason for a link being down, which takes the RTNL lock.
 const REASON_EVERY: u32 = 5;
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
-    let file = |name: &str| subject.port().map(|p| Held::new(p.dir.join(name)));
-    let of_netdev = |name: &str| subject.netdev.as_ref().map(|n| Held::new(n.dir.join(name)));
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    let file = |name: &str| subject.port().map(|p| CachedFile::new(p.dir.join(name)));
+    let of_netdev = |name: &str| subject.netdev.as_ref().map(|n| CachedFile::new(n.dir.join(name)));
     let mut opened = PortState {
         subject: subject.clone(),
         state: file("state"),
@@ -49,12 +49,12 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
 }
 
 struct PortState {
-    subject: Subject,
-    state: Option<Held>,
-    physical: Option<Held>,
-    carrier: Option<Held>,
-    changes: Option<Held>,
-    operstate: Option<Held>,
+    subject: SamplingTarget,
+    state: Option<CachedFile>,
+    physical: Option<CachedFile>,
+    carrier: Option<CachedFile>,
+    changes: Option<CachedFile>,
+    operstate: Option<CachedFile>,
     last: Option<[Option<u64>; 3]>,
     reads: u32,
     reason: Option<(String, String)>,
@@ -90,14 +90,14 @@ impl Sampler for PortState {
 impl PortState {
     fn ask_reason(&self) -> Option<(String, String)> {
         let netdev = self.subject.netdev.as_ref()?;
-        let told = self.subject.calls.link_state(&netdev.name).ok()?;
-        Some((told.reason?, told.detail.unwrap_or_default()))
+        let link = self.subject.calls.link_state(&netdev.name).ok()?;
+        Some((link.reason?, link.detail.unwrap_or_default()))
     }
 }
 
-/// Reads a file into a fact; a file that tells nothing gives none.
+/// Reads a file into a fact; none if the file has no value.
 fn fact(
-    file: &mut Option<Held>,
+    file: &mut Option<CachedFile>,
     parse: fn(&[u8]) -> Option<u64>,
     metric: &'static Metric,
     out: &mut Batch,
@@ -127,7 +127,7 @@ fn plain(text: &[u8]) -> Option<u64> {
     number(text).ok()
 }
 
-/// `up`; `unknown` (some drivers never say more) tells nothing.
+/// 1 for `up`; `None` for `unknown`, as some drivers never report more.
 fn operational(text: &[u8]) -> Option<u64> {
     match text.trim_ascii() {
         b"up" => Some(1),

@@ -1,13 +1,13 @@
-//! Queue pairs of user processes by job, the other ends of those that are connected, and where somebody has bound
-//! counters to queue pairs their sums by job: which jobs use RDMA, and who talks to whom.
+//! Queue pairs of user processes by job, their remote ends, and totals per job of counters bound to queue pairs: shows
+//! which jobs use RDMA, and with which peers.
 //!
-//! The kernel asks the device for each queue pair, so the list is made at a pace that follows its cost
-//! ([`crate::background`]), and what it shows may be some minutes old on a host with tens of thousands.
+//! The kernel queries the device for each queue pair, so the list is made at a rate that its cost determines
+//! ([`crate::background`]); on a host with tens of thousands it may be some minutes old.
 
 use crate::background::Background;
-use crate::queue_pair_totals::{ByJob, Owner, parts};
+use crate::queue_pair_totals::{Owner, QueuePairTotals, parts};
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::{Batch, SampleError, chain};
 use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::job::{JOB_QUEUE_PAIRS, QUEUE_PAIR_INFO, QUEUE_PAIRS_OMITTED};
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "queue_pairs",
     source: CounterSource::Other,
@@ -28,17 +28,17 @@ pub const SPEC: Spec = Spec {
     open,
 };
 
-/// Queue pairs of a port that are told one by one.
+/// Limit of queue pairs per port that are exported individually.
 const MOST: usize = 512;
-/// How long the first list, and any later one, is waited for. What is not there by then is told by the next sample.
+/// Longest wait for a list. A list that is not ready by then is exported by the next sample.
 const FIRST: Duration = Duration::from_millis(1500);
 const LATER: Duration = Duration::from_millis(50);
-/// Types that have one other end each.
+/// Types with exactly one remote end.
 const CONNECTED: &[&str] = &["RC", "UC", "XRC_INI", "XRC_TGT"];
-/// States in which they know it.
+/// States in which the remote end is known.
 const READY: &[&str] = &["RTR", "RTS", "SQD", "SQE"];
 
-/// One answer of the kernel, with what was found out of its processes.
+/// Answer of the kernel, with the jobs of its processes.
 #[derive(Default)]
 struct List {
     qps: Vec<Qp>,
@@ -47,10 +47,10 @@ struct List {
     owners: HashMap<u32, Owner>,
 }
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     let link = subject.port().and_then(|port| port.link.clone());
     let link = link.ok_or_else(|| SampleError::Absent("netlink does not know this port".into()))?;
-    // Sockets of its own: the device's are for its counters.
+    // Separate sockets: those of the device are for its counters.
     let calls = subject.roots.calls();
     let call = move || -> Result<List, CallError> {
         let qps = calls.rdma_qps(Some(&link))?;
@@ -62,18 +62,18 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
         subject: subject.clone(),
         call: Background::new("queue pairs", call),
         list: None,
-        by_job: ByJob::default(),
+        by_job: QueuePairTotals::default(),
         asked: false,
     }))
 }
 
 impl List {
-    /// Finds out whose the processes are.
-    fn find_owners(&mut self, subject: &Subject) {
+    /// Looks up the jobs of the processes.
+    fn find_owners(&mut self, subject: &SamplingTarget) {
         let of_counters = self.counters.iter().filter_map(|counter| counter.pid);
         let pids: BTreeSet<u32> = self.qps.iter().filter_map(|qp| qp.pid).chain(of_counters).collect();
         if !pids.is_empty() {
-            // At the start, jobs are looked for at the same time.
+            // At startup, the sampler of jobs runs at the same time.
             subject.jobs.wait(FIRST);
         }
         let owner = |pid| (pid, subject.jobs.of_process(subject.roots.proc(), pid));
@@ -82,10 +82,10 @@ impl List {
 }
 
 struct QueuePairs {
-    subject: Subject,
+    subject: SamplingTarget,
     call: Background<Result<List, CallError>>,
     list: Option<List>,
-    by_job: ByJob,
+    by_job: QueuePairTotals,
     asked: bool,
 }
 
@@ -110,7 +110,7 @@ impl Sampler for QueuePairs {
             self.by_job.tell(out);
         }
         out.note = match (self.call.waiting(), self.call.took) {
-            (Some(since), _) => format!("the list is under way for {} ms", since.as_millis()),
+            (Some(since), _) => format!("the list has been running for {} ms", since.as_millis()),
             (None, Some(took)) => format!("the list takes {} µs", took.as_micros()),
             (None, None) => String::new(),
         };
@@ -118,18 +118,18 @@ impl Sampler for QueuePairs {
     }
 }
 
-/// Whose a counter is: that of its process, or of the first of its queue pairs whose process is known.
+/// Owner of a counter: the job of its process, or of the first of its queue pairs with a known process.
 fn owner(counter: &QpCounter, list: &List) -> Option<Owner> {
     let of_qp = || list.qps.iter().filter(|qp| counter.qps.contains(&qp.lqpn)).find_map(|qp| qp.pid);
     list.owners.get(&counter.pid.or_else(of_qp)?).cloned()
 }
 
 fn counts(list: &List, out: &mut Batch) {
-    let nobody: Owner = None;
-    // Told also when there is none: that a job uses no RDMA is worth knowing.
-    let mut counts: BTreeMap<&Owner, u64> = BTreeMap::from([(&nobody, 0)]);
+    let no_owner: Owner = None;
+    // Also exported if there are none: a job without RDMA is of interest.
+    let mut counts: BTreeMap<&Owner, u64> = BTreeMap::from([(&no_owner, 0)]);
     for pid in list.qps.iter().filter_map(|qp| qp.pid) {
-        *counts.entry(list.owners.get(&pid).unwrap_or(&nobody)).or_default() += 1;
+        *counts.entry(list.owners.get(&pid).unwrap_or(&no_owner)).or_default() += 1;
     }
     for (owner, count) in counts {
         let (scheduler, job, cluster) = parts(owner);
@@ -150,7 +150,7 @@ fn pairs(list: &List, out: &mut Batch) {
         kind && state && qp.rqpn.is_some_and(|remote| remote > 0)
     };
     let mut qps: Vec<&Qp> = list.qps.iter().filter(connected).filter(|qp| qp.pid.is_some()).collect();
-    // The same ones at each sample.
+    // Sorted, so that each sample exports the same ones.
     qps.sort_unstable_by_key(|qp| qp.lqpn);
     for qp in qps.iter().take(MOST) {
         let (Some(pid), Some(remote)) = (qp.pid, qp.rqpn) else { continue };
@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    fn told(list: &List) -> Vec<(&'static str, u64, String)> {
+    fn exported(list: &List) -> Vec<(&'static str, u64, String)> {
         let mut batch = Batch::default();
         counts(list, &mut batch);
         pairs(list, &mut batch);
@@ -201,14 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_connected_pair_of_a_user_is_none() {
+    fn only_connected_user_pairs_are_listed() {
         let kernels = qp(1, None);
         let reset = Qp { state: "INIT".into(), ..qp(2, Some(7)) };
         let datagram = Qp { kind: "UD".into(), ..qp(3, Some(7)) };
         let alone = Qp { rqpn: Some(0), ..qp(4, Some(7)) };
         let owners = HashMap::from([(7, Some((Key::new("slurm", "5"), "west".into())))]);
         let list = List { qps: vec![kernels, reset, datagram, alone, qp(5, Some(7))], owners, ..List::default() };
-        let all = told(&list);
+        let all = exported(&list);
         let info = "job=5,local=5,pid=7,remote=6,scheduler=slurm,type=RC".to_owned();
         let want = [
             ("fabric.job.queue_pairs", 0, String::new()),
@@ -220,10 +220,10 @@ mod tests {
     }
 
     #[test]
-    fn too_many_are_counted_and_the_same_ones_told() {
+    fn pairs_beyond_the_limit_are_only_counted() {
         let many = MOST as u32 + 10;
         let list = List { qps: (0..many).rev().map(|lqpn| qp(lqpn + 1, Some(7))).collect(), ..List::default() };
-        let all = told(&list);
+        let all = exported(&list);
         assert_eq!((all[0].0, all[0].1), ("fabric.job.queue_pairs", many.into()));
         let last = all.last().map(|(name, count, _)| (*name, *count));
         assert_eq!((all.len(), last), (MOST + 2, Some(("fabric.queue_pair.omitted", 10))));

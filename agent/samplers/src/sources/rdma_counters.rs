@@ -1,15 +1,15 @@
-//! Driver counters of an RDMA port: one netlink `STAT_GET`, which asks the hardware once, or the files of
+//! Driver counters of an RDMA port: one netlink `STAT_GET`, which queries the hardware once, or the files of
 //! `hw_counters/` on kernels and in recordings without it. On mlx5 the files cost up to thirty times as much.
 
 use crate::counter_dir::Files;
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_catalog::CounterSource;
 use fabriclens_kernel::{CallError, KernelCalls, RdmaLink};
 use std::sync::Arc;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "rdma_counters",
     source: CounterSource::HwCounters,
@@ -20,10 +20,10 @@ pub const SPEC: Spec = Spec {
     open,
 };
 
-/// A setting that lives among the counters.
+/// A setting among the counters.
 const LIFESPAN: &str = "lifespan";
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     let port = subject.port().ok_or_else(|| SampleError::Absent("no port".into()))?;
     if let Some(link) = &port.link {
         let mut netlink = Netlink { calls: Arc::clone(&subject.calls), link: link.clone(), pairs: Vec::new() };

@@ -1,15 +1,15 @@
-//! Single-number files beside the counter directories: congestion-control settings of vendor drivers, sensors,
-//! carrier transitions, diagnostic counters of old drivers. What is not there costs nothing after the first look.
+//! Single-number files next to the counter directories: congestion-control settings of vendor drivers, sensors, carrier
+//! transitions, diagnostic counters of old drivers. Missing files cost nothing after the first look.
 
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::{Batch, SampleError};
-use fabriclens_agent_host::sysfile::{FileError, Held};
+use fabriclens_agent_host::sysfile::{CachedFile, FileError};
 use fabriclens_catalog::CounterSource;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "settings",
     source: CounterSource::Other,
@@ -20,7 +20,7 @@ pub const SPEC: Spec = Spec {
     open,
 };
 
-/// Where the paths of a row start.
+/// Base directory of the paths of a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Base {
     /// `/sys/class/net/<if>`
@@ -37,7 +37,7 @@ enum Base {
     RdmaCm,
 }
 
-/// (base, path, the catalog's name); `{}` in both stands for each entry there is, or each priority.
+/// Base, path and catalog name; `{}` in both stands for each existing entry, or for each priority.
 const ROWS: &[(Base, &str, &str)] = &[
     (Base::Netdev, "carrier_up_count", "net/carrier_up_count"),
     (Base::Netdev, "carrier_down_count", "net/carrier_down_count"),
@@ -54,7 +54,7 @@ const ROWS: &[(Base, &str, &str)] = &[
     (Base::RdmaCm, "default_roce_tos", "configfs/rdma_cm/{dev}/ports/{port}/default_roce_tos"),
 ];
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     let mut files = Vec::new();
     for (base, path, name) in ROWS {
         let Some(dir) = dir(subject, *base) else { continue };
@@ -80,11 +80,12 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
         return Err(SampleError::Absent(format!("{}: no such settings on this driver", subject.target())));
     }
     files.sort_by(|a, b| a.1.cmp(&b.1));
-    let (files, names): (_, Vec<_>) = files.into_iter().map(|(path, name)| (Held::new(path), Arc::from(name))).unzip();
+    let (files, names): (_, Vec<_>) =
+        files.into_iter().map(|(path, name)| (CachedFile::new(path), Arc::from(name))).unzip();
     Ok(Box::new(Settings { files, names: names.into() }))
 }
 
-fn dir(subject: &Subject, base: Base) -> Option<PathBuf> {
+fn dir(subject: &SamplingTarget, base: Base) -> Option<PathBuf> {
     let (device, port) = (subject.device.as_ref(), subject.port());
     match base {
         Base::Netdev => Some(subject.netdev.as_ref()?.dir.clone()),
@@ -102,7 +103,7 @@ fn dir(subject: &Subject, base: Base) -> Option<PathBuf> {
     }
 }
 
-/// `hwmon/hwmon{n}` → each that there is; anything else is itself.
+/// Existing entries of `hwmon/hwmon{n}`; any other path is returned unchanged.
 fn folders(dir: &std::path::Path, folder: &str) -> Vec<PathBuf> {
     match folder.split_once('/') {
         Some((parent, pattern)) if pattern.ends_with("{n}") => {
@@ -118,7 +119,7 @@ fn entries(dir: &std::path::Path) -> Vec<String> {
 }
 
 struct Settings {
-    files: Vec<Held>,
+    files: Vec<CachedFile>,
     names: Arc<[Arc<str>]>,
 }
 

@@ -1,13 +1,13 @@
-//! Attempts to connect by TCP, what became of them, how long they took, and connections that a reset ended, by interface
-//! and class of destination, seen by a probe in the kernel (`ebpf/probes/src/bin/tcp_connections.rs`).
+//! TCP connection attempts, their outcome and duration, and connections ended by a reset, by interface and destination
+//! class, from a probe in the kernel (`ebpf/probes/src/bin/tcp_connections.rs`).
 
-use crate::per_interface::ByPlace;
+use crate::per_interface::PerInterfaceProbe;
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use aya::include_bytes_aligned;
 use aya::util::nr_cpus;
 use fabriclens_agent_host::batch::{Batch, SampleError};
-use fabriclens_agent_probes::{At, Design, Hook, Member, TRACEPOINTS, bounds, histogram};
+use fabriclens_agent_probes::{AttachPoint, Hook, Member, ProbeSpec, TRACEPOINTS, bounds, histogram};
 use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::host::{
     TCP_CONNECTION_ATTEMPTS, TCP_CONNECTION_ESTABLISHED, TCP_CONNECTION_FAILURES, TCP_CONNECTION_LATENCY,
@@ -19,24 +19,24 @@ use fabriclens_ebpf_abi::tcp_connections::{
 use fabriclens_wire::Value;
 use std::sync::Arc;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "tcp_connections",
     source: CounterSource::Ebpf,
     period: Period::Full,
     default: true,
     needs: TRACEPOINTS,
-    applies: Subject::is_host,
+    applies: SamplingTarget::is_host,
     open,
 };
 
-static DESIGN: Design = Design {
+static DESIGN: ProbeSpec = ProbeSpec {
     name: SPEC.name,
     object: include_bytes_aligned!("../../../../ebpf/objects/tcp_connections.o"),
     hooks: &[
         Hook {
             program: "inet_sock_set_state",
-            at: At::Tracepoint {
+            at: AttachPoint::Tracepoint {
                 event: "sock/inet_sock_set_state",
                 fields: &[
                     ("SK", "skaddr"),
@@ -52,7 +52,7 @@ static DESIGN: Design = Design {
         },
         Hook {
             program: "tcp_receive_reset",
-            at: At::Tracepoint {
+            at: AttachPoint::Tracepoint {
                 event: "tcp/tcp_receive_reset",
                 fields: &[("RECEIVED_SK", "skaddr"), ("RECEIVED_LOCAL", "saddr_v6"), ("RECEIVED_REMOTE", "daddr_v6")],
                 optional: &[],
@@ -60,7 +60,7 @@ static DESIGN: Design = Design {
         },
         Hook {
             program: "tcp_send_reset",
-            at: At::Tracepoint {
+            at: AttachPoint::Tracepoint {
                 event: "tcp/tcp_send_reset",
                 fields: &[
                     ("SENT_SK", "skaddr"),
@@ -76,22 +76,22 @@ static DESIGN: Design = Design {
     members: &[Member { global: "SK_ERROR", steps: &[("sock", "sk_err")] }],
 };
 
-/// Sockets that are connecting at one time; another one pushes out the one that began first.
+/// Limit of sockets that are connecting at one time; further ones replace the oldest.
 const STARTS_AT_LEAST: usize = 8192;
 const STARTS_PER_CPU: usize = 256;
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
-    // Each CPU of the host may set some entries aside for itself, so that a fixed number would be too few for many.
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    // Each CPU may reserve some entries, so that a fixed number would be too few on hosts with many CPUs.
     let cpus = nr_cpus().unwrap_or(1);
     let starts = (cpus * STARTS_PER_CPU).max(STARTS_AT_LEAST) as u32;
-    let probe = ByPlace::open(subject, &DESIGN, "CONNECTIONS", &[("STARTS", starts)])?;
+    let probe = PerInterfaceProbe::open(subject, &DESIGN, "CONNECTIONS", &[("STARTS", starts)])?;
     let reasons = probe.has("SK_ERROR");
     Ok(Box::new(TcpConnections { probe, reasons, bounds: bounds() }))
 }
 
 struct TcpConnections {
-    probe: ByPlace<WORDS>,
-    /// Whether the probe can tell reasons apart.
+    probe: PerInterfaceProbe<WORDS>,
+    /// Whether the probe distinguishes reasons.
     reasons: bool,
     bounds: Arc<[f64]>,
 }
@@ -99,15 +99,15 @@ struct TcpConnections {
 impl Sampler for TcpConnections {
     fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
         let reasons = self.reasons;
-        // What cannot be known here is no zero.
-        let told = move |reason: &usize| *reason == NO_PORT || reasons == (*reason != UNKNOWN);
+        // Unknown values are absent, not zero.
+        let known = move |reason: &usize| *reason == NO_PORT || reasons == (*reason != UNKNOWN);
         self.probe.read(out, |out, record, [destination, netdev]| {
             out.fact(&TCP_CONNECTION_ATTEMPTS, &[destination, netdev], Value::Int(record[ATTEMPTS]));
             for (opened, word) in [("active", ACTIVE), ("passive", PASSIVE)] {
                 let labels = [destination, netdev, ("opened", opened)];
                 out.fact(&TCP_CONNECTION_ESTABLISHED, &labels, Value::Int(record[word]));
             }
-            for reason in (0..NAMES.len()).filter(told) {
+            for reason in (0..NAMES.len()).filter(known) {
                 let labels = [destination, netdev, ("reason", NAMES[reason])];
                 out.fact(&TCP_CONNECTION_FAILURES, &labels, Value::Int(record[FAILURES + reason]));
             }

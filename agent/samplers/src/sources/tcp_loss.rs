@@ -1,36 +1,36 @@
-//! What TCP had to send again, by interface and class of destination, seen by a probe in the
-//! kernel (`ebpf/probes/src/bin/tcp_loss.rs`). How much the host sent again in all, and signs such as reordering that no
-//! stable hook tells by connection, are in `/proc/net` (`tcpip`); this one says towards whom, and why.
+//! TCP retransmissions by interface and destination class, from a probe in the kernel
+//! (`ebpf/probes/src/bin/tcp_loss.rs`). Host totals, and signs such as reordering that no stable hook reports per
+//! connection, are in `/proc/net` (`tcpip`); this sampler adds destination and cause.
 
-use crate::per_interface::ByPlace;
+use crate::per_interface::PerInterfaceProbe;
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use aya::include_bytes_aligned;
 use fabriclens_agent_host::batch::{Batch, SampleError};
-use fabriclens_agent_probes::{At, Design, Hook, Member, TRACEPOINTS};
+use fabriclens_agent_probes::{AttachPoint, Hook, Member, ProbeSpec, TRACEPOINTS};
 use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::host::{TCP_RETRANSMIT_IO, TCP_RETRANSMIT_SEGMENTS};
 use fabriclens_ebpf_abi::tcp_loss::{BYTES, HANDSHAKE, NAMES, SEGMENTS, UNKNOWN, WORDS};
 use fabriclens_wire::Value;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "tcp_loss",
     source: CounterSource::Ebpf,
     period: Period::Full,
     default: true,
     needs: TRACEPOINTS,
-    applies: Subject::is_host,
+    applies: SamplingTarget::is_host,
     open,
 };
 
-static DESIGN: Design = Design {
+static DESIGN: ProbeSpec = ProbeSpec {
     name: SPEC.name,
     object: include_bytes_aligned!("../../../../ebpf/objects/tcp_loss.o"),
     hooks: &[
         Hook {
             program: "tcp_retransmit_skb",
-            at: At::Tracepoint {
+            at: AttachPoint::Tracepoint {
                 event: "tcp/tcp_retransmit_skb",
                 fields: &[
                     ("SKB", "skbaddr"),
@@ -44,7 +44,7 @@ static DESIGN: Design = Design {
         },
         Hook {
             program: "tcp_retransmit_synack",
-            at: At::Tracepoint {
+            at: AttachPoint::Tracepoint {
                 event: "tcp/tcp_retransmit_synack",
                 fields: &[("SYNACK_LOCAL", "saddr_v6"), ("SYNACK_REMOTE", "daddr_v6")],
                 optional: &[],
@@ -59,15 +59,15 @@ static DESIGN: Design = Design {
     ],
 };
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
-    let probe = ByPlace::open(subject, &DESIGN, "LOSS", &[])?;
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    let probe = PerInterfaceProbe::open(subject, &DESIGN, "LOSS", &[])?;
     let (kinds, bytes) = (probe.has("CONGESTION_STATE"), probe.has("LENGTH"));
     Ok(Box::new(TcpLoss { probe, kinds, bytes }))
 }
 
 struct TcpLoss {
-    probe: ByPlace<WORDS>,
-    /// Whether the probe can tell kinds apart.
+    probe: PerInterfaceProbe<WORDS>,
+    /// Whether the probe distinguishes kinds.
     kinds: bool,
     bytes: bool,
 }
@@ -75,10 +75,10 @@ struct TcpLoss {
 impl Sampler for TcpLoss {
     fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
         let (kinds, bytes) = (self.kinds, self.bytes);
-        // What cannot be known here is no zero.
-        let told = move |kind: &usize| *kind == HANDSHAKE || kinds == (*kind != UNKNOWN);
+        // Unknown values are absent, not zero.
+        let known = move |kind: &usize| *kind == HANDSHAKE || kinds == (*kind != UNKNOWN);
         self.probe.read(out, |out, record, [destination, netdev]| {
-            for kind in (0..NAMES.len()).filter(told) {
+            for kind in (0..NAMES.len()).filter(known) {
                 let labels = [destination, ("kind", NAMES[kind]), netdev];
                 out.fact(&TCP_RETRANSMIT_SEGMENTS, &labels, Value::Int(record[SEGMENTS + kind]));
                 if bytes {

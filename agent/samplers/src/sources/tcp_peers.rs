@@ -1,14 +1,14 @@
-//! Whom the sockets of jobs talk to: bytes and round trip of established TCP connections by job and pair of addresses.
-//! The kernel lists them by socket diagnosis with their control group, and that tells the job.
+//! Peers of jobs over TCP: bytes and round-trip time of established connections, by job and address pair. The kernel
+//! lists connections by socket diagnosis with their cgroup, which identifies the job.
 //!
-//! The list is as long as the host has connections, so it is made at a pace that follows its cost
-//! ([`crate::background`]). Connections that begin and end between two lists are not seen: bytes are a lower
-//! bound, for finding who talks to whom; `tcp_traffic` counts all of them. Sockets of other network namespaces (pods that
-//! have one of their own) are not listed, and neither are jobs whose processes are in control groups of version 1.
+//! The list is as long as the host has connections, so it is made at a rate that its cost determines
+//! ([`crate::background`]). Connections between two lists are missed: bytes are a lower bound, useful to find peers;
+//! `tcp_traffic` counts all of them. Sockets of other network namespaces (pods with their own) are not listed, nor are
+//! jobs with cgroups of version 1 only.
 
 use crate::background::Background;
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::{Batch, SampleError, chain};
 use fabriclens_agent_workload::{Jobs, Key};
 use fabriclens_catalog::CounterSource;
@@ -20,45 +20,45 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "tcp_peers",
     source: CounterSource::Other,
     period: Period::Slow,
     default: true,
     needs: "Linux 5.7 and control groups of version 2",
-    applies: Subject::is_host,
+    applies: SamplingTarget::is_host,
     open,
 };
 
-/// Pairs of addresses that are told of one job, those with most bytes, and of the host.
+/// Limit of exported address pairs per job, those with most bytes, and of the host.
 const OF_JOB: usize = 128;
 const OF_HOST: usize = 512;
-/// Pairs of one job that are kept at most; what no connection has any more goes first.
+/// Limit of address pairs kept per job; pairs without a connection are removed first.
 const KEPT: usize = 16_384;
-/// How long the first list, and any later one, is waited for. What is not there by then is told by the next sample.
+/// Longest wait for a list. A list that is not ready by then is exported by the next sample.
 const FIRST: Duration = Duration::from_millis(500);
 const LATER: Duration = Duration::from_millis(50);
 
-/// Own address and the other end's.
+/// Local and remote address.
 type Pair = (IpAddr, IpAddr);
 
-/// What went between two addresses.
+/// Traffic between two addresses.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
-struct Talk {
+struct PairTraffic {
     bytes: u64,
-    /// Sum and number of the round trips of its connections now.
+    /// Sum and number of the round-trip times of current connections.
     rtts: (Duration, u32),
     connections: u32,
 }
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
-    // Sockets of its own: those of the host's subject are for its counters.
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    // Separate sockets: those of the host are for its counters.
     let calls = subject.roots.calls();
     Ok(Box::new(TcpPeers {
         jobs: Arc::clone(&subject.jobs),
         call: Background::new("tcp peers", move || calls.tcp_sockets()),
-        talks: Talks::default(),
+        totals: PairTotals::default(),
         asked: false,
     }))
 }
@@ -66,7 +66,7 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
 struct TcpPeers {
     jobs: Arc<Jobs>,
     call: Background<Result<Vec<TcpSocket>, CallError>>,
-    talks: Talks,
+    totals: PairTotals,
     asked: bool,
 }
 
@@ -81,13 +81,13 @@ impl Sampler for TcpPeers {
                     let why = "the kernel does not tell the control groups of sockets; Linux 5.7 does";
                     return Err(SampleError::Absent(why.into()));
                 }
-                self.talks.add(&sockets, |group| self.jobs.of_group(group));
+                self.totals.add(&sockets, |group| self.jobs.of_group(group));
             }
             Some(Err(error)) => return Err(error.into()),
             None => {}
         }
-        self.talks.keep(|key| self.jobs.runs(key));
-        self.talks.tell(|key| self.jobs.cluster(key), out);
+        self.totals.keep(|key| self.jobs.runs(key));
+        self.totals.tell(|key| self.jobs.cluster(key), out);
         if let Some(took) = self.call.took {
             out.note = format!("the list takes {} µs", took.as_micros());
         }
@@ -97,14 +97,14 @@ impl Sampler for TcpPeers {
 
 /// Totals that outlive connections.
 #[derive(Debug, Default)]
-struct Talks {
-    /// Bytes of each connection when it was last listed.
+struct PairTotals {
+    /// Bytes of each connection in the last list.
     last: HashMap<u64, u64>,
-    of: BTreeMap<Key, BTreeMap<Pair, Talk>>,
+    of: BTreeMap<Key, BTreeMap<Pair, PairTraffic>>,
 }
 
-impl Talks {
-    /// Adds what connections have grown by; `job` tells whose a control group is.
+impl PairTotals {
+    /// Adds the growth of connections; `job` returns the job of a cgroup.
     fn add(&mut self, sockets: &[TcpSocket], job: impl Fn(u64) -> Option<Key>) {
         for talk in self.of.values_mut().flat_map(BTreeMap::values_mut) {
             (talk.rtts, talk.connections) = ((Duration::ZERO, 0), 0);
@@ -131,7 +131,7 @@ impl Talks {
         }
     }
 
-    /// Forgets jobs that are over.
+    /// Removes jobs that have ended.
     fn keep(&mut self, runs: impl Fn(&Key) -> bool) {
         self.of.retain(|key, _| runs(key));
     }
@@ -139,7 +139,7 @@ impl Talks {
     fn tell(&self, cluster: impl Fn(&Key) -> String, out: &mut Batch) {
         let mut room = OF_HOST;
         for (key, pairs) in &self.of {
-            let mut most: Vec<(&Pair, &Talk)> = pairs.iter().collect();
+            let mut most: Vec<(&Pair, &PairTraffic)> = pairs.iter().collect();
             most.sort_by_key(|(pair, talk)| (std::cmp::Reverse(talk.bytes), **pair));
             most.truncate(OF_JOB.min(room));
             room -= most.len();
@@ -182,9 +182,9 @@ mod tests {
         (group == 7).then(|| Key::new("slurm", "7"))
     }
 
-    fn told(talks: &Talks) -> Vec<String> {
+    fn exported(totals: &PairTotals) -> Vec<String> {
         let mut batch = Batch::default();
-        talks.tell(|_| "west".into(), &mut batch);
+        totals.tell(|_| "west".into(), &mut batch);
         let label = |column: &fabriclens_wire::Column, name: &str| {
             column.labels.iter().find(|(n, _)| **n == *name).map_or_else(String::new, |(_, value)| value.to_string())
         };
@@ -201,25 +201,29 @@ mod tests {
 
     #[test]
     fn growth_of_a_jobs_connections_adds_up() {
-        let mut talks = Talks::default();
-        talks.add(&[socket(1, 2, 7, 99), socket(3, 2, 7, 9), socket(4, 3, 8, 9)], seven);
-        assert_eq!(told(&talks), ["io 7 10.0.1.2 110", "rtt 7 10.0.1.2 0.000200", "omitted 7  0"]);
-        // One has closed, one has grown, one is new: nothing goes back.
-        talks.add(&[socket(3, 2, 7, 19), socket(5, 4, 7, 999)], seven);
+        let mut totals = PairTotals::default();
+        totals.add(&[socket(1, 2, 7, 99), socket(3, 2, 7, 9), socket(4, 3, 8, 9)], seven);
+        assert_eq!(exported(&totals), ["io 7 10.0.1.2 110", "rtt 7 10.0.1.2 0.000200", "omitted 7  0"]);
+        // One has closed, one has grown, one is new: no total decreases.
+        totals.add(&[socket(3, 2, 7, 19), socket(5, 4, 7, 999)], seven);
         let want = ["io 7 10.0.1.4 1000", "rtt 7 10.0.1.4 0.000500", "io 7 10.0.1.2 120", "rtt 7 10.0.1.2 0.000300"];
-        assert_eq!(told(&talks)[..4], want);
-        talks.add(&[], seven);
-        assert_eq!(told(&talks), ["io 7 10.0.1.4 1000", "io 7 10.0.1.2 120", "omitted 7  0"], "idle, not forgotten");
-        talks.keep(|_| false);
-        assert!(told(&talks).is_empty());
+        assert_eq!(exported(&totals)[..4], want);
+        totals.add(&[], seven);
+        assert_eq!(
+            exported(&totals),
+            ["io 7 10.0.1.4 1000", "io 7 10.0.1.2 120", "omitted 7  0"],
+            "idle, not forgotten"
+        );
+        totals.keep(|_| false);
+        assert!(exported(&totals).is_empty());
     }
 
     #[test]
     fn too_many_are_counted() {
-        let mut talks = Talks::default();
+        let mut totals = PairTotals::default();
         let many: Vec<TcpSocket> = (0..200).map(|n| socket(n.into(), n, 7, 1000 - u64::from(n))).collect();
-        talks.add(&many, seven);
-        let all = told(&talks);
+        totals.add(&many, seven);
+        let all = exported(&totals);
         let ios: Vec<&String> = all.iter().filter(|line| line.starts_with("io")).collect();
         assert_eq!((ios.len(), &**ios[0]), (OF_JOB, "io 7 10.0.1.0 1001"));
         assert_eq!(all.last().unwrap(), "omitted 7  72");

@@ -1,43 +1,43 @@
-//! Smoothed round trips of TCP by interface and class of destination, seen by a probe in the kernel at some of the segments
-//! received (`ebpf/probes/src/bin/tcp_rtt.rs`). The yardstick beside RDMA.
+//! Smoothed TCP round-trip times by interface and destination class, sampled at some of the received segments by a
+//! probe in the kernel (`ebpf/probes/src/bin/tcp_rtt.rs`). A reference for RDMA latency.
 
-use crate::per_interface::ByPlace;
+use crate::per_interface::PerInterfaceProbe;
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use aya::include_bytes_aligned;
 use aya::programs::CgroupSkbAttachType;
 use fabriclens_agent_host::batch::{Batch, SampleError};
-use fabriclens_agent_probes::{At, Design, Hook, SOCKETS, bounds, histogram};
+use fabriclens_agent_probes::{AttachPoint, Hook, ProbeSpec, SOCKETS, bounds, histogram};
 use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::host::TCP_RTT;
 use fabriclens_ebpf_abi::histogram::WORDS;
 use fabriclens_wire::Value;
 use std::sync::Arc;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "tcp_rtt",
     source: CounterSource::Ebpf,
     period: Period::Full,
     default: true,
     needs: SOCKETS,
-    applies: Subject::is_host,
+    applies: SamplingTarget::is_host,
     open,
 };
 
-static DESIGN: Design = Design {
+static DESIGN: ProbeSpec = ProbeSpec {
     name: SPEC.name,
     object: include_bytes_aligned!("../../../../ebpf/objects/tcp_rtt.o"),
-    hooks: &[Hook { program: "received", at: At::Sockets(CgroupSkbAttachType::Ingress) }],
+    hooks: &[Hook { program: "received", at: AttachPoint::Sockets(CgroupSkbAttachType::Ingress) }],
     members: &[],
 };
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
-    Ok(Box::new(TcpRtt { probe: ByPlace::open(subject, &DESIGN, "RTT", &[])?, bounds: bounds() }))
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    Ok(Box::new(TcpRtt { probe: PerInterfaceProbe::open(subject, &DESIGN, "RTT", &[])?, bounds: bounds() }))
 }
 
 struct TcpRtt {
-    probe: ByPlace<WORDS>,
+    probe: PerInterfaceProbe<WORDS>,
     bounds: Arc<[f64]>,
 }
 

@@ -1,22 +1,22 @@
-//! TCP bytes and segments by control group, interface and class of destination, counted by a probe in the kernel
-//! (`ebpf/probes/src/bin/tcp_traffic.rs`): what a job sends over sockets, where it should have used RDMA.
+//! TCP bytes and segments by cgroup, interface and destination class, counted by a probe in the kernel
+//! (`ebpf/probes/src/bin/tcp_traffic.rs`): shows jobs that use sockets instead of RDMA.
 //!
-//! Every segment that a socket of this host sends or gets is counted, those sent again too. The probe counts from the
-//! IP header on, with the headers of each segment where the kernel hands over several at a time; here the link's header
-//! is added as the interface's own counters have it, so that both can be compared. Not seen: forwarded traffic, and
-//! segments for which there is no socket (those refused, and the last acknowledgements of closed connections).
+//! Every segment that a socket of this host sends or receives is counted, retransmissions included. The probe counts
+//! from the IP header on, with the headers of each segment if the kernel passes several at once; the link header is
+//! added here, so that the result compares to the interface's counters. Not counted: forwarded traffic, and segments
+//! without a socket (refused ones, and last acknowledgements of closed connections).
 
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use aya::include_bytes_aligned;
 use aya::maps::{MapData, PerCpuArray, PerCpuHashMap};
 use aya::programs::CgroupSkbAttachType;
 use fabriclens_agent_host::batch::{Batch, SampleError, chain};
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_host::sysfile::maybe;
-use fabriclens_agent_probes::accumulator::Ledger;
+use fabriclens_agent_probes::accumulator::CounterAccumulator;
 use fabriclens_agent_probes::cgroup_names::CgroupNames;
-use fabriclens_agent_probes::{At, Design, Hook, Interfaces, Peers, Probe, SOCKETS, mount, summed};
+use fabriclens_agent_probes::{AttachPoint, Hook, Interfaces, Peers, Probe, ProbeSpec, SOCKETS, mount, summed};
 use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::host::{TCP_IO, TCP_IO_CE, TCP_IO_SEGMENTS, TCP_IO_UNPLACED, TCP_WINDOW_CLOSED};
 use fabriclens_ebpf_abi::INTERFACES;
@@ -29,36 +29,36 @@ use fabriclens_wire::Value;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "tcp_traffic",
     source: CounterSource::Ebpf,
     period: Period::Full,
     default: true,
     needs: SOCKETS,
-    applies: Subject::is_host,
+    applies: SamplingTarget::is_host,
     open,
 };
 
-/// The probe.
-pub static DESIGN: Design = Design {
+/// Definition of the probe.
+pub static DESIGN: ProbeSpec = ProbeSpec {
     name: SPEC.name,
     object: include_bytes_aligned!("../../../../ebpf/objects/tcp_traffic.o"),
     hooks: &[
-        Hook { program: "received", at: At::Sockets(CgroupSkbAttachType::Ingress) },
-        Hook { program: "sent", at: At::Sockets(CgroupSkbAttachType::Egress) },
+        Hook { program: "received", at: AttachPoint::Sockets(CgroupSkbAttachType::Ingress) },
+        Hook { program: "sent", at: AttachPoint::Sockets(CgroupSkbAttachType::Egress) },
     ],
     members: &[],
 };
 
-/// Addresses of a host change rarely.
+/// Interval between two reads of the host's addresses, which change rarely.
 const REFRESH: Duration = Duration::from_secs(10);
-/// After so many samples control groups that went away are forgotten.
+/// Samples between two removals of cgroups that no longer exist.
 const SWEEP: u32 = 60;
-/// Kinds of links by the kernel's number (`ARPHRD_`), and the bytes of their header that the interface counts.
+/// Link types by the kernel's number (`ARPHRD_`), with the header bytes that the interface counts.
 const LINKS: &[(&str, u64)] = &[("1", 14), ("32", 4)];
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     let places = (INTERFACES * CLASSES) as u32;
     let mut probe = Probe::load(&subject.roots, &DESIGN, &[("OTHER", places)])?;
     let mut opened = TcpTraffic {
@@ -67,14 +67,14 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
         interfaces: probe.interfaces()?,
         peers: probe.peers()?,
         names: CgroupNames::new(mount(&subject.roots)?),
-        ledger: Ledger::default(),
+        ledger: CounterAccumulator::default(),
         links: HashMap::new(),
         refreshed: Instant::now(),
         samples: 0,
         subject: subject.clone(),
         probe,
     };
-    // Addresses first: what the probe does not know counts as another's.
+    // Addresses first: the probe counts unknown interfaces under `other`.
     opened.refresh()?;
     opened.probe = opened.probe.attach()?;
     Ok(Box::new(opened))
@@ -86,12 +86,12 @@ struct TcpTraffic {
     interfaces: Interfaces,
     peers: Peers,
     names: CgroupNames,
-    ledger: Ledger,
-    /// Bytes of the link's header by interface.
+    ledger: CounterAccumulator,
+    /// Bytes of the link header, by interface.
     links: HashMap<String, u64>,
     refreshed: Instant,
     samples: u32,
-    subject: Subject,
+    subject: SamplingTarget,
     probe: Probe,
 }
 
@@ -139,7 +139,7 @@ impl TcpTraffic {
         Ok(())
     }
 
-    /// Makes room in the kernel's table: entries of control groups that are gone, and silent ones when it gets full.
+    /// Frees entries of the kernel's table: those of removed cgroups, and quiet ones when it gets full.
     fn clear(&mut self, silent: &[Key]) -> Result<(), SampleError> {
         let crowded = self.ledger.is_crowded();
         for key in silent {
@@ -147,7 +147,7 @@ impl TcpTraffic {
                 self.ledger.spare(key);
                 continue;
             }
-            // Nothing is lost but what arrives between these two calls.
+            // Only counts between these two calls are lost.
             let now = sum(&self.table.get(key, 0).map_err(reading)?);
             if self.ledger.last(key) == Some(&now) {
                 self.table.remove(key).map_err(reading)?;
@@ -164,14 +164,14 @@ impl TcpTraffic {
     }
 }
 
-/// Places without an interface of their own are told without a link's header: it is not known which they have.
+/// Link header bytes of an interface; 0 for `other`, whose interfaces are unknown.
 fn link_header(roots: &Roots, netdev: &str) -> u64 {
     let kind = maybe(&roots.sys().join("class/net").join(netdev).join("type")).unwrap_or_default();
     LINKS.iter().find(|(link, _)| *link == kind.trim()).map_or(0, |(_, bytes)| *bytes)
 }
 
 fn tell(out: &mut Batch, [cgroup, destination, netdev]: [&str; 3], counts: &Record, link: u64) {
-    // A window that is closed at the other end, as what is received says, stops what is to be sent.
+    // A zero window in a received segment stops transmission, and the other way round.
     let directions = [
         ("receive", RECEIVED_BYTES, RECEIVED_SEGMENTS, SENT_CLOSED),
         ("transmit", SENT_BYTES, SENT_SEGMENTS, RECEIVED_CLOSED),

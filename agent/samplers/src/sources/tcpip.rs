@@ -2,26 +2,26 @@
 //! Columns vary by kernel, so they are taken by name.
 
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::sysfile::text;
 use fabriclens_catalog::CounterSource;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "tcpip",
     source: CounterSource::ProcNet,
     period: Period::Full,
     default: true,
     needs: "",
-    applies: Subject::is_host,
+    applies: SamplingTarget::is_host,
     open,
 };
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
-    // `net` is a link to `self/net`; in a mounted /proc of the host, process 1 shows the host's namespace.
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    // `net` links to `self/net`; in a mounted /proc of the host, process 1 has the host's namespace.
     let own = subject.roots.proc().join("net");
     let host = subject.roots.proc().join("1/net");
     let dir = if host.join("snmp").exists() { host } else { own };
@@ -32,7 +32,7 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
 
 struct TcpIp {
     files: [PathBuf; 2],
-    /// Header lines that `names` was made from.
+    /// Header lines from which `names` was made.
     lines: Vec<String>,
     names: Arc<[Arc<str>]>,
 }
@@ -59,7 +59,7 @@ impl Sampler for TcpIp {
                     changed = true;
                 }
                 headers += 1;
-                // Tcp/MaxConn is -1: no counter.
+                // Tcp/MaxConn is -1, not a counter.
                 out.values.extend(values.map(|value| value.parse().ok()));
             }
         }
@@ -76,7 +76,7 @@ impl Sampler for TcpIp {
     }
 }
 
-/// The values of a group, when both lines belong together and are of one length.
+/// Values of a group, if both lines belong together and have the same length.
 fn pair<'a>(header: &str, values: &'a str) -> Option<impl Iterator<Item = &'a str>> {
     let (group, names) = header.split_once(':')?;
     let (same, values) = values.split_once(':')?;

@@ -1,10 +1,10 @@
-//! Jobs on this host, with their processes, as control groups and environments show them ([`fabriclens_agent_workload`]): whose
-//! traffic it is. Each second, so that a job is seen to begin and to end.
+//! Jobs on this host and their processes, from cgroups and environments ([`fabriclens_agent_workload`]), to attribute
+//! traffic to jobs. Sampled each second, to see jobs begin and end.
 
 use crate::sampler::{Period, Sampler, Spec};
-use crate::target::Subject;
+use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::{Batch, SampleError};
-use fabriclens_agent_workload::details::Book;
+use fabriclens_agent_workload::details::JobDetailsCache;
 use fabriclens_agent_workload::mounts::{Hierarchy, hierarchies};
 use fabriclens_agent_workload::scan::Scan;
 use fabriclens_agent_workload::tree::{Budget, Tree};
@@ -15,27 +15,27 @@ use fabriclens_wire::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// See the module.
+/// Table row of this sampler.
 pub const SPEC: Spec = Spec {
     name: "workload",
     source: CounterSource::Other,
     period: Period::Full,
     default: true,
     needs: "CAP_SYS_PTRACE for what only the environment of a job's processes tells",
-    applies: Subject::is_host,
+    applies: SamplingTarget::is_host,
     open,
 };
 
-/// Series of one host at most: a group of a job each.
+/// Limit of series per host, one per group of a job.
 const MOST: usize = 1024;
 
-fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     let hierarchies = hierarchies(&subject.roots);
     let scan = Scan::new(subject.roots.proc());
     if hierarchies.is_empty() && !scan.is_possible() {
-        // Nobody need wait for what is never told.
+        // Other samplers must not wait for jobs that are never found.
         subject.jobs.close();
-        return Err(SampleError::Absent("no control groups are mounted and no processes are shown".into()));
+        return Err(SampleError::Absent("no cgroups are mounted and no processes are visible".into()));
     }
     let (unified, legacy): (Vec<Hierarchy>, Vec<Hierarchy>) = hierarchies.into_iter().partition(|h| h.unified);
     Ok(Box::new(Workload {
@@ -44,7 +44,7 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
         candidates: legacy,
         turn: 0,
         scan,
-        book: Book::new(&subject.roots),
+        details_cache: JobDetailsCache::new(&subject.roots),
         jobs: Arc::clone(&subject.jobs),
         first: true,
     }))
@@ -52,17 +52,17 @@ fn open(subject: &Subject) -> Result<Box<dyn Sampler>, SampleError> {
 
 struct Workload {
     unified: Option<Tree>,
-    /// One hierarchy of version 1: a scheduler puts its jobs into several.
+    /// One hierarchy of version 1: a scheduler may put its jobs into several.
     legacy: Option<Tree>,
     candidates: Vec<Hierarchy>,
     turn: usize,
     scan: Scan,
-    book: Book,
+    details_cache: JobDetailsCache,
     jobs: Arc<Jobs>,
     first: bool,
 }
 
-/// Looks between tries of another hierarchy of version 1.
+/// Looks between two attempts with another hierarchy of version 1.
 const TURN: usize = 30;
 
 impl Sampler for Workload {
@@ -72,7 +72,7 @@ impl Sampler for Workload {
         let mut left_out = 0;
         let mut renewed = HashSet::new();
         for tree in [&mut self.unified, &mut self.legacy].into_iter().flatten() {
-            tree.look(budget, &mut |key, uid, pids| self.book.see(key, uid, pids));
+            tree.look(budget, &mut |key, uid, pids| self.details_cache.see(key, uid, pids));
             left_out += tree.left_out();
             renewed.extend(tree.renewed().iter().cloned());
         }
@@ -80,27 +80,27 @@ impl Sampler for Workload {
         let groups = self.groups();
         let mut by_process: BTreeMap<Key, u64> = BTreeMap::new();
         let mut processes = HashMap::new();
-        for (pid, told) in self.scan.found() {
-            let key = Key::new(told.scheduler, &told.job);
-            self.book.told(&key, told.clone(), *pid);
+        for (pid, job) in self.scan.found() {
+            let key = Key::new(job.scheduler, &job.job);
+            self.details_cache.found_in_environment(&key, job.clone(), *pid);
             *by_process.entry(key.clone()).or_default() += 1;
             processes.insert(*pid, key);
         }
         let present: HashSet<Key> = groups.keys().map(|(key, _)| key).chain(by_process.keys()).cloned().collect();
-        self.book.settle(&present);
+        self.details_cache.settle(&present);
         if self.first {
-            self.book.believe();
+            self.details_cache.believe();
         }
         self.first = false;
         let by_inode = self.unified.iter().flat_map(Tree::inodes).filter(|(_, key, _)| !renewed.contains(*key));
         let by_inode = by_inode.map(|(inode, key, _)| (inode, key.clone())).collect();
-        self.jobs.tell(self.book.clusters(), processes, by_inode);
+        self.jobs.tell(self.details_cache.clusters(), processes, by_inode);
         let nowhere: Arc<str> = Arc::from("");
         let by_process = by_process.into_iter().map(|(key, count)| ((key, Arc::clone(&nowhere)), count));
         let mut room = MOST;
         for ((key, group), count) in groups.into_iter().chain(by_process).filter(|(_, count)| *count > 0) {
-            // A job that took the place of its namesake ends that one's series first.
-            let details = self.book.details(&key).filter(|_| !renewed.contains(&key));
+            // The series of a replaced job of the same name end first.
+            let details = self.details_cache.details(&key).filter(|_| !renewed.contains(&key));
             let Some(details) = details else { continue };
             if room == 0 {
                 left_out += 1;
@@ -124,7 +124,7 @@ impl Sampler for Workload {
 }
 
 impl Workload {
-    /// Of the hierarchies of version 1 the first in which jobs appear, tried in turns while there is none.
+    /// Selects the first version 1 hierarchy with jobs; tries them in turn while there is none.
     fn choose(&mut self) {
         if self.candidates.is_empty() || self.legacy.as_ref().is_some_and(Tree::has_places) {
             return;
@@ -135,7 +135,7 @@ impl Workload {
                 tree.look(Budget::FIRST, &mut |_, _, _| {});
                 tree
             });
-            // Opened anew, so that its processes are seen by the first look.
+            // Opened again, so that the first look sees its processes.
             let place = opened.into_iter().position(|tree| tree.has_places());
             self.turn = place.unwrap_or(0) * TURN;
         } else {
@@ -148,7 +148,7 @@ impl Workload {
         self.legacy = Some(Tree::new(hierarchy.clone()));
     }
 
-    /// Processes by job and group; the path of a group of version 1 says nothing to others.
+    /// Processes by job and group; the path of a version 1 group is not exported.
     fn groups(&self) -> BTreeMap<(Key, Arc<str>), u64> {
         let mut all: BTreeMap<(Key, Arc<str>), u64> = BTreeMap::new();
         if let Some(tree) = &self.unified {
@@ -164,7 +164,7 @@ impl Workload {
         all
     }
 
-    /// What it costs, for whoever asks.
+    /// Note on the cost of the sampler, for `doctor`.
     fn note(&self) -> String {
         let trees = [&self.unified, &self.legacy].into_iter().flatten().filter(|tree| tree.has_places()).count();
         let groups = match trees {

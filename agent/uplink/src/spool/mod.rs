@@ -1,9 +1,10 @@
-//! Encoded requests on disk, while a collector is away: bounded by size and age, oldest first out.
+//! On-disk buffer of encoded requests while the collector is unreachable: bounded by size and age, oldest first out.
 //!
-//! The uplink appends what it cannot deliver and takes it back when it can. One process at a time has a spool. What was
-//! appended survives the end of the process at any byte; the end of the machine may cost the last five seconds. An append
-//! that fails leaves what was there before. Why not the collector's forward queue: its segments hold column lists that
-//! records refer to, and each append is a sync that many senders wait for; here records are opaque and nobody waits.
+//! The uplink appends what it cannot deliver and reads it back later. One process at a time uses a spool. Appended
+//! requests survive the end of the process at any byte; a crash of the machine may lose the last five seconds. A failed
+//! append keeps what was there before. Not shared with the collector's forward queue: there, records refer to column
+//! lists in their segment, and many senders wait for the sync of each append; here records are opaque and appends do
+//! not sync.
 
 mod quarantine;
 mod recovery;
@@ -12,9 +13,8 @@ mod segment;
 mod tests;
 
 use fabriclens_agent_host::clock::Clock;
-use quarantine::Aside;
 pub use recovery::{Usage, usage};
-use segment::{Cursor, HEADER, Head};
+use segment::{Cursor, HEADER, Head, QuarantinedSegment};
 use std::collections::VecDeque;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -22,52 +22,52 @@ use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long an append may wait to be on the disk itself.
+/// Longest time until an append is synced to disk.
 const SYNC: Duration = Duration::from_secs(5);
-/// A spool at its bound consists of at least so many segments: one is what is dropped at once.
+/// Least number of segments of a full spool: one segment is dropped at a time.
 const PARTS: u64 = 16;
-/// Segments are not smaller or larger than this.
+/// Range of segment sizes.
 const SEGMENT: std::ops::RangeInclusive<u64> = (64 << 10)..=(4 << 20);
 
-/// What was found at a start is not dropped by age sooner than this: the clock may be wrong.
+/// Time for which requests found at startup are not dropped by age, as the clock may be wrong.
 const DOUBT: Duration = Duration::from_secs(3600);
 
-/// What a spool may hold.
+/// Limits of a spool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes on disk.
     pub bytes: u64,
-    /// Older requests are dropped. Measured by the monotonic clock: no step of the wall clock drops anything.
+    /// Age after which requests are dropped, by the monotonic clock: a step of the wall clock drops nothing.
     pub age: Duration,
 }
 
-/// One moment on both clocks.
+/// One instant on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     /// Unix ns.
     pub wall_ns: u64,
-    /// The same, monotonic.
+    /// Monotonic time.
     pub at: Instant,
 }
 
 impl Now {
-    /// By a clock.
+    /// Current time of a clock.
     pub fn of(clock: &Clock) -> Self {
         let at = Instant::now();
         Self { wall_ns: clock.wall(at), at }
     }
 }
 
-/// Why a spool cannot be used.
+/// Reason why a spool cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
-    /// Another process has it.
+    /// Another process uses the directory.
     #[error("{dir} is in use by another process; give each agent a spool.dir of its own")]
     Busy {
         /// The directory.
         dir: PathBuf,
     },
-    /// The file system is nearly full, and others need what is left.
+    /// The file system is nearly full, and the rest is left to other programs.
     #[error("{dir} has {free} bytes free; the spool takes at most half of what is free")]
     Full {
         /// The directory.
@@ -75,56 +75,56 @@ pub enum SpoolError {
         /// Bytes free.
         free: u64,
     },
-    /// The disk says no.
-    #[error("{dir}: {source}; check space, permissions and the disk")]
+    /// Input or output failed.
+    #[error("{dir}: {source}; check free space, permissions and the disk")]
     Io {
         /// The directory.
         dir: PathBuf,
-        /// What the system says.
+        /// Cause.
         source: io::Error,
     },
 }
 
-/// Points that were appended and will not be delivered.
+/// Points that were appended and will not be delivered, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// By [`Limits::bytes`].
+    /// Dropped by [`Limits::bytes`].
     pub size: u64,
-    /// By [`Limits::age`].
+    /// Dropped by [`Limits::age`].
     pub age: u64,
-    /// By the disk, or by who else wrote there.
+    /// Damaged by the disk or by another writer.
     pub damaged: u64,
-    /// The disk does not give them; they are set aside, and a later start may deliver them.
+    /// Unreadable and set aside; a later start may deliver them.
     pub unreadable: u64,
 }
 
 impl Lost {
-    /// With the reasons by which they are counted.
+    /// Counts with their label values.
     pub fn reasons(self) -> [(&'static str, u64); 4] {
         let Self { size, age, damaged, unreadable } = self;
         [("spool_size", size), ("spool_age", age), ("spool_damaged", damaged), ("spool_unreadable", unreadable)]
     }
 }
 
-/// What a spool holds.
+/// Contents of a spool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
-    /// Points that wait.
+pub struct SpoolContents {
+    /// Points waiting.
     pub points: u64,
     /// Bytes on disk.
     pub bytes: u64,
-    /// When the oldest was written, Unix ns.
+    /// Time at which the oldest was written, Unix ns.
     pub oldest_ns: Option<u64>,
-    /// Segments that are not delivered: of a later release, or on a disk that does not give them.
+    /// Segments set aside: of a later release, or unreadable.
     pub aside: u64,
 }
 
-/// A request that was taken back.
+/// A request read from the spool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// As it was appended.
+    /// Payload as appended.
     pub payload: Vec<u8>,
-    /// As it was appended.
+    /// Encoding as appended.
     pub encoding: u8,
     /// Points in it.
     pub points: u64,
@@ -138,36 +138,36 @@ struct Segment {
     number: u64,
     /// Bytes in use.
     end: u64,
-    /// Points that wait.
+    /// Points waiting.
     points: u64,
     first_ns: u64,
-    /// When its newest request is too old.
+    /// Time at which its newest request expires.
     until: Instant,
 }
 
-/// What a segment gives.
+/// Next item of a segment.
 enum Next {
     Request(Request),
     Damaged { end: u64, points: u64 },
     None,
 }
 
-/// See the module.
+/// An open spool.
 #[derive(Debug)]
 pub struct Spool {
     dir: PathBuf,
     limits: Limits,
     segments: VecDeque<Segment>,
-    aside: Vec<Aside>,
-    /// The oldest segment, since when it cannot be read.
+    aside: Vec<QuarantinedSegment>,
+    /// Number of the oldest segment, and the time since when it cannot be read.
     stuck: Option<(u64, Instant)>,
     at: Cursor,
     cursor: File,
-    /// The newest segment, while it is written.
+    /// Newest segment, open for writing.
     out: Option<File>,
-    /// The oldest one, while it is read.
+    /// Oldest segment, open for reading.
     reading: Option<(u64, File)>,
-    /// The last number that a segment had.
+    /// Highest segment number in use.
     newest: u64,
     unreadable: u64,
     synced: Instant,
@@ -175,10 +175,10 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Opens or makes the spool in `dir`; the directory above must be there.
+    /// Opens or creates the spool in `dir`, whose parent must exist.
     ///
     /// # Errors
-    /// [`SpoolError`], unless it can be read and written.
+    /// [`SpoolError`] if it cannot be read and written.
     pub fn open(dir: &Path, limits: Limits, now: Now) -> Result<Self, SpoolError> {
         let wrong = |source| SpoolError::Io { dir: dir.to_owned(), source };
         match DirBuilder::new().mode(0o700).create(dir) {
@@ -211,9 +211,9 @@ impl Spool {
         Ok(spool)
     }
 
-    /// What it holds.
-    pub fn held(&self) -> Held {
-        Held {
+    /// Contents of the spool.
+    pub fn held(&self) -> SpoolContents {
+        SpoolContents {
             points: self.segments.iter().map(|s| s.points).sum(),
             bytes: self.bytes(),
             oldest_ns: self.segments.iter().map(|s| s.first_ns).min(),
@@ -221,15 +221,16 @@ impl Spool {
         }
     }
 
-    /// True when nothing waits.
+    /// True if no request waits.
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
 
-    /// Keeps a request of so many points. Tells what the bounds have cost for it, whether it was kept or not.
+    /// Appends a request with this number of points. Returns the points that the limits dropped, whether it fails or
+    /// not.
     ///
     /// # Errors
-    /// [`SpoolError`]: this request is not kept, those before it are.
+    /// [`SpoolError`]: the request was not appended; earlier ones are kept.
     pub fn append(&mut self, payload: &[u8], encoding: u8, points: u64, now: Now) -> (Lost, Result<(), SpoolError>) {
         let Ok(len) = u32::try_from(payload.len()) else {
             return (Lost::default(), Err(self.wrong(io::ErrorKind::FileTooLarge.into())));
@@ -240,7 +241,7 @@ impl Spool {
         (lost, room.and_then(|()| self.write(&head, payload, now).map_err(|e| self.wrong(e))))
     }
 
-    /// Whoever else writes on this file system must not be stopped by samples that wait.
+    /// Fails if the file system is nearly full: the spool must not take the space of other programs.
     fn leave_room(&self, more: u64) -> Result<(), SpoolError> {
         let disk = rustix::fs::fstatvfs(&self.cursor).map_err(|e| self.wrong(e.into()))?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
@@ -268,7 +269,7 @@ impl Spool {
             last.points += head.points;
             last.until = now.at + self.limits.age;
         }
-        // What was written of a failed one is cut off. Where that fails too, the next has a segment of its own.
+        // A failed append is cut off. If that fails too, the next append starts a new segment.
         if written.is_ok() || out.set_len(last.end).is_ok() {
             self.out = Some(out);
         }
@@ -278,7 +279,7 @@ impl Spool {
         written
     }
 
-    /// A new segment at the end.
+    /// Creates a new segment at the end.
     fn begin(&mut self, now: Now) -> io::Result<File> {
         let number = self.newest + 1;
         self.newest = number;
@@ -294,15 +295,15 @@ impl Spool {
         Ok(out)
     }
 
-    /// Makes durable what was appended, also against a crash of the machine.
+    /// Syncs appended requests, so that they survive a crash of the machine.
     ///
     /// # Errors
-    /// When the disk does not take it.
+    /// When the sync fails.
     pub fn seal(&mut self) -> io::Result<()> {
         self.out.take().map_or(Ok(()), |out| out.sync_data())
     }
 
-    /// Drops the oldest segments that are too old, or in the way of `more` bytes.
+    /// Drops the oldest segments that are expired, or that exceed the limit together with `more` bytes.
     fn bound(&mut self, more: u64, now: Instant) -> Lost {
         self.bound_aside(more, now);
         let mut lost = Lost::default();
@@ -316,7 +317,7 @@ impl Spool {
         lost
     }
 
-    /// The oldest request, which stays until [`Spool::done`], and what was lost before it.
+    /// Oldest request, which stays until [`Spool::done`], and the points lost before it.
     pub fn next(&mut self, now: Instant) -> (Lost, Result<Option<Request>, SpoolError>) {
         let mut lost = self.bound(0, now);
         let next = self.read(&mut lost, now).map_err(|e| self.wrong(e));
@@ -331,18 +332,18 @@ impl Spool {
                     return Ok(Some(request));
                 }
                 Ok(Next::Damaged { end, points }) => lost.damaged += self.pass(end, points),
-                // What was counted of it and is not found was damaged since.
+                // Points that were counted and are no longer found were damaged.
                 Ok(Next::None) => lost.damaged += self.remove_first(),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => lost.damaged += self.remove_first(),
                 Err(e) if self.asks_again(&first, &e, now) => return Err(e),
-                // What is behind it must not wait for it.
+                // Later segments must not wait for it.
                 Err(e) => lost.unreadable += self.set_first_aside(&e),
             }
         }
         Ok(None)
     }
 
-    /// What comes next in the oldest segment.
+    /// Next item of the oldest segment.
     fn first_of(&mut self, first: &Segment) -> io::Result<Next> {
         if self.at.segment != first.number {
             self.at = Cursor { segment: first.number, offset: HEADER as u64 };
@@ -361,8 +362,8 @@ impl Spool {
         })
     }
 
-    /// A request is done with. Tells what else left the spool with it: what was damaged after it was counted. `None`
-    /// when a bound has dropped the request meanwhile, and it was counted so.
+    /// Removes a settled request. Returns further points that left the spool, damaged after they were counted; `None`
+    /// if a limit dropped the request in the meantime, and it was counted as dropped.
     pub fn done(&mut self, request: &Request) -> Option<Lost> {
         let held = self.segments.front().is_some_and(|first| first.number == request.segment);
         let held = held && self.at.offset <= request.at;
@@ -370,7 +371,7 @@ impl Spool {
         left.map(|left| Lost { damaged: left.saturating_sub(request.points), ..Lost::default() })
     }
 
-    /// Moves the cursor within the oldest segment; returns the points that leave the spool with it.
+    /// Moves the cursor within the oldest segment; returns the points before it.
     fn pass(&mut self, upto: u64, points: u64) -> u64 {
         let Some(first) = self.segments.front_mut() else { return 0 };
         let points = points.min(first.points);
@@ -383,14 +384,14 @@ impl Spool {
         points + self.remove_first()
     }
 
-    /// Removes the oldest segment; returns the points that leave with it.
+    /// Removes the oldest segment; returns its points.
     fn remove_first(&mut self) -> u64 {
         let Some(first) = self.leave_first() else { return 0 };
         self.remove(first.number);
         first.points
     }
 
-    /// Goes on to the next segment.
+    /// Advances to the next segment.
     fn leave_first(&mut self) -> Option<Segment> {
         let first = self.segments.pop_front()?;
         if self.segments.is_empty() {
@@ -402,17 +403,17 @@ impl Spool {
         Some(first)
     }
 
-    /// One that cannot be removed lies before the cursor, and is tried again at the next start.
+    /// Removes a segment. If that fails it lies before the cursor, and the next start retries.
     fn remove(&self, number: u64) {
         let path = self.path(number);
         if let Err(error) = std::fs::remove_file(&path) {
-            tracing::debug!(path = %path.display(), %error, "a part of the spool that is done with is not removed");
+            tracing::debug!(path = %path.display(), %error, "cannot remove a delivered spool segment");
         }
     }
 
     fn save(&self) {
         if let Err(error) = self.at.save(&self.cursor) {
-            tracing::debug!(dir = %self.dir.display(), %error, "where the spool stands is not written; after a restart requests are sent twice, which changes nothing");
+            tracing::debug!(dir = %self.dir.display(), %error, "cannot write the spool cursor; after a restart requests are sent again, which has no effect");
         }
     }
 
@@ -429,7 +430,7 @@ impl Spool {
     }
 }
 
-/// A file that stays, made if it is not there.
+/// Opens a file, and creates it if it does not exist.
 fn kept(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }

@@ -1,25 +1,17 @@
-//! Parts of a spool that are not delivered now: a later release wrote them, or the disk does not give them. They keep
-//! their number under another name, so that no cursor is ever beyond them, and each start looks at them again: what can
-//! be read then is delivered. Until then they count in the bounds, and leave first.
+//! Segments that cannot be delivered now: a later release wrote them, or the disk cannot read them. A quarantined
+//! segment keeps its number under another name, so that no cursor ever passes it. Each start tries it again and
+//! delivers what has become readable. Until then it counts towards the limits and is removed first.
 
-use super::{DOUBT, HEADER, Now, Segment, Spool, segment};
+use super::segment::{self, HEADER, QuarantinedSegment};
+use super::{DOUBT, Now, Segment, Spool};
 use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// So long is a part asked for again that the disk does not give: a path to it may be back by then.
+/// Time for which an unreadable segment is retried before it is set aside: a path to the disk may come back.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One of them.
-#[derive(Debug)]
-pub(super) struct Aside {
-    number: u64,
-    bytes: u64,
-    /// When it is too old.
-    until: Instant,
-}
-
-/// True for errors that are of this process and its machine at the moment, and not of what is read.
+/// True for temporary errors of this process or machine, which say nothing about the file.
 pub(super) fn passes(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let number = error.raw_os_error().map(Errno::from_raw_os_error);
@@ -27,7 +19,7 @@ pub(super) fn passes(error: &io::Error) -> bool {
 }
 
 impl Spool {
-    /// Looks again at what was set aside before; tells the numbers of parts that can be delivered now.
+    /// Retries segments that were set aside; returns the numbers of those that can be delivered now.
     pub(super) fn take_back(&mut self, aside: Vec<u64>, now: Now) -> io::Result<Vec<u64>> {
         let mut back = Vec::new();
         for number in aside {
@@ -45,41 +37,41 @@ impl Spool {
                     Err(error) => error.to_string(),
                 },
             };
-            tracing::warn!(path = %path.display(), why, "a part of the spool is still set aside");
+            tracing::warn!(path = %path.display(), why, "spool segment is still unreadable");
             let until = self.written(number, now);
             self.keep_aside(number, until);
         }
         Ok(back)
     }
 
-    /// Sets a segment aside that is not, or no more, among those that wait.
+    /// Sets a segment aside that is not, or no longer, in the queue.
     pub(super) fn set_aside(&mut self, number: u64, why: &str, until: Instant) {
         let (path, to) = (self.path(number), self.dir.join(segment::aside_name(number)));
         match std::fs::rename(&path, &to) {
             Ok(()) => {
                 tracing::warn!(
                     path = %to.display(), why,
-                    "a part of the spool is set aside; a start that can read it delivers it, spool.size and spool.age bound it"
+                    "unreadable spool segment set aside; a start that can read it delivers it, within spool.size and spool.age"
                 );
                 self.keep_aside(number, until);
             }
             Err(error) => {
-                tracing::warn!(path = %path.display(), why, %error, "a part of the spool is not delivered, nor can it be set aside");
+                tracing::warn!(path = %path.display(), why, %error, "spool segment is not delivered and cannot be set aside");
             }
         }
     }
 
-    /// The oldest segment, which the disk does not give, is set aside; returns the points that leave with it.
+    /// Sets the oldest segment aside; returns its points.
     pub(super) fn set_first_aside(&mut self, why: &io::Error) -> u64 {
         let Some(first) = self.leave_first() else { return 0 };
         self.set_aside(first.number, &why.to_string(), first.until);
         first.points
     }
 
-    /// Whether a segment that was not given shall be asked for again, before others are.
+    /// Whether to retry an unreadable segment before later ones are read.
     pub(super) fn asks_again(&mut self, segment: &Segment, error: &io::Error, now: Instant) -> bool {
         if self.segments.len() == 1 {
-            // What gives nothing takes nothing more.
+            // A segment that cannot be read is not appended to either.
             self.out = None;
         }
         let since = self.stuck.filter(|(number, _)| *number == segment.number).map_or(now, |(_, since)| since);
@@ -90,10 +82,10 @@ impl Spool {
     fn keep_aside(&mut self, number: u64, until: Instant) {
         let path = self.dir.join(segment::aside_name(number));
         let bytes = path.symlink_metadata().map_or(0, |meta| meta.len());
-        self.aside.push(Aside { number, bytes, until });
+        self.aside.push(QuarantinedSegment { number, bytes, until });
     }
 
-    /// When a part that is not read is too old, by the time of its file.
+    /// Time at which an unread segment expires, by the time of its file.
     pub(super) fn written(&self, number: u64, now: Now) -> Instant {
         let names = [segment::aside_name(number), segment::name(number)];
         let meta = names.iter().find_map(|name| self.dir.join(name).symlink_metadata().ok());
@@ -101,34 +93,34 @@ impl Spool {
         self.until(since.map_or(now.wall_ns, |since| since.as_nanos() as u64), now)
     }
 
-    /// When what was written then, Unix ns, is too old.
+    /// Time at which a request written at this Unix time, ns, expires.
     pub(super) fn until(&self, written_ns: u64, now: Now) -> Instant {
         let age = Duration::from_nanos(now.wall_ns.saturating_sub(written_ns));
         now.at + self.limits.age.saturating_sub(age).max(DOUBT.min(self.limits.age))
     }
 
-    /// Removes parts set aside that are too old, or in the way of `more` bytes. Their points were counted when they were
-    /// set aside, or are known to the release that wrote them alone.
+    /// Removes quarantined segments that are expired, or that exceed the limit together with `more` bytes. Their points
+    /// were counted when they were set aside; those of a later release are unknown.
     pub(super) fn bound_aside(&mut self, more: u64, now: Instant) {
         let full = |spool: &Self| spool.bytes() + more > spool.limits.bytes;
         while let Some(at) = self.aside.iter().position(|part| part.until < now || full(self)) {
-            let Aside { number, bytes, until } = self.aside.remove(at);
+            let QuarantinedSegment { number, bytes, until } = self.aside.remove(at);
             let path = self.dir.join(segment::aside_name(number));
             let bound = if until < now { "spool.age" } else { "spool.size" };
-            tracing::warn!(path = %path.display(), bytes, bound, "a part of the spool that was set aside is removed");
+            tracing::warn!(path = %path.display(), bytes, bound, "spool segment that was set aside is removed");
             if let Err(error) = std::fs::remove_file(&path) {
-                tracing::debug!(path = %path.display(), %error, "it cannot be removed; the next start finds it again");
+                tracing::debug!(path = %path.display(), %error, "cannot remove the spool segment; the next start retries");
             }
         }
     }
 
-    /// Parts set aside, and their bytes.
+    /// Number and bytes of quarantined segments.
     pub(super) fn aside(&self) -> (u64, u64) {
         (self.aside.len() as u64, self.aside.iter().map(|part| part.bytes).sum())
     }
 }
 
-/// Why this release does not read a segment, if it does not.
+/// Reason why this release cannot read a segment; `None` if it can.
 fn readable(file: &File) -> io::Result<Option<String>> {
     let Some(version) = segment::foreign(file) else {
         segment::find(file, HEADER as u64, file.metadata()?.len())?;
@@ -137,7 +129,7 @@ fn readable(file: &File) -> io::Result<Option<String>> {
     Ok(Some(later(version)))
 }
 
-/// Words for a segment of another release.
+/// Reason for a segment of a later release.
 pub(super) fn later(version: u32) -> String {
     format!("a later release wrote it (format {version})")
 }

@@ -1,4 +1,4 @@
-//! What a start finds in a spool, and what `doctor` sees of one that another process has.
+//! Recovery of a spool at startup, and its usage for `doctor` while another process has it open.
 
 use super::quarantine::{later, passes};
 use super::{HEADER, Now, Segment, Spool, segment};
@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 
 impl Spool {
-    /// Finds what the process before has left.
+    /// Loads the segments that the previous process left.
     pub(super) fn look(&mut self, now: Now) -> io::Result<()> {
         let (mut numbers, mut aside) = (Vec::new(), Vec::new());
         for entry in std::fs::read_dir(&self.dir)? {
@@ -23,7 +23,7 @@ impl Spool {
         for number in numbers {
             let file = File::open(self.path(number));
             if let Some(version) = file.as_ref().ok().and_then(segment::foreign) {
-                // Whatever the cursor says, which is of this release.
+                // Its segments are of another release; the cursor is of this one and does not apply.
                 let until = self.written(number, now);
                 self.set_aside(number, &later(version), until);
             } else if number < self.at.segment {
@@ -43,7 +43,7 @@ impl Spool {
         Ok(())
     }
 
-    /// A segment of before, up to where it can be read; `None` where there is nothing to deliver.
+    /// Loads a segment up to where it is readable; `None` if it has nothing to deliver.
     fn found(&mut self, number: u64, file: &File, now: Now) -> io::Result<Option<Segment>> {
         let mut found = Segment { number, end: file.metadata()?.len(), points: 0, first_ns: u64::MAX, until: now.at };
         let (mut at, mut last_ns) = (if number == self.at.segment { self.at.offset } else { HEADER as u64 }, 0);
@@ -60,7 +60,7 @@ impl Spool {
                 Err(error) => {
                     self.unreadable += 1;
                     let path = self.path(number);
-                    tracing::warn!(path = %path.display(), %error, "a part of the spool cannot be read to its end, and the rest is not delivered; check the disk");
+                    tracing::warn!(path = %path.display(), %error, "spool segment is not readable to its end; the rest is not delivered; check the disk");
                     found.end = at;
                 }
             }
@@ -72,25 +72,25 @@ impl Spool {
         Ok(Some(Segment { until: self.until(last_ns, now), ..found }))
     }
 
-    /// Segments that could not be read to their end when it was opened.
+    /// Number of segments that were not readable to their end when the spool was opened.
     pub fn unreadable(&self) -> u64 {
         self.unreadable
     }
 }
 
-/// What spools take of a disk.
+/// Disk usage of spools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes of all segments.
     pub bytes: u64,
-    /// Segments that are set aside.
+    /// Segments set aside.
     pub aside: u64,
 }
 
-/// Of all spools below a directory, whoever has them open.
+/// Usage of all spools below a directory, whether or not a process has them open.
 ///
 /// # Errors
-/// When the directory is not there or cannot be written.
+/// When the directory does not exist or is not writable.
 pub fn usage(dir: &Path) -> io::Result<Usage> {
     rustix::fs::access(dir, rustix::fs::Access::WRITE_OK)?;
     let mut usage = Usage::default();

@@ -1,4 +1,4 @@
-//! The bytes of a spool: the header of a segment, records, and where a reader stands.
+//! On-disk format of a spool: segment header, records, cursor.
 //!
 //! ```text
 //! DIR/NNNNNNNNNNNN.spool   "FABLENSP"  u32 version  u64 number  u32 crc
@@ -8,12 +8,13 @@
 //! DIR/NNNNNNNNNNNN.aside   the same, of what is not delivered now
 //! DIR/cursor               "FABLENSQ"  u64 segment  u64 offset  u32 crc
 //! ```
-//! Integers are little-endian. Everything before the cursor was delivered. A record that is damaged is passed over: the
-//! next one is found by the checksum of its head.
+//! Integers are little-endian. Everything before the cursor was delivered. A damaged record is skipped: the checksum of
+//! the record head finds the next one.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
+use std::time::Instant;
 
 /// Bytes of a segment's header.
 pub(super) const HEADER: usize = 24;
@@ -24,21 +25,31 @@ const VERSION: u32 = 1;
 const CURSOR: [u8; 8] = *b"FABLENSQ";
 const CURSOR_BYTES: usize = 28;
 
+/// A segment that is not delivered now, because it cannot be read.
+#[derive(Debug)]
+pub(super) struct QuarantinedSegment {
+    pub number: u64,
+    pub bytes: u64,
+    /// When `spool.age` expires for it.
+    pub until: Instant,
+}
+
+/// File name of a segment.
 pub(super) fn name(number: u64) -> String {
     format!("{number:012}.spool")
 }
 
-/// The number in a segment's name.
+/// Number in a segment's file name.
 pub(super) fn number(name: &str) -> Option<u64> {
     number_before(name, ".spool")
 }
 
-/// A segment's name while it is set aside.
+/// File name of a quarantined segment.
 pub(super) fn aside_name(number: u64) -> String {
     format!("{number:012}.aside")
 }
 
-/// The number in such a name.
+/// Number in the file name of a quarantined segment.
 pub(super) fn aside_number(name: &str) -> Option<u64> {
     number_before(name, ".aside")
 }
@@ -51,8 +62,8 @@ pub(super) fn header(number: u64) -> Vec<u8> {
     sealed(&[&MAGIC, &VERSION.to_le_bytes(), &number.to_le_bytes()])
 }
 
-/// The version of a segment that a later release has written; `None` when this one reads it. A damaged header says
-/// nothing: the records that are sound are read.
+/// Version of a segment of a later release; `None` if this release reads it. A damaged header is ignored, and intact
+/// records are read.
 pub(super) fn foreign(file: &File) -> Option<u32> {
     let mut bytes = [0; HEADER];
     file.read_exact_at(&mut bytes, 0).ok()?;
@@ -60,24 +71,24 @@ pub(super) fn foreign(file: &File) -> Option<u32> {
     (bytes[..8] == MAGIC && is_sound(&bytes) && version != VERSION).then_some(version)
 }
 
-/// How far a sound head is looked for, bytes: a segment is smaller by far, and a disk may tell any length of a file.
+/// Range in which an intact head is searched, bytes: segments are far smaller, and a disk may report any file length.
 const SEARCHED: u64 = 32 << 20;
 
-/// Points of a request at most: the sums of many stay sums, whatever a disk makes of a head.
+/// Limit of points per request, so that sums stay correct also with damaged heads.
 const MOST: u64 = 1 << 40;
 
-/// What stands before a payload.
+/// Head of a record, before its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     /// Bytes of the payload.
     pub len: u32,
-    /// Points in it.
+    /// Points in the payload.
     pub points: u64,
-    /// When it was written, Unix ns.
+    /// Time of writing, Unix ns.
     pub time_ns: u64,
-    /// The writer's number for how the payload is encoded.
+    /// Encoding of the payload, chosen by the writer.
     pub encoding: u8,
-    /// Of the payload.
+    /// Checksum of the payload.
     pub crc: u32,
 }
 
@@ -105,8 +116,8 @@ impl Head {
     }
 }
 
-/// The first record at or after `from` that is whole before `end`, and where it begins. Reads only its head, unless
-/// what stands at `from` is damaged.
+/// First complete record at or after `from` and before `end`, with its offset. Reads only the head, unless the record
+/// at `from` is damaged.
 pub(super) fn find(file: &File, from: u64, end: u64) -> io::Result<Option<(u64, Head)>> {
     let whole = |at: u64, bytes: &[u8]| Head::read(bytes).filter(|head| at + head.size() <= end).map(|head| (at, head));
     if end.saturating_sub(from) < HEAD as u64 {
@@ -126,14 +137,14 @@ pub(super) fn find(file: &File, from: u64, end: u64) -> io::Result<Option<(u64, 
     Ok((1..bytes.len()).find_map(|skip| whole(from + skip as u64, &bytes[skip..])))
 }
 
-/// The payload of the record at `at`; `None` when it is damaged.
+/// Payload of the record at `at`; `None` if it is damaged.
 pub(super) fn payload(file: &File, at: u64, head: &Head) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = vec![0; head.len as usize];
     let there = read(file, &mut bytes, at + HEAD as u64)?;
     Ok((there && crc32fast::hash(&bytes) == head.crc).then_some(bytes))
 }
 
-/// False when the file is shorter than it was: others were there.
+/// False if the file is shorter than expected, because another program changed it.
 fn read(file: &File, bytes: &mut [u8], at: u64) -> io::Result<bool> {
     match file.read_exact_at(bytes, at) {
         Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
@@ -141,7 +152,7 @@ fn read(file: &File, bytes: &mut [u8], at: u64) -> io::Result<bool> {
     }
 }
 
-/// Where the reader stands: everything before it is done with.
+/// Position of the reader; everything before it was delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cursor {
     pub segment: u64,
@@ -149,7 +160,7 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// `None` when there is none or it is damaged.
+    /// `None` if it is missing or damaged.
     pub(super) fn load(file: &File) -> Option<Self> {
         let mut bytes = [0; CURSOR_BYTES];
         file.read_exact_at(&mut bytes, 0).ok()?;
@@ -157,13 +168,13 @@ impl Cursor {
         sound.then(|| Self { segment: u64_at(&bytes, 8), offset: u64_at(&bytes, 16) })
     }
 
-    /// In place and without syncing: what a crash of the machine undoes is delivered again, and changes nothing there.
+    /// Writes in place without syncing: after a crash of the machine requests are sent again, which has no effect.
     pub(super) fn save(&self, file: &File) -> io::Result<()> {
         file.write_all_at(&sealed(&[&CURSOR, &self.segment.to_le_bytes(), &self.offset.to_le_bytes()]), 0)
     }
 }
 
-/// These bytes and their checksum.
+/// Bytes followed by their checksum.
 fn sealed(parts: &[&[u8]]) -> Vec<u8> {
     let mut out = parts.concat();
     out.extend(crc32fast::hash(&out).to_le_bytes());

@@ -50,7 +50,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 fn what_is_put_comes_back_in_order_and_leaves_nothing() {
     let dir = dir();
     let mut spool = open(dir.path(), WIDE);
-    assert_eq!((spool.held(), spool.next(now(0).at).1.unwrap()), (Held::default(), None));
+    assert_eq!((spool.held(), spool.next(now(0).at).1.unwrap()), (SpoolContents::default(), None));
     for n in 1..=5 {
         put(&mut spool, n, 10, 100);
     }
@@ -168,7 +168,7 @@ fn what_is_damaged_while_it_waits_is_counted_when_the_cursor_is_beyond_it() {
     let file = OpenOptions::new().write(true).open(&files(dir.path())[0]).unwrap();
     file.write_all_at(&[0xff; 4], (HEADER + segment::HEAD + 20) as u64).unwrap();
     assert_eq!(drain(&mut spool), (vec![1, 3], 10));
-    assert_eq!(spool.held(), Held::default());
+    assert_eq!(spool.held(), SpoolContents::default());
 }
 
 #[test]
@@ -374,7 +374,7 @@ fn the_bounds_take_what_is_set_aside_before_what_waits() {
     assert_eq!(spool.next(now(0).at + WIDE.age).0, Lost::default());
     assert!(aside.exists());
     assert_eq!(spool.next(now(0).at + WIDE.age + Duration::from_secs(1)).0, Lost::default());
-    assert!(!aside.exists() && spool.held() == Held::default());
+    assert!(!aside.exists() && spool.held() == SpoolContents::default());
 }
 
 #[test]

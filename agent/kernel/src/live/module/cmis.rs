@@ -1,11 +1,11 @@
 //! QSFP-DD, OSFP and other modules with CMIS: up to four banks of eight lanes, each monitor advertised.
 
-use super::{Half, amperes, celsius, upper, volts, watts, word};
+use super::{ModulePage, amperes, celsius, upper, volts, watts, word};
 use crate::{ModuleDiagnostics, ModuleLane};
 
 /// Lower memory: bit 7 set when there is nothing but the lower memory and page 0.
 const FLAT: usize = 2;
-/// Page 0: one bit a media lane that the module does *not* have.
+/// Page 0: one bit per media lane that the module does *not* have.
 const LANES_MISSING: usize = 210;
 /// Page 0: media technology.
 const TECHNOLOGY: usize = 212;
@@ -19,13 +19,13 @@ const TX_POWER: u8 = 2;
 const RX_POWER: u8 = 4;
 const LANES_PER_BANK: usize = 8;
 
-/// Whether the module has no page but 0.
-pub fn is_flat(lower: &Half) -> bool {
+/// Whether the module has no page except 0.
+pub fn is_flat(lower: &ModulePage) -> bool {
     lower[FLAT] & 0x80 != 0
 }
 
 /// Banks of lanes: 1, 2 or 4.
-pub fn banks(page1: &Half) -> u8 {
+pub fn banks(page1: &ModulePage) -> u8 {
     match upper(page1, BANKS) & 3 {
         0 => 1,
         1 => 2,
@@ -33,8 +33,13 @@ pub fn banks(page1: &Half) -> u8 {
     }
 }
 
-/// From the lower memory, page 0, and, unless flat, page 1 and page 0x11 of every bank.
-pub fn decode(lower: &Half, page0: &Half, page1: Option<&Half>, page11: &[Half]) -> ModuleDiagnostics {
+/// Decodes the lower memory, page 0 and, unless flat, page 1 and page 0x11 of every bank.
+pub fn decode(
+    lower: &ModulePage,
+    page0: &ModulePage,
+    page1: Option<&ModulePage>,
+    page11: &[ModulePage],
+) -> ModuleDiagnostics {
     let monitors = page1.map(|page| upper(page, MODULE_MONITORS));
     let raw = word(lower, 14);
     let supply = volts(word(lower, 16)).filter(|_| monitors.is_none_or(|m| m & 2 != 0));
@@ -69,7 +74,7 @@ pub fn decode(lower: &Half, page0: &Half, page1: Option<&Half>, page11: &[Half])
 mod tests {
     use super::*;
 
-    fn set(half: &mut Half, address: usize, value: u16) {
+    fn set(half: &mut ModulePage, address: usize, value: u16) {
         half[address..address + 2].copy_from_slice(&value.to_be_bytes());
     }
 

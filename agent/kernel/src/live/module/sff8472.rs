@@ -1,20 +1,20 @@
 //! SFP modules (SFF-8472): one lane, diagnostics at a second address, calibrated inside or by constants.
 
-use super::{Half, amperes, celsius, volts, watts, word};
+use super::{ModulePage, amperes, celsius, volts, watts, word};
 use crate::{ModuleDiagnostics, ModuleLane};
 
-/// Byte of the first address that tells what diagnostics there are.
+/// Byte at the first address that describes the available diagnostics.
 const KIND: usize = 92;
 const IMPLEMENTED: u8 = 0x40;
 const EXTERNAL: u8 = 0x10;
 
-/// Whether the second address holds diagnostics.
-pub fn has_diagnostics(a0: &Half) -> bool {
+/// Whether the second address has diagnostics.
+pub fn has_diagnostics(a0: &ModulePage) -> bool {
     a0[KIND] & IMPLEMENTED != 0
 }
 
-/// From the lower halves of both addresses.
-pub fn decode(a0: &Half, a2: &Half) -> ModuleDiagnostics {
+/// Decodes the lower halves of both addresses.
+pub fn decode(a0: &ModulePage, a2: &ModulePage) -> ModuleDiagnostics {
     let [temperature, supply, bias, tx, rx] = [96, 98, 100, 102, 104].map(|at| word(a2, at));
     if a0[KIND] & EXTERNAL == 0 {
         let lane = ModuleLane { rx_power: Some(watts(rx)), tx_power: Some(watts(tx)), tx_bias: Some(amperes(bias)) };
@@ -26,7 +26,7 @@ pub fn decode(a0: &Half, a2: &Half) -> ModuleDiagnostics {
     let rx_terms =
         [56, 60, 64, 68, 72].map(|at| f64::from(f32::from_be_bytes([a2[at], a2[at + 1], a2[at + 2], a2[at + 3]])));
     let rx = rx_terms.iter().fold(0.0, |sum, term| sum * f64::from(rx) + term);
-    // Constants of an unprogrammed module are anything: what cannot be is absent.
+    // Constants of an unprogrammed module are arbitrary: implausible values are absent.
     let plausible = |value: f64| Some(value).filter(|v| v.is_finite() && *v >= 0.0);
     let lane = ModuleLane {
         rx_power: plausible(rx / 10_000_000.0),
@@ -44,11 +44,11 @@ pub fn decode(a0: &Half, a2: &Half) -> ModuleDiagnostics {
 mod tests {
     use super::*;
 
-    fn put(half: &mut Half, at: usize, bytes: &[u8]) {
+    fn put(half: &mut ModulePage, at: usize, bytes: &[u8]) {
         half[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    fn measured() -> Half {
+    fn measured() -> ModulePage {
         let mut a2 = [0; 128];
         put(&mut a2, 96, &[0x1d, 0x80]); // 29.5 degrees
         put(&mut a2, 98, &33_000_u16.to_be_bytes());

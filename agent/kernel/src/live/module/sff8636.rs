@@ -1,6 +1,6 @@
 //! QSFP, QSFP+ and QSFP28 modules (SFF-8636): four lanes in the lower memory.
 
-use super::{Half, amperes, celsius, upper, volts, watts, word};
+use super::{ModulePage, amperes, celsius, upper, volts, watts, word};
 use crate::{ModuleDiagnostics, ModuleLane};
 
 /// Upper page 0: device technology; transmitter kinds from 10 on are copper.
@@ -10,8 +10,8 @@ const FIRST_COPPER: u8 = 10;
 const MONITORING: usize = 220;
 const TX_POWER: u8 = 0x04;
 
-/// From the lower memory and upper page 0.
-pub fn decode(lower: &Half, page0: &Half) -> ModuleDiagnostics {
+/// Decodes the lower memory and upper page 0.
+pub fn decode(lower: &ModulePage, page0: &ModulePage) -> ModuleDiagnostics {
     let supply = volts(word(lower, 26));
     let raw = word(lower, 22);
     // Cables without sensors answer zeros: a working sensor never shows exactly 0 degrees without a supply.
@@ -29,13 +29,13 @@ pub fn decode(lower: &Half, page0: &Half) -> ModuleDiagnostics {
 mod tests {
     use super::*;
 
-    fn measured() -> Half {
+    fn measured() -> ModulePage {
         let mut lower = [0; 128];
         lower[0] = 0x11;
         lower[22..24].copy_from_slice(&[0xff, 0x00]); // -1 degree
         lower[26..28].copy_from_slice(&32_500_u16.to_be_bytes());
         for lane in 0..4_u16 {
-            let put = |half: &mut Half, at: u16, value: u16| {
+            let put = |half: &mut ModulePage, at: u16, value: u16| {
                 let at = usize::from(at + lane * 2);
                 half[at..at + 2].copy_from_slice(&value.to_be_bytes());
             };

@@ -1,7 +1,7 @@
-//! libibverbs, loaded at run time. The second of the two unsafe files: what is offered here is safe.
+//! Binding of libibverbs, loaded at run time. The second of the two unsafe files; its public functions are safe.
 //!
-//! Of the library's ABI (`infiniband/verbs.h`, symbol versions `IBVERBS_1.1`) this needs seven functions and the layout
-//! of five structures, checked below against the sizes and offsets that a C compiler gives for the header.
+//! Uses seven functions of the library's ABI (`infiniband/verbs.h`, symbol versions `IBVERBS_1.1`) and the layout of
+//! five structures, checked below against the sizes and offsets that a C compiler gives for the header.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
@@ -128,7 +128,7 @@ fn load() -> Result<Library, libloading::Error> {
     Ok(functions)
 }
 
-/// Why libibverbs cannot be used, if so.
+/// Reason why libibverbs cannot be used; `None` if it can.
 pub fn unavailable() -> Option<String> {
     library().err()
 }
@@ -138,7 +138,7 @@ pub fn unavailable() -> Option<String> {
 pub struct RawEvent {
     /// `enum ibv_event_type`.
     pub kind: u32,
-    /// The port, for the kinds that are about a port.
+    /// Port number, for events about a port.
     pub port: u32,
 }
 
@@ -147,9 +147,9 @@ pub struct RawEvent {
 pub struct Context {
     raw: NonNull<RawContext>,
     library: LibraryRef,
-    /// RDMA device, `mlx5_0`.
+    /// RDMA device, such as `mlx5_0`.
     pub device: String,
-    /// Its character device, `uverbs0`.
+    /// Character device, such as `uverbs0`.
     pub uverbs: String,
 }
 
@@ -220,7 +220,7 @@ impl Context {
         if status == 0 { Ok(attr) } else { Err(io::Error::from_raw_os_error(status.saturating_abs())) }
     }
 
-    /// The operation that knows the size of the caller's structure, which the exported function does not.
+    /// Operation that takes the size of the caller's structure, which the exported function does not.
     fn query_port_ex(&self) -> Option<QueryPortEx> {
         let raw = self.raw.as_ptr();
         // SAFETY: an open context.
@@ -236,13 +236,13 @@ impl Context {
         unsafe { raw.cast::<u8>().sub(QUERY_PORT_BEFORE).cast::<Option<QueryPortEx>>().read() }
     }
 
-    /// The descriptor to poll for events.
+    /// Descriptor to poll for events.
     pub fn events(&self) -> BorrowedFd<'_> {
         // SAFETY: an open context, whose descriptor stays open as long as the context, which the borrow keeps.
         unsafe { BorrowedFd::borrow_raw((*self.raw.as_ptr()).async_fd) }
     }
 
-    /// The next event; `WouldBlock` when there is none and the descriptor does not block.
+    /// Next event; `WouldBlock` if there is none and the descriptor does not block.
     pub fn next_event(&self) -> io::Result<RawEvent> {
         let mut event = AsyncEvent { element: 0, event_type: 0 };
         // SAFETY: an open context; the library fills `event`.

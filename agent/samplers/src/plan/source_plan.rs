@@ -1,7 +1,7 @@
-//! The columns of one source of one subject, and how each reading moves them.
+//! Plan of one source: its exported columns, and how each reading advances them.
 
-use super::assign::Assigned;
 use super::derive::{Per, Rule, rule};
+use super::series::{Assigned, SeriesKey};
 use crate::counter::{Counter, Step, Total, scaled};
 use fabriclens_agent_host::batch::Batch;
 use fabriclens_catalog::metrics::link::COUNTER_SATURATED;
@@ -12,34 +12,34 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Counters that fell together in one read are taken as reset from this number on.
+/// Number of counters that must fall in one read to be taken for a reset.
 const FELL_TOGETHER: usize = 3;
 
-/// When a read happened, and on what link.
+/// Time of a read, and speed of the link.
 #[derive(Debug, Clone, Copy)]
-pub struct Now {
+pub struct ReadContext {
     /// End of the read.
     pub at: Instant,
-    /// Begin of the read, Unix ns.
+    /// Start of the read, Unix ns.
     pub begin_ns: u64,
-    /// Bound on the link's speed, bytes per second.
+    /// Upper bound of the link speed, bytes per second.
     pub rate: f64,
-    /// Its real speed, where known.
+    /// Actual link speed, if known.
     pub known_rate: Option<f64>,
 }
 
-/// Readings that were no plain growth, by kind.
+/// Number of readings that were not plain growth, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Discontinuities {
-    /// Somebody reset the counter.
+    /// Resets.
     pub reset: u64,
-    /// It went through its end and was extended.
+    /// Wraps that were extended.
     pub wrap: u64,
-    /// It reached its end and sticks there.
+    /// Counters that reached their maximum and stay there.
     pub saturated: u64,
-    /// It jumped by more than the link can carry.
+    /// Jumps beyond the capacity of the link.
     pub implausible: u64,
-    /// The device gave the pattern of a value that it cannot tell.
+    /// Readings with the device's pattern for "invalid".
     pub invalid: u64,
 }
 
@@ -50,28 +50,28 @@ struct Slot {
     col: usize,
     feed: &'static VendorCounter,
     scale: f64,
-    /// What bounds its growth.
+    /// Limit of plausible growth.
     limit: GrowthLimit,
     fast: bool,
     counter: Counter,
 }
 
 #[derive(Debug)]
-struct Col {
+struct PlannedColumn {
     column: Column,
     kind: MetricKind,
     total: Total,
     gauge: f64,
     start: u64,
-    /// Slots that feed it.
+    /// Number of slots that feed it.
     parts: usize,
     started: bool,
     present: bool,
     saturated: bool,
-    /// `saturated` of the read before.
+    /// `saturated` after the previous read.
     was_saturated: bool,
     rule: Option<&'static Rule>,
-    /// Growth since the last full sample, and since the last of any kind, exported units.
+    /// Growth since the last full sample, and since the last sample of any kind, in exported units.
     whole: f64,
     step: f64,
     peak: f64,
@@ -79,22 +79,22 @@ struct Col {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Derived {
+struct DerivedColumn {
     col: usize,
     peak: bool,
 }
 
-/// See the module.
+/// Plan of one source.
 #[derive(Debug)]
-pub struct LinePlan {
-    /// Those of the congestion sample first, so that it touches no memory of the others.
+pub struct SourcePlan {
+    /// Slots; those of congestion samples come first, to keep their memory together.
     slots: Vec<Slot>,
-    /// How many slots are in the congestion sample, and which columns they feed.
+    /// Number of slots in congestion samples, and the columns that they feed.
     fast_slots: usize,
     fast_cols: Vec<usize>,
-    cols: Vec<Col>,
-    derived: Vec<Derived>,
-    /// Names of the batch that are told as they are, after all other columns.
+    cols: Vec<PlannedColumn>,
+    derived: Vec<DerivedColumn>,
+    /// Names of the batch that are exported raw, after all other columns.
     passed: Vec<usize>,
     columns: Arc<[Column]>,
     starts: Arc<[u64]>,
@@ -102,23 +102,20 @@ pub struct LinePlan {
     last_full: Option<Instant>,
     last_fast: Option<Instant>,
     seconds: f64,
-    /// Since the plan was made.
+    /// Counts since the plan was built.
     pub discontinuities: Discontinuities,
 }
 
-/// Totals that live on when a plan is rebuilt, by series.
-pub type Carried = HashMap<Key, (Total, u64)>;
+/// Totals of series, kept while a plan is rebuilt.
+pub type Carried = HashMap<SeriesKey, (Total, u64)>;
 
-/// Name of the metric, and labels.
-pub type Key = (&'static str, Vec<(Arc<str>, Arc<str>)>);
-
-fn key(column: &Column) -> Key {
+fn key(column: &Column) -> SeriesKey {
     (column.metric.name, column.labels.clone())
 }
 
-impl LinePlan {
-    /// A plan for what was assigned to a line. `fast`: whether the source may be read every 100 ms. `carried` holds
-    /// the totals of the subject's former plans, `former` the raw counters of this line's.
+impl SourcePlan {
+    /// Builds a plan. `fast`: the source may be read every 100 ms. `carried` has the totals of the target's previous
+    /// plans, `former` the raw counters of this source's previous plan.
     pub fn new(batch: &Batch, assigned: &[Assigned], fast: bool, carried: &Carried, former: Option<&Self>) -> Self {
         let mut plan = Self {
             slots: Vec::with_capacity(assigned.len()),
@@ -135,13 +132,13 @@ impl LinePlan {
             seconds: 0.0,
             discontinuities: former.map(|f| f.discontinuities).unwrap_or_default(),
         };
-        let mut index: HashMap<Key, usize> = HashMap::new();
+        let mut index: HashMap<SeriesKey, usize> = HashMap::new();
         let had: HashMap<&str, Counter> = former.iter().flat_map(|f| &f.slots).map(|s| (&*s.name, s.counter)).collect();
         for Assigned { raw, bound } in assigned {
             let labels = bound.labels.iter().map(|(n, v)| (Arc::from(*n), Arc::from(v.as_str()))).collect();
             let column = Column { metric: bound.metric, labels };
             let col = *index.entry(key(&column)).or_insert_with(|| {
-                plan.cols.push(Col::new(column, bound.scale, carried));
+                plan.cols.push(PlannedColumn::new(column, bound.scale, carried));
                 plan.cols.len() - 1
             });
             plan.cols[col].parts += 1;
@@ -175,13 +172,13 @@ impl LinePlan {
                 let Some(metric) = metric else { continue };
                 let labels = col.column.labels.clone();
                 columns.push(Column { metric, labels });
-                self.derived.push(Derived { col: i, peak });
+                self.derived.push(DerivedColumn { col: i, peak });
             }
         }
         self.columns = columns.into();
     }
 
-    /// Which names of the batch feed anything; with `fast`, anything in the congestion sample.
+    /// Selects the names of the batch that feed a column; with `fast`, a column of the congestion sample.
     pub fn mask(&self, names: usize, fast: bool) -> Vec<bool> {
         let mut mask = vec![false; names];
         let slots = self.slots.iter().filter(|s| !fast || s.fast).map(|s| s.raw);
@@ -193,17 +190,17 @@ impl LinePlan {
         mask
     }
 
-    /// True when the vendor's name feeds a column.
+    /// True if the vendor's counter feeds a column.
     pub fn feeds(&self, name: &str) -> bool {
         self.slots.iter().any(|s| &*s.name == name)
     }
 
-    /// True when a congestion sample has anything to read here.
+    /// True if a congestion sample reads at least one counter.
     pub fn has_fast(&self) -> bool {
         self.fast_slots > 0
     }
 
-    /// Tells these names of the batch raw as well, whatever else they feed.
+    /// Exports these names of the batch raw, in addition to the columns that they feed.
     pub fn pass(&mut self, batch: &Batch, raws: Vec<usize>, source: CounterSource) {
         let labels = |raw: usize| {
             vec![(Arc::from("name"), Arc::clone(&batch.names()[raw])), (Arc::from("source"), Arc::from(source.label()))]
@@ -213,19 +210,20 @@ impl LinePlan {
         self.passed = raws;
     }
 
-    /// True when nothing is fed.
+    /// True if no column is fed.
     pub fn is_empty(&self) -> bool {
         self.columns.is_empty()
     }
 
-    /// Totals, for the plan that comes after.
+    /// Saves the totals for the next plan.
     pub fn carry(&self, into: &mut Carried) {
         for col in self.cols.iter().filter(|c| c.started && c.kind == MetricKind::Counter) {
             into.insert(key(&col.column), (col.total, col.start));
         }
     }
 
-    /// Goes on from readings of `at`. Nothing is derived from the first step, which is as long as the agent was away.
+    /// Continues from readings of the time `at`. The first step yields no derived values, as it spans the agent's
+    /// absence.
     pub fn recall(&mut self, readings: &HashMap<String, (u64, f64)>, at: Instant) {
         for slot in &mut self.slots {
             if let Some((last, pace)) = readings.get(&*slot.name) {
@@ -236,19 +234,19 @@ impl LinePlan {
         }
     }
 
-    /// For [`LinePlan::recall`].
+    /// Readings for [`SourcePlan::recall`].
     pub fn readings(&self) -> HashMap<String, (u64, f64)> {
         let counters = self.slots.iter().filter(|s| self.cols[s.col].kind == MetricKind::Counter);
         counters.filter_map(|s| Some((s.name.to_string(), s.counter.memory()?))).collect()
     }
 
-    /// Takes the readings of a congestion sample.
-    pub fn take_fast(&mut self, batch: &Batch, now: Now) {
+    /// Processes a congestion sample.
+    pub fn take_fast(&mut self, batch: &Batch, now: ReadContext) {
         self.take(batch, now, true);
     }
 
-    /// Takes the readings of a full sample. True when something in them must be known at once.
-    pub fn take_full(&mut self, batch: &Batch, now: Now) -> bool {
+    /// Processes a full sample. True if it must be sent at once.
+    pub fn take_full(&mut self, batch: &Batch, now: ReadContext) -> bool {
         for col in &mut self.cols {
             (col.was_saturated, col.saturated) = (col.saturated, false);
             (col.present, col.gauge) = (false, 0.0);
@@ -256,14 +254,14 @@ impl LinePlan {
         self.take(batch, now, false);
         self.seconds = self.last_full.map_or(0.0, |last| (now.at - last).as_secs_f64());
         self.last_full = Some(now.at);
-        let urgent = |col: &Col| {
+        let urgent = |col: &PlannedColumn| {
             let limit = col.rule.map_or(f64::INFINITY, |r| r.urgent);
             limit.is_finite() && col.rate(self.seconds, now.known_rate).is_some_and(|v| v >= limit)
         };
         self.cols.iter().any(urgent)
     }
 
-    fn take(&mut self, batch: &Batch, now: Now, fast_only: bool) {
+    fn take(&mut self, batch: &Batch, now: ReadContext, fast_only: bool) {
         let since = |last: Option<Instant>| last.map_or(0.0, |l| (now.at - l).as_secs_f64());
         let (full, fast) = (since(self.last_full), since(self.last_fast.max(self.last_full)));
         let reset = self.reset_together(batch, fast_only);
@@ -294,7 +292,7 @@ impl LinePlan {
         }
     }
 
-    /// The growth of one congestion sample is over: keep the worst.
+    /// Ends the interval of a congestion sample and keeps the peak.
     fn close_fast(&mut self, seconds: f64, rate: Option<f64>) {
         for col in &self.fast_cols {
             let col = &mut self.cols[*col];
@@ -306,7 +304,7 @@ impl LinePlan {
         }
     }
 
-    /// A reset takes many counters at once; a wrap takes one. Counters that cannot wrap settle it alone.
+    /// True if several counters fell at once, which indicates a reset; a single counter that cannot wrap suffices.
     fn reset_together(&self, batch: &Batch, fast_only: bool) -> bool {
         let mut fell = 0;
         let in_sample = if fast_only { self.fast_slots } else { self.slots.len() };
@@ -320,12 +318,12 @@ impl LinePlan {
         fell >= FELL_TOGETHER
     }
 
-    /// Columns of its sections.
+    /// Exported columns.
     pub fn columns(&self) -> Arc<[Column]> {
         Arc::clone(&self.columns)
     }
 
-    /// Since when each column counts.
+    /// Start time of each column.
     pub fn starts(&mut self) -> Arc<[u64]> {
         if self.dirty || self.starts.len() != self.columns.len() {
             let derived = std::iter::repeat_n(0, self.derived.len() + self.passed.len());
@@ -335,9 +333,9 @@ impl LinePlan {
         Arc::clone(&self.starts)
     }
 
-    /// Values of the last full sample; closes the second of the derived ones.
+    /// Values of the last full sample; ends the interval of derived values.
     pub fn values(&mut self, batch: &Batch, known_rate: Option<f64>) -> Vec<Value> {
-        let mut values: Vec<Value> = self.cols.iter().map(Col::value).collect();
+        let mut values: Vec<Value> = self.cols.iter().map(PlannedColumn::value).collect();
         values.extend(self.derived.iter().map(|d| {
             let col = &self.cols[d.col];
             let value =
@@ -352,13 +350,13 @@ impl LinePlan {
         values
     }
 
-    /// One fact per column that sticks at its end.
+    /// Adds one fact per saturated column.
     pub fn saturated(&self, out: &mut Vec<(Column, Value)>) {
         out.extend(self.cols.iter().filter(|c| c.saturated).map(|c| saturated(&c.column)));
     }
 }
 
-/// The fact that a column's counter sticks at its end.
+/// Fact that the counter of a column is saturated.
 pub fn saturated(column: &Column) -> (Column, Value) {
     let reason = column.labels.iter().map(|(_, v)| &**v).collect::<Vec<_>>().join(",");
     let mut labels = vec![(Arc::from("metric"), Arc::from(column.metric.name))];
@@ -368,7 +366,7 @@ pub fn saturated(column: &Column) -> (Column, Value) {
     (Column { metric: &COUNTER_SATURATED, labels }, Value::Int(1))
 }
 
-impl Col {
+impl PlannedColumn {
     fn new(column: Column, scale: f64, carried: &Carried) -> Self {
         let former = carried.get(&key(&column));
         let total = match former {
@@ -394,7 +392,7 @@ impl Col {
         }
     }
 
-    /// True when the start of the series moved.
+    /// Applies a step; true if the start of the series moved.
     fn apply(&mut self, step: Step, scale: f64, begin_ns: u64, counts: &mut Discontinuities) -> bool {
         self.present = true;
         let moved = match step {
@@ -413,7 +411,7 @@ impl Col {
             Step::Reset(since) => {
                 counts.reset += 1;
                 self.broken = true;
-                // One counter among several: the sum goes on, or a rate over it would see a fall of all of them.
+                // One of several counters: the sum continues, as its fall would look like a reset of all of them.
                 if self.parts > 1 {
                     self.grow(since, scale);
                 } else {

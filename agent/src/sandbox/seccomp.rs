@@ -1,6 +1,6 @@
-//! System calls, by seccomp: those that an agent makes, and no others. What is unknown answers `ENOSYS`, as an older
-//! kernel would, so that libraries take the way that they have for it; what only an attacker would call answers
-//! `EPERM`. Neither kills: a call that was forgotten here must cost a host one source and not its monitoring.
+//! System call filter (seccomp). Unknown calls return `ENOSYS`, as an older kernel would, so that libraries use their
+//! fallback; calls that only an attacker would make return `EPERM`. Neither kills the process: a call missing from the
+//! list must cost the host one source and not its monitoring.
 
 use super::Role;
 use libc::c_long;
@@ -9,7 +9,7 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// Calls of every thread. `clone3` is not among them: its flags cannot be looked at, and libraries do without.
+/// Calls of every thread. Without `clone3`, whose flags a filter cannot inspect; libraries fall back to `clone`.
 #[rustfmt::skip]
 const PLAIN: &[c_long] = &[
     // files
@@ -36,18 +36,18 @@ const PLAIN: &[c_long] = &[
     libc::SYS_connect, libc::SYS_getsockname, libc::SYS_getpeername, libc::SYS_sendto, libc::SYS_sendmsg,
     libc::SYS_sendmmsg, libc::SYS_recvfrom, libc::SYS_recvmsg, libc::SYS_recvmmsg, libc::SYS_setsockopt,
     libc::SYS_getsockopt, libc::SYS_shutdown, libc::SYS_pipe2,
-    // the process, and itself
+    // own process
     libc::SYS_rt_sigaction, libc::SYS_rt_sigprocmask, libc::SYS_rt_sigreturn, libc::SYS_sigaltstack,
     libc::SYS_getpid, libc::SYS_gettid, libc::SYS_getppid, libc::SYS_getuid, libc::SYS_geteuid,
     libc::SYS_getgid, libc::SYS_getegid, libc::SYS_getgroups, libc::SYS_getrandom, libc::SYS_uname,
     libc::SYS_sysinfo, libc::SYS_getrusage, libc::SYS_prctl, libc::SYS_capget,
     libc::SYS_capset,
-    // a thread that is started by a restricted one may enter further
+    // a restricted thread may start a thread that restricts itself further
     libc::SYS_seccomp, libc::SYS_landlock_create_ruleset, libc::SYS_landlock_add_rule,
     libc::SYS_landlock_restrict_self,
 ];
 
-/// Older names of some, which libraries of x86_64 still call.
+/// Older variants that libraries of x86_64 still use.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 const OLDER: &[c_long] = &[
@@ -55,14 +55,14 @@ const OLDER: &[c_long] = &[
     libc::SYS_select, libc::SYS_epoll_wait, libc::SYS_pipe, libc::SYS_dup2, libc::SYS_rename, libc::SYS_unlink,
     libc::SYS_mkdir, libc::SYS_rmdir, libc::SYS_renameat, libc::SYS_time, libc::SYS_arch_prctl, libc::SYS_getrlimit,
 ];
-/// `renameat`, which aarch64 has and the table of libc lacks.
+/// `renameat`, which aarch64 supports and libc's table lacks.
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[c_long] = &[38];
 
-/// Calls of the thread of the probes.
+/// Additional calls of the probe thread.
 const PROBES: &[c_long] = &[libc::SYS_bpf, libc::SYS_perf_event_open];
 
-/// What is never allowed and has no business with `ENOSYS`: other programs, other processes, the system.
+/// Calls that are always denied with `EPERM`: they affect other programs, other processes or the system.
 #[rustfmt::skip]
 const NEVER: &[c_long] = &[
     libc::SYS_execve, libc::SYS_execveat, libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev,
@@ -76,7 +76,7 @@ const NEVER: &[c_long] = &[
     libc::SYS_memfd_create,
 ];
 
-/// Flags of `clone` that make namespaces; threads have none of them.
+/// Flags of `clone` that create namespaces; threads use none of them.
 const NAMESPACES: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS
@@ -85,7 +85,7 @@ const NAMESPACES: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET) as u64;
 
-/// Shuts the calling thread in; says what is in force, or why nothing is.
+/// Restricts the calling thread. `Ok` describes the restriction, `Err` says why there is none.
 pub(super) fn restrict(role: Role) -> Result<String, String> {
     let failed = |error: &dyn std::fmt::Display| format!("seccomp failed: {error}");
     for program in programs(role).map_err(|error| failed(&error))? {
@@ -94,7 +94,7 @@ pub(super) fn restrict(role: Role) -> Result<String, String> {
     Ok("restricted by seccomp".into())
 }
 
-/// The one of what is allowed, and, newer and so stronger in what it answers, the one of what never is.
+/// Filter of permitted calls, and the filter of denied ones. The later one takes precedence, as `EPERM` is stricter.
 fn programs(role: Role) -> Result<[BpfProgram; 2], seccompiler::BackendError> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let more = if role == Role::Plain { &[][..] } else { PROBES };
@@ -102,7 +102,7 @@ fn programs(role: Role) -> Result<[BpfProgram; 2], seccompiler::BackendError> {
         PLAIN.iter().chain(OLDER).chain(more).map(|call| (*call, Vec::new())).collect();
     let in_place = SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(NAMESPACES), 0)?;
     allowed.insert(libc::SYS_clone, vec![SeccompRule::new(vec![in_place])?]);
-    // An abort signals its own thread, and limits are asked of oneself: as root, others would have to take both.
+    // `abort` signals its own thread, and limits are queried for the own process: as root, others must be excluded.
     let of = |process: u64| -> Result<_, seccompiler::BackendError> {
         let first = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, process)?;
         SeccompRule::new(vec![first])

@@ -1,6 +1,6 @@
-//! Files and ports, by Landlock: everything that the agent reads is below a few directories, it writes below
-//! [`writable`] alone, executes nothing, and connects to its collectors. A rule is about a directory rather than a file
-//! where the file may be replaced (certificates, `resolv.conf`): a rule follows what it was made for.
+//! Landlock ruleset for files and ports. The agent reads below a few directories, writes below [`writable`] only,
+//! executes nothing, and connects to its collectors. Rules name directories rather than files where a file may be
+//! replaced (certificates, `resolv.conf`): a rule follows the inode that it was made for.
 
 use crate::config::Config;
 use fabriclens_agent_host::roots::Roots;
@@ -11,39 +11,39 @@ use landlock::{
 };
 use std::path::{Path, PathBuf};
 
-/// The newest that rules are written for; an older kernel keeps those that it knows.
+/// Newest Landlock version that the rules use; an older kernel applies the rules that it supports.
 const KNOWN: ABI = ABI::V7;
-/// Libraries that are opened at run time (`libibverbs` and its drivers, name services), and what they read.
+/// Shared libraries opened at run time (`libibverbs` and its drivers, name services), and their configuration.
 const SYSTEM: &[&str] = &["/etc", "/usr", "/lib", "/lib64", "/opt"];
-/// Certificates of the system, and what names resolve by where `/etc` only points there.
+/// System certificates, and the state of name services if `/etc` only links to it.
 const STATE: &[&str] = &["/var/lib/ca-certificates", "/var/lib/sss"];
-/// Devices that are spoken to.
+/// Device files in use.
 const DEVICES: &[&str] = &["/dev/infiniband", "/dev/null", "/dev/urandom"];
-/// Names are asked over TCP where an answer is long.
+/// Port for name resolution over TCP, which long answers need.
 const DNS: u16 = 53;
 
-/// The only directories that the agent writes to.
+/// Directories that the agent may write to.
 pub fn writable(config: &Config) -> Vec<PathBuf> {
     config.settings.state_dir.iter().chain(&config.spool.dir).cloned().collect()
 }
 
-/// What is open.
+/// Permitted paths and ports.
 #[derive(Debug)]
-pub struct Walls {
+pub struct SandboxRuleset {
     read: Vec<PathBuf>,
     write: Vec<PathBuf>,
-    /// Port of the listener; 0 is any.
+    /// Port of the listener; 0 permits any.
     listen: Option<u16>,
     /// Ports of collectors.
     connect: Vec<u16>,
 }
 
-impl Walls {
-    /// What this agent needs.
+impl SandboxRuleset {
+    /// Ruleset for this configuration.
     pub fn of(roots: &Roots, config: &Config) -> Self {
         let base = ["etc", "usr/lib"].map(|name| roots.base().join(name));
         let mut read: Vec<PathBuf> = SYSTEM.iter().chain(STATE).map(PathBuf::from).chain(base).collect();
-        // The agent's own process is always the real one's.
+        // The agent reads its own process from the real /proc, also with --root.
         read.extend([roots.sys().into(), roots.proc().into(), roots.run().into(), "/proc".into(), "/run".into()]);
         read.extend(hierarchies(roots).into_iter().map(|h| h.mount));
         if roots.is_recorded() {
@@ -54,7 +54,7 @@ impl Walls {
         Self { read, write: writable(config), listen, connect: config.collector_ports() }
     }
 
-    /// Shuts the calling thread in; says what is in force, or why nothing is.
+    /// Restricts the calling thread. `Ok` describes the restriction, `Err` says why there is none.
     pub(super) fn build(&self) -> Result<String, String> {
         let status = self.restrict().map_err(|error| format!("Landlock failed: {error}"))?;
         match status {
@@ -73,10 +73,10 @@ impl Walls {
         let mut rules = Ruleset::default()
             .handle_access(AccessFs::from_all(KNOWN))?
             .handle_access(AccessNet::from_all(KNOWN))?
-            // Signals stay: threads of one process are not of one domain.
+            // Signals stay permitted: threads of one process are in different domains.
             .scope(Scope::AbstractUnixSocket)?
             .create()?
-            // What is denied again and again would fill the host's audit log.
+            // Repeated denials would fill the host's audit log.
             .log_same_exec(false)?;
         let devices = DEVICES.iter().map(|path| (Path::new(path), devices));
         let read = self.read.iter().map(|path| (path.as_path(), read));
@@ -94,14 +94,14 @@ impl Walls {
     }
 }
 
-/// Opens what is there; what is not needs no rule.
+/// Permits `path` if it exists.
 fn open(
     rules: landlock::RulesetCreated,
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Result<landlock::RulesetCreated, RulesetError> {
     let Ok(fd) = PathFd::new(path) else { return Ok(rules) };
-    // What is no directory takes fewer rights.
+    // Files support fewer rights than directories.
     let access = if path.is_dir() { access } else { access & AccessFs::from_file(KNOWN) };
     rules.add_rule(PathBeneath::new(fd, access))
 }
