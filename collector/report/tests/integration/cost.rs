@@ -1,4 +1,4 @@
-//! What the network cost a job, over a store that is filled by hand.
+//! Network cost of a job, over a store that the test fills.
 
 use crate::common::{BEGIN, Fabric, job};
 use fabriclens_report::model::{CauseKind, Cost, Grade, Incident, Method, Severity, Why};
