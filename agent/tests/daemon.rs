@@ -1,5 +1,5 @@
-//! The real binary on a recorded host: serves, tells about itself, ends when asked. Its own process: a test lowers the
-//! limit of open files, which all threads share.
+//! The agent's binary on a recorded host: serves metrics, reports its own state, and exits on SIGTERM. A test program of its
+//! own, because a test lowers the limit of open files, which all threads share.
 
 #![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
@@ -7,6 +7,7 @@
 mod agent;
 
 use agent::{Agent, command};
+use fabriclens_testing::eventually;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/hosts/mlx5-roce");
 
-/// Rows of the agent itself that a running one always has.
+/// Series about itself that a running agent always has.
 const OWN: &[&str] = &[
     "fabriclens_agent_sampler_reads_total",
     "fabriclens_agent_sampler_state",
@@ -25,8 +26,8 @@ const OWN: &[&str] = &[
     "fabriclens_agent_http_requests_total",
 ];
 
-/// CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_PTRACE, CAP_BPF: what `capabilities(7)`
-/// numbers so.
+/// CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_PTRACE, CAP_BPF, numbered as in
+/// `capabilities(7)`.
 const KEPT: u64 = 1 << 1 | 1 << 2 | 1 << 12 | 1 << 13 | PTRACE | BPF;
 const PTRACE: u64 = 1 << 19;
 const BPF: u64 = 1 << 39;
@@ -35,7 +36,7 @@ const BPF: u64 = 1 << 39;
 fn threads(pid: u32, name: &str) -> Vec<(String, String)> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let of = |thread: std::fs::DirEntry| {
-        // One that ended in this moment tells nothing.
+        // A thread that has just ended has no status.
         let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
         let field = |name: &str| Some(status.lines().find_map(|l| l.strip_prefix(name))?.trim().to_owned());
         Some((field("Name:")?, field(name)?))
@@ -63,10 +64,10 @@ fn get(address: &str, path: &str) -> String {
 }
 
 #[test]
-fn runs_serves_and_ends_on_sigterm() {
+fn serves_and_exits_on_sigterm() {
     let mut run = command();
     run.args(["run", "--root", HOST, "--http", "127.0.0.1:0"]).stderr(Stdio::piped());
-    // A soft limit that the agent must lift; inherited, so set on the test itself for as long as it starts.
+    // A soft limit that the agent must raise; it is inherited, so the test itself has it while the agent starts.
     let own = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum: own.maximum }).unwrap();
     let mut agent = Agent(run.spawn().unwrap());
@@ -75,7 +76,7 @@ fn runs_serves_and_ends_on_sigterm() {
     let mut lines = log.lines().map_while(Result::ok);
     let serving = lines.find(|l| l.contains("serving http://")).expect("it says where it serves");
     let address = serving.split("http://").nth(1).unwrap().trim_end_matches("/metrics").to_owned();
-    // Somebody must read the log, or the agent would wait for it.
+    // The log must be read, or the agent blocks on the full pipe.
     let rest = std::thread::spawn(move || lines.collect::<Vec<String>>());
 
     let begin = Instant::now();
@@ -109,21 +110,19 @@ fn runs_serves_and_ends_on_sigterm() {
 
     let pid = rustix::process::Pid::from_child(&agent.0);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    let begin = Instant::now();
-    let status = loop {
-        if let Some(status) = agent.0.try_wait().unwrap() {
-            break status;
-        }
-        assert!(begin.elapsed() < Duration::from_secs(20), "it does not end");
-        std::thread::sleep(Duration::from_millis(50));
-    };
+    let mut ended = None;
+    eventually("the agent ends", Duration::from_secs(20), || {
+        ended = agent.0.try_wait().unwrap();
+        ended.is_some()
+    });
+    let status = ended.unwrap();
     assert!(status.success(), "{status}");
     let log = rest.join().unwrap().join("\n");
     assert!(log.contains("stopping") && !log.contains("ERROR"), "{log}");
 }
 
 #[test]
-fn mistakes_are_told_before_anything_starts() {
+fn config_errors_precede_start() {
     for (args, says) in [
         (&["once", "--root", "/nonexistent"][..], "--root /nonexistent"),
         (&["run", "--http", "0.0.0.0:1"][..], "http.insecure = true"),
@@ -139,9 +138,9 @@ fn mistakes_are_told_before_anything_starts() {
     assert!(checked.status.success() && checked.stdout == b"config is valid\n");
 }
 
-/// While no file can be opened, nothing is known of devices: those that were there are read on from open files.
+/// While no file can be opened, discovery fails, and known devices are still read from open files.
 #[test]
-fn devices_stay_while_no_file_can_be_opened() {
+fn devices_survive_the_open_file_limit() {
     let root = tempfile::tempdir().unwrap();
     assert!(agent::program("cp").arg("-a").arg(format!("{HOST}/.")).arg(root.path()).status().unwrap().success());
     let mut run = command();
@@ -154,9 +153,10 @@ fn devices_stay_while_no_file_can_be_opened() {
         let maximum = getrlimit(Resource::Nofile).maximum;
         rustix::process::prlimit(Some(pid), Resource::Nofile, Rlimit { current, maximum }).unwrap()
     };
+    // Discovery at start opens files too; nothing shows its end.
     std::thread::sleep(Duration::from_secs(2));
     let usual = limit(Some(3)).current;
-    // A new name has it look for devices at once.
+    // A new name triggers discovery at once.
     let new = root.path().join("sys/class/net/eth9");
     std::fs::create_dir(&new).unwrap();
     let told = log.find(|l| l.contains("gone or replaced") || l.contains("known devices are sampled as usual"));

@@ -1,4 +1,5 @@
-//! The sandbox: what a thread inside can and cannot do. Its own process, because threads are restricted for good.
+//! The sandbox: allowed and denied actions of a thread inside. A test program of its own, because the restriction of a thread
+//! cannot be undone.
 
 #![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/hosts/mlx5-roce");
 
-/// SandboxRuleset of an agent with that state directory, which reports to that port; `None` where the kernel has no Landlock.
+/// Ruleset of an agent with that state directory, which sends to that port.
 fn walls(state: &Path, port: u16) -> SandboxRuleset {
     let names: Vec<&str> = samplers::ALL.iter().map(|s| s.name).collect();
     let flags = Overrides { collector: Some(format!("http://127.0.0.1:{port}")), ..Overrides::default() };
@@ -24,7 +25,7 @@ fn walls(state: &Path, port: u16) -> SandboxRuleset {
     SandboxRuleset::of(&Roots::new(None), &config)
 }
 
-/// Calls `look` on a thread that has entered, and tells what is in force there.
+/// Calls `look` on a thread inside the sandbox; also returns the restrictions in force.
 fn inside<T: Send + 'static>(walls: SandboxRuleset, look: impl FnOnce() -> T + Send + 'static) -> (T, State) {
     let sandbox = Sandbox::new(walls);
     let entered = sandbox.clone();
@@ -37,7 +38,7 @@ fn inside<T: Send + 'static>(walls: SandboxRuleset, look: impl FnOnce() -> T + S
 
 #[test]
 #[ignore = "needs: landlock"]
-fn it_reads_writes_and_connects_where_it_must_and_nowhere_else() {
+fn file_and_network_access_is_restricted() {
     let dir = tempfile::tempdir().unwrap();
     let [state, elsewhere] = ["state", "elsewhere"].map(|name| dir.path().join(name));
     fs::create_dir(&state).unwrap();
@@ -56,7 +57,7 @@ fn it_reads_writes_and_connects_where_it_must_and_nowhere_else() {
         fs::read("/proc/self/status").unwrap();
         fs::read("/etc/passwd").unwrap();
         TcpStream::connect(("127.0.0.1", ports[0])).unwrap();
-        // Threads of a thread inside are inside.
+        // Threads that a thread inside starts are inside too.
         std::thread::spawn(move || {
             [
                 ("read a file of others", fs::read(secret.join("secret")).err()),
@@ -79,7 +80,7 @@ fn it_reads_writes_and_connects_where_it_must_and_nowhere_else() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test wants it to fail")]
-fn it_starts_no_program_and_changes_no_system() {
+fn exec_and_system_changes_are_denied() {
     let (errors, state) = inside(walls(Path::new("/nonexistent"), 1), || {
         let raw = |done: rustix::io::Result<()>| done.err().map(rustix::io::Errno::raw_os_error);
         let start = std::process::Command::new("/bin/true").spawn().err().and_then(|e| e.raw_os_error());
@@ -97,14 +98,14 @@ fn it_starts_no_program_and_changes_no_system() {
 }
 
 #[test]
-fn a_call_that_is_not_known_is_one_that_the_kernel_does_not_have() {
+fn unknown_calls_return_enosys() {
     let (error, _) = inside(walls(Path::new("/nonexistent"), 1), || rustix::process::getpgid(None).err());
     assert_eq!(error, Some(rustix::io::Errno::NOSYS));
 }
 
-/// Others of the same user, which for root is most of a host, take signals and limits by other calls than `kill` too.
+/// Processes of the same user, for root most of a host, can be signaled and limited by other calls than `kill` too.
 #[test]
-fn what_a_thread_may_do_to_itself_it_may_not_do_to_other_processes() {
+fn only_own_process_calls_are_allowed() {
     use rustix::process::{Resource, getpid, getppid, getrlimit, prlimit};
     let (errors, _) = inside(walls(Path::new("/nonexistent"), 1), || {
         let limit = getrlimit(Resource::Nofile);
@@ -117,8 +118,7 @@ fn what_a_thread_may_do_to_itself_it_may_not_do_to_other_processes() {
     }
 }
 
-/// Whether the first thread of a process is there, asked by the call that signals threads, of which no library has a
-/// wrapper.
+/// Whether the first thread of a process exists, by the system call that signals threads; no library wraps it.
 fn signal(process: rustix::process::Pid) -> Option<rustix::io::Errno> {
     let pid = process.as_raw_nonzero().get();
     // SAFETY: signal 0 is none, and no argument is a pointer.
@@ -127,7 +127,7 @@ fn signal(process: rustix::process::Pid) -> Option<rustix::io::Errno> {
 }
 
 #[test]
-fn every_source_gives_inside_what_it_gives_outside() {
+fn sources_read_the_same_inside() {
     let look = || {
         let settings = schedule::Settings { host: "h".into(), ..schedule::Settings::default() };
         let (_, sources) = schedule::once(Arc::new(Roots::new(Some(HOST.into()))), &settings);

@@ -11,7 +11,7 @@ use common::{Collector, now_ms, now_ns, otlp, series};
 const ENDLESS: &str = "/api/v1/query_range?query=quantile_over_time(0.5,sum(m)[1h:10ms])&start=-3h&end=0h&step=1";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn samples_are_taken_and_light_questions_answered_while_every_heavy_turn_is_held() {
+async fn heavy_queries_block_no_ingest() {
     let c = Collector::with(|config| config.query.concurrency = 8).await;
     let now = now_ms();
     let samples: Vec<(i64, f64)> = (0..3600).map(|i| (now - 3_600_000 + i * 1000, i as f64)).collect();
@@ -19,7 +19,7 @@ async fn samples_are_taken_and_light_questions_answered_while_every_heavy_turn_i
     let url = format!("http://{}{}", c.running.http, ENDLESS)
         .replace("-3h", &((now - 10_000_000) / 1000).to_string())
         .replace("0h", &(now / 1000).to_string());
-    // As Grafana would: all at once, and nobody takes them back.
+    // As Grafana does: all at once, and none is canceled.
     let heavy: Vec<_> = (0..7)
         .map(|_| {
             let url = url.clone();
@@ -39,7 +39,7 @@ async fn samples_are_taken_and_light_questions_answered_while_every_heavy_turn_i
     }
     let (mut client, begin) = (c.grpc().await, now_ns());
     for tick in 0..50_u64 {
-        // Times that are told apart by milliseconds, however fast the answers come.
+        // Times that differ by milliseconds, however fast the answers are.
         let request = otlp("h", "fabric.test", &[(1, begin - 1_000_000_000 + tick * 10_000_000, tick as i64)]);
         assert_eq!(client.export(request).await.unwrap().into_inner().partial_success, None);
     }

@@ -1,7 +1,7 @@
-//! What is installed fits what is installed with it: manifests are what Kubernetes takes, and say nothing that it would
-//! ignore; commands, variables and configurations are those of the programs.
+//! The files of `deploy` match the programs: manifests have only keys that Kubernetes knows; commands, variables and
+//! configurations are valid for the agent and the collector.
 
-#![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use clap::Parser as _;
 use fabriclens_agent::cli::Cli as AgentCli;
@@ -36,7 +36,7 @@ fn yaml(path: &str) -> Vec<Value> {
 /// Keys that the type does not know.
 fn unknown<T: DeserializeOwned>(object: &Value) -> Result<Vec<String>, String> {
     let mut ignored = Vec::new();
-    // It writes "?" for each Option on the way.
+    // `serde_ignored` writes "?" for each Option in the path.
     serde_ignored::deserialize::<_, _, T>(object, |path| ignored.push(path.to_string().replace(".?", "")))
         .map_err(|e| e.to_string())?;
     Ok(ignored)
@@ -69,7 +69,7 @@ fn find(kind: &str, name: &str) -> Value {
 }
 
 #[test]
-fn manifests_say_only_what_kubernetes_knows() {
+fn manifests_match_the_kubernetes_schema() {
     let all = manifests();
     assert_eq!(all.len(), 13);
     for object in all {
@@ -104,7 +104,7 @@ fn container(owner: &Value, file: &str) -> Container {
     Container { args: args.collect(), env: env.collect(), config, spec }
 }
 
-/// What the agent makes of a command line, without the name of the program, and variables.
+/// Configuration of the agent for a command line (without the program's name) and variables.
 fn agent(args: &[String], env: &[(String, String)]) -> Result<agent_config::Config, String> {
     let cli = AgentCli::try_parse_from(std::iter::once("fabriclens-agent".to_owned()).chain(args.to_vec()))
         .map_err(|e| e.to_string())?;
@@ -124,7 +124,7 @@ fn collector(args: &[String], env: &[(String, String)]) -> Result<fabriclens_con
 }
 
 #[test]
-fn the_agent_takes_what_its_pod_says() {
+fn agent_accepts_its_pod_arguments() {
     let owner = find("DaemonSet", "fabriclens-agent");
     let mut pod = container(&owner, "agent.toml");
     let config = agent(&pod.args, &pod.env).unwrap();
@@ -143,7 +143,7 @@ fn the_agent_takes_what_its_pod_says() {
 }
 
 #[test]
-fn the_collector_takes_what_its_pod_says() {
+fn collector_accepts_its_pod_arguments() {
     let owner = find("StatefulSet", "fabriclens");
     let pod = container(&owner, "collector.toml");
     let config = collector(&pod.args, &pod.env).unwrap();
@@ -160,7 +160,7 @@ fn the_collector_takes_what_its_pod_says() {
 }
 
 #[test]
-fn the_collector_fits_the_strictest_pod_security() {
+fn collector_meets_restricted_pod_security() {
     let pod = find("StatefulSet", "fabriclens")["spec"]["template"]["spec"].clone();
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
     assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
@@ -175,7 +175,7 @@ fn the_collector_fits_the_strictest_pod_security() {
 }
 
 #[test]
-fn the_chart_and_the_images_are_of_this_version() {
+fn chart_and_images_have_this_version() {
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(yaml("deploy/helm/fabriclens/Chart.yaml")[0]["appVersion"], version);
     for (kind, name, image) in
@@ -189,7 +189,7 @@ fn the_chart_and_the_images_are_of_this_version() {
 }
 
 #[test]
-fn the_operator_is_told_the_same_rules_and_a_port_that_is_there() {
+fn operator_gets_the_same_rules() {
     let rule = &yaml("deploy/kubernetes/prometheus-rule.yaml")[0];
     let rules = yaml("dashboards/alerts/fabriclens.rules.yml");
     assert!(rules[0]["groups"][0]["rules"][0]["expr"].as_str().unwrap().contains("fabric_"));
@@ -210,7 +210,7 @@ fn the_operator_is_told_the_same_rules_and_a_port_that_is_there() {
 
 /// Without its members cargo reads no workspace, and so builds no image.
 #[test]
-fn images_are_built_from_every_member_of_the_workspace() {
+fn images_copy_every_workspace_member() {
     let ignored = text("deploy/container/Containerfile.dockerignore");
     let manifest = text("Cargo.toml");
     let members = manifest.lines().find_map(|line| line.strip_prefix("members = ")).unwrap();
@@ -222,7 +222,7 @@ fn images_are_built_from_every_member_of_the_workspace() {
 }
 
 #[test]
-fn compose_starts_what_there_is() {
+fn compose_file_names_existing_parts() {
     let compose = &yaml("deploy/compose/compose.yaml")[0];
     let here = root().join("deploy/compose");
     let mut mounted = 0;
@@ -260,7 +260,7 @@ fn compose_starts_what_there_is() {
 }
 
 #[test]
-fn ansible_and_opentelemetry_name_what_there_is() {
+fn ansible_and_opentelemetry_match_the_programs() {
     let defaults = &yaml("deploy/ansible/roles/fabriclens/defaults/main.yml")[0];
     let url = defaults["fabriclens_collector_url"].as_str().unwrap();
     let toml = defaults["fabriclens_agent_config"].as_str().unwrap().replace("{{ fabriclens_collector_url }}", url);

@@ -16,6 +16,7 @@ mod needs;
 mod process;
 mod release;
 mod sbom;
+mod scenarios;
 mod setup;
 mod sim;
 mod steps;
@@ -57,6 +58,8 @@ enum Command {
     Bench(bench::Args),
     /// Refuses circles between the files of a crate
     Layers(layers::Args),
+    /// Writes the simulated scenarios with ground truth in tests/fixtures
+    Scenarios,
     /// Compiles the agent's BPF probes
     Ebpf(ebpf::Args),
     /// Fuzzes every parser of untrusted input, guided by coverage
@@ -80,6 +83,7 @@ fn main() -> anyhow::Result<()> {
         Command::Chaos(args) => chaos::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Layers(args) => layers::run(&args),
+        Command::Scenarios => scenarios::run(),
         Command::Ebpf(args) => ebpf::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Vm(args) => vm::run(args),

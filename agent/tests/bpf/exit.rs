@@ -1,12 +1,13 @@
-//! An agent that is killed leaves no program in the kernel.
+//! A killed agent leaves no program in the kernel.
 
 use crate::net::Pair;
 use crate::turn;
 use aya::programs::loaded_programs;
+use fabriclens_testing::eventually;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Killed when a test fails.
 struct Agent(Child);
@@ -32,18 +33,14 @@ fn programs() -> usize {
     loaded_programs().flatten().filter(|program| ours(program.name_as_str())).count()
 }
 
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !done() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "{what}: not after 60 s");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+fn until(what: &str, done: impl FnMut() -> bool) {
+    eventually(what, Duration::from_secs(60), done);
 }
 
 #[test]
 #[ignore = "needs: bpf"]
 #[expect(clippy::disallowed_methods, reason = "the test starts the agent; the agent itself starts nothing")]
-fn a_killed_agent_leaves_nothing_attached() {
+fn killed_agent_leaves_no_program() {
     let _turn = turn();
     let pair = Pair::new("fl-exit", "10.205.1");
     let dir = tempfile::tempdir().unwrap();

@@ -50,13 +50,13 @@ fn counted(probe: &mut NetdevProbe) -> impl Fn(usize, usize) -> u64 + use<> {
 
 #[test]
 #[ignore = "needs: tcx"]
-fn links_count_as_the_interface_does() {
+fn link_counts_match_the_interface() {
     counts_as_the_interface_does(Way::Links, "fl-links", "10.204.1");
 }
 
 #[test]
 #[ignore = "needs: bpf"]
-fn a_tap_counts_as_the_interface_does() {
+fn tap_counts_match_the_interface() {
     counts_as_the_interface_does(Way::PacketSocket, "fl-tap", "10.204.2");
 }
 
@@ -103,7 +103,7 @@ fn counts_as_the_interface_does(way: Way, name: &str, net: &str) {
 
 #[test]
 #[ignore = "needs: bpf"]
-fn a_burst_shows_and_is_recorded() {
+fn burst_is_measured_and_recorded() {
     let _turn = turn();
     let pair = Pair::new("fl-burst", "10.204.3");
     pair.quiet();
@@ -153,7 +153,7 @@ fn a_burst_shows_and_is_recorded() {
 
 #[test]
 #[ignore = "needs: bpf"]
-fn what_comes_too_late_is_a_hole_and_counted() {
+fn late_read_counts_missed_time() {
     let _turn = turn();
     let pair = Pair::new("fl-late", "10.204.4");
     let (host, _) = watching(&[&pair.near], 50_000);
@@ -172,7 +172,7 @@ fn what_comes_too_late_is_a_hole_and_counted() {
 
 #[test]
 #[ignore = "needs: bpf"]
-fn each_packet_counts_once_however_often_the_ring_goes_round() {
+fn packets_count_once_when_the_ring_wraps() {
     let _turn = turn();
     let pair = Pair::new("fl-round", "10.204.6");
     let (host, _) = watching(&[&pair.near], 1_000_000);
@@ -197,7 +197,7 @@ fn each_packet_counts_once_however_often_the_ring_goes_round() {
 
 #[test]
 #[ignore = "needs: tcx"]
-fn an_interface_that_is_made_anew_is_watched_again() {
+fn recreated_interface_is_watched_again() {
     let _turn = turn();
     let pair = Pair::new("fl-anew", "10.204.5");
     let (host, _) = watching(&[&pair.near], 50_000);
@@ -207,13 +207,14 @@ fn an_interface_that_is_made_anew_is_watched_again() {
     drop(pair);
     let pair = Pair::new("fl-anew", "10.204.5");
     assert_eq!(watched(&pair).unwrap(), 0, "the probe of the first one is not here");
+    // The sampler looks at interfaces every ten seconds.
     std::thread::sleep(Duration::from_millis(10_100));
     told(&mut *sampler, "fabric.microburst.dumps", &[]);
     assert_eq!(watched(&pair).unwrap(), 1);
 }
 
 #[test]
-fn nothing_is_watched_unasked() {
+fn no_interface_is_watched_by_default() {
     let error = (by_name("microburst").unwrap().open)(&this_host()).map(|_| ()).unwrap_err();
     assert!(matches!(&error, SampleError::Absent(why) if why.contains("microburst.netdevs")), "{error:?}");
     let (host, _) = watching(&["fl-not-there"], 1);

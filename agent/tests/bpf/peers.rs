@@ -14,7 +14,7 @@ const MIB: usize = 1 << 20;
 
 #[test]
 #[ignore = "needs: bpf"]
-fn a_jobs_connections_are_told_with_their_other_end() {
+fn job_connections_name_their_peer() {
     let _turn = turn();
     let pair = Pair::new("fl-peers", "10.203.9");
     let groups = mount(&Roots::new(None)).unwrap();

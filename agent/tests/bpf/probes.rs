@@ -8,6 +8,7 @@ use fabriclens_agent_probes::destinations::Destinations;
 use fabriclens_agent_samplers::target::SamplingTarget;
 use fabriclens_agent_samplers::{Sampler, by_name};
 use fabriclens_ebpf_abi::tcp_rtt::GAP;
+use fabriclens_testing::eventually;
 use fabriclens_wire::{Histogram, Value};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
@@ -15,9 +16,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// One byte there and one back, so often.
+/// Exchanges of one byte each way.
 const EXCHANGES: u64 = 500;
 
 /// Opens the sampler on this host.
@@ -47,7 +48,7 @@ fn exchange() {
     }
 }
 
-/// Counters towards [`NETWORK`], which only the tests have, and the probe's own; name and the label that says what.
+/// Counters towards [`NETWORK`], which only the tests have, and the probe's own; by name and distinguishing label.
 type Counts = BTreeMap<String, u64>;
 
 fn counts(sampler: &mut dyn Sampler) -> Counts {
@@ -70,26 +71,22 @@ fn counts(sampler: &mut dyn Sampler) -> Counts {
     told
 }
 
-/// What was counted since `before`, without zeros.
+/// Increases since `before`, without zeros.
 fn since(before: &Counts, after: &Counts) -> Counts {
     let grown = |(name, n): (&String, &u64)| (name.clone(), n - before.get(name).copied().unwrap_or(0));
     after.iter().map(grown).filter(|(_, n)| *n > 0).collect()
 }
 
-/// Waits for what the kernel does a little later.
-fn until(what: &str, mut there: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !there() {
-        assert!(begin.elapsed() < Duration::from_secs(30), "{what}: not after 30 s");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+/// Waits for an effect that the kernel delays.
+fn until(what: &str, there: impl FnMut() -> bool) {
+    eventually(what, Duration::from_secs(30), there);
 }
 
-/// The kernel keeps an event from a probe while another program is at work on that CPU, and counts that as dropped:
-/// rounds with drops are not compared, but one of five must have none, and tell all.
+/// The kernel drops and counts an event of a probe while another BPF program runs on that CPU. Rounds with drops are not
+/// compared; one of five rounds must have none and show every event.
 #[test]
 #[ignore = "needs: bpf"]
-fn segments_sent_again_are_those_that_the_kernel_counts() {
+fn retransmissions_match_the_kernel() {
     let _turn = turn();
     let cables = [Cable::new(), Cable::new(), Cable::new()];
     let ([opening, tail, stream], mut sampler) = (cables, open("tcp_loss"));
@@ -109,7 +106,7 @@ fn segments_sent_again_are_those_that_the_kernel_counts() {
         let segments = kinds.map(|kind| count(format!("retransmit.segments {kind}")));
         let sum: u64 = segments.iter().sum();
         assert!(sum <= all, "{sum} told, {all} counted by the kernel");
-        // Once in a long while, on CPUs with much to do, an event is missing that no kernel counted as dropped.
+        // Rarely, on a busy CPU, an event is missing that the kernel did not count as dropped.
         if count("probe.drops".into()) > 0 || sum < all {
             return None;
         }
@@ -127,13 +124,15 @@ fn segments_sent_again_are_those_that_the_kernel_counts() {
     let seen = (0..5).find_map(|_| round(&|| drop(opening.connection()))).expect("a round without drops");
     assert!(seen[0] >= 2, "{kinds:?} {seen:?}");
 
-    // Nothing follows the lost byte, so only a probe finds it; that is lost as well, and the timer ends it.
+    // No segment follows the lost byte, so only a tail loss probe finds it; that is lost as well, and the retransmission
+    // timer repairs it.
     let (client, _server) = tail.connection();
     client.set_nodelay(true).unwrap();
     tail.far.rule("tcp flags & psh == psh numgen inc mod 3 < 2 drop");
     let bytes = || {
         for _ in 0..3 {
             (&client).write_all(&[0]).unwrap();
+            // Longer than the probe and the retransmission timer need, so that no later byte repairs the loss.
             std::thread::sleep(Duration::from_millis(900));
         }
     };
@@ -145,7 +144,7 @@ fn segments_sent_again_are_those_that_the_kernel_counts() {
     let reader = std::thread::spawn(move || std::io::copy(&mut server, &mut std::io::sink()).unwrap());
     let blocks = || {
         (0..40).for_each(|_| (&client).write_all(&[0; 1 << 18]).unwrap());
-        // All is acknowledged: nothing is under way while the counters are read.
+        // Everything is acknowledged by then: no segment is in flight while the counters are read.
         std::thread::sleep(Duration::from_secs(1));
     };
     let seen = (0..5).find_map(|_| round(&blocks)).expect("a round without drops");
@@ -156,7 +155,7 @@ fn segments_sent_again_are_those_that_the_kernel_counts() {
 
 #[test]
 #[ignore = "needs: bpf"]
-fn closed_windows_are_seen_from_both_ends() {
+fn zero_windows_are_seen_at_both_ends() {
     let _turn = turn();
     let (cable, mut sampler) = (Cable::new(), open("tcp_traffic"));
     let before = counts(&mut *sampler);
@@ -176,7 +175,7 @@ fn closed_windows_are_seen_from_both_ends() {
 
 #[test]
 #[ignore = "needs: bpf"]
-fn attempts_to_connect_end_as_the_program_sees_them() {
+fn connect_outcomes_match_the_program() {
     let _turn = turn();
     let (cable, mut sampler) = (Cable::new(), open("tcp_connections"));
     cable.near.set("ipv4/tcp_syn_retries", "1");
@@ -213,7 +212,7 @@ fn attempts_to_connect_end_as_the_program_sees_them() {
         let seen = told(reason, &mut || assert_eq!(cable.near.connect(port).unwrap_err().kind(), kind));
         assert_eq!(seen, want(&[(attempt, 1), (reason, 1)]));
     }
-    // The program does not wait for the kernel's time-out.
+    // The program closes before the kernel's time-out.
     let seen = told("abandoned", &mut || {
         let far = format!("{}:7", cable.far.address).parse().unwrap();
         let error = cable.near.inside(|| TcpStream::connect_timeout(&far, Duration::from_millis(100))).unwrap_err();
@@ -225,7 +224,7 @@ fn attempts_to_connect_end_as_the_program_sees_them() {
         let (mut client, mut server) = cable.connection();
         client.write_all(&[1; 100]).unwrap();
         server.read_exact(&mut [0]).unwrap();
-        // What was not read makes a reset of the close.
+        // Unread data turns the close into a reset.
         drop(server);
         let error = client.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -252,7 +251,7 @@ fn attempts_to_connect_end_as_the_program_sees_them() {
 
 #[test]
 #[ignore = "needs: bpf"]
-fn an_address_that_becomes_this_hosts_own_changes_its_class() {
+fn new_local_address_changes_its_class() {
     let _turn = turn();
     let (cable, mut sampler) = (Cable::new(), open("tcp_connections"));
     let attempts = |sampler: &mut dyn Sampler| counts(sampler).get("connection.attempts").copied().unwrap_or(0);
@@ -270,7 +269,7 @@ fn an_address_that_becomes_this_hosts_own_changes_its_class() {
 
 #[test]
 #[ignore = "needs: bpf"]
-fn what_a_kernel_without_btf_cannot_tell_is_absent_and_no_zero() {
+fn without_btf_series_are_absent() {
     let _turn = turn();
     let cable = Cable::new();
     let undescribed = Undescribed::new();
@@ -294,7 +293,7 @@ fn what_a_kernel_without_btf_cannot_tell_is_absent_and_no_zero() {
 
 #[test]
 #[ignore = "needs: bpf"]
-fn a_probe_tells_its_runs_only_while_the_kernel_counts_them() {
+fn probe_runs_need_kernel_statistics() {
     let _turn = turn();
     let (cable, mut sampler) = (Cable::new(), open("tcp_connections"));
     let runs = |told: &Counts| told.get("probe.runs").copied();
@@ -316,7 +315,7 @@ fn a_probe_tells_its_runs_only_while_the_kernel_counts_them() {
     assert!(*seconds > 0.0 && *seconds < 1.0, "{seconds} s in {after} runs");
 }
 
-/// Programs of the probes in the kernel, by number. Names are cut there.
+/// Ids of the probes' programs in the kernel, which truncates their names.
 fn programs() -> BTreeMap<u32, String> {
     let ours = ["received", "sent", "tcp_retransmit_", "inet_sock_set_s", "tcp_receive_res", "tcp_send_reset"];
     let all = aya::programs::loaded_programs().filter_map(Result::ok);
@@ -324,7 +323,7 @@ fn programs() -> BTreeMap<u32, String> {
     named.filter(|(_, name)| ours.contains(&name.as_str())).collect()
 }
 
-/// Killed when a test fails.
+/// A running agent, killed when dropped.
 struct Agent(Child);
 
 impl Drop for Agent {
@@ -336,7 +335,7 @@ impl Drop for Agent {
 
 #[test]
 #[ignore = "needs: bpf"]
-fn an_agent_that_ends_or_is_killed_leaves_nothing_attached() {
+fn ended_agent_leaves_no_probe_attached() {
     let _turn = turn();
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("agent.toml");
@@ -354,12 +353,12 @@ fn an_agent_that_ends_or_is_killed_leaves_nothing_attached() {
         kill_process(Pid::from_child(&agent.0), signal).unwrap();
         agent.0.wait().unwrap();
         assert!(its.len() >= 8, "{its:?}");
-        // The kernel frees programs a moment after their last user is gone.
+        // The kernel frees programs a moment after their last user has ended.
         until("no program is left", || programs().keys().all(|id| !its.contains_key(id)));
     }
 }
 
-/// What the sampler tells of connections within this host.
+/// Series of connections within this host.
 fn local(sampler: &mut dyn Sampler) -> Option<Arc<Histogram>> {
     let mut batch = Batch::default();
     sampler.sample(&[], &mut batch).unwrap();
@@ -374,14 +373,14 @@ fn local(sampler: &mut dyn Sampler) -> Option<Arc<Histogram>> {
 
 #[test]
 #[ignore = "needs: bpf"]
-fn round_trips_of_local_connections_are_counted_by_interface_and_class() {
+fn round_trips_by_interface_and_class() {
     let _turn = turn();
     let mut sampler = open("tcp_rtt");
     let before = local(&mut *sampler).map_or(0, |h| h.count());
     exchange();
     let after = local(&mut *sampler).expect("traffic on lo");
     let seen = after.count() - before;
-    // Each exchange is one segment to either side; few are acknowledgements alone, and about one in eight is looked at.
+    // Each exchange is one segment to either side; few are pure acknowledgments, and about one in eight is sampled.
     // Other programs may talk as well.
     assert!(seen >= 2 * EXCHANGES / u64::from(GAP), "{seen} segments");
     let mean = after.sum / after.count() as f64;
@@ -397,7 +396,7 @@ fn round_trips_of_local_connections_are_counted_by_interface_and_class() {
 }
 
 #[test]
-fn a_recorded_host_has_no_kernel_to_probe() {
+fn recorded_host_has_no_probes() {
     let tree = tempfile::tempdir().unwrap();
     std::fs::create_dir(tree.path().join("sys")).unwrap();
     let roots = Arc::new(Roots::new(Some(tree.path().to_owned())));

@@ -30,7 +30,7 @@ fn near(what: &str, counted: u64, want: u64) {
 
 #[test]
 #[ignore = "needs: bpf"]
-fn bytes_are_those_of_the_interface_and_belong_to_the_job() {
+fn job_bytes_match_the_interface() {
     let _turn = turn();
     let pair = Pair::new("fl-bytes", "10.203.1");
     pair.one_by_one();
@@ -59,7 +59,7 @@ fn bytes_are_those_of_the_interface_and_belong_to_the_job() {
     assert!(grown[1] > 64 * MIB as u64 && grown[0] > 32 * MIB as u64, "{grown:?}");
     assert_eq!(told(&mut *sampler, CE, &[("netdev", &pair.near)]), 0, "nothing was marked");
 
-    // The job is over: its series stays while it may be read, then ends, and the rest goes on.
+    // The job has ended: its series stays while it may be read, then ends; the others continue.
     let path = job.path.clone();
     drop(job);
     let sent = [("cgroup", &*path), ("direction", "transmit")];
@@ -70,7 +70,7 @@ fn bytes_are_those_of_the_interface_and_belong_to_the_job() {
     assert_eq!(told(&mut *sampler, IO, &sent), 0, "the control group is gone and quiet");
 }
 
-/// Segments that this host sent again.
+/// Segments that this host retransmitted.
 fn sent_again() -> u64 {
     let text = std::fs::read_to_string("/proc/net/snmp").unwrap();
     let mut rows = text.lines().filter_map(|l| l.strip_prefix("Tcp: ")).map(|l| l.split(' '));
@@ -80,7 +80,7 @@ fn sent_again() -> u64 {
 
 #[test]
 #[ignore = "needs: bpf"]
-fn several_segments_in_one_buffer_are_counted_one_by_one() {
+fn segments_of_one_buffer_count_singly() {
     let _turn = turn();
     let pair = Pair::new("fl-gso", "10.203.2");
     // IP, and 32 bytes of TCP with its time stamps.
@@ -89,7 +89,7 @@ fn several_segments_in_one_buffer_are_counted_one_by_one() {
         let (mut here, mut far) = pair.connect(&there);
         let (packets, before) = (pair.counter("tx_packets"), sent_again());
         send(&mut here, &mut far, 64 * MIB);
-        // On a busy machine a segment may come too late and is sent again.
+        // On a busy machine a late segment is retransmitted.
         let bytes = 64 * MIB as u64 + (sent_again() - before) * (1500 - headers);
         let buffers = pair.counter("tx_packets") - packets;
         let labels = [("netdev", &*pair.near), ("direction", "transmit"), ("destination", "rack")];
@@ -102,7 +102,7 @@ fn several_segments_in_one_buffer_are_counted_one_by_one() {
 
 #[test]
 #[ignore = "needs: bpf"]
-fn marks_are_counted_as_the_kernel_counts_them() {
+fn ecn_marks_match_the_kernel() {
     let _turn = turn();
     let pair = Pair::new("fl-marks", "10.203.3");
     let mut sampler = opened("tcp_traffic", &this_host());
@@ -134,12 +134,12 @@ fn marks_are_counted_as_the_kernel_counts_them() {
 
 #[test]
 #[ignore = "needs: bpf"]
-fn what_finds_no_room_in_the_table_is_still_counted() {
+fn full_table_counts_unattributed_traffic() {
     let _turn = turn();
-    // A second program at the same place, longer there: both see everything.
+    // A second program at the same hook, attached earlier: both see every packet.
     let mut second = opened("tcp_traffic", &this_host());
     let roots = Roots::new(None);
-    // One entry, one place: every segment of the host is either the first one's or of the others.
+    // With one entry in the table, every segment counts for the first control group or for `other`.
     let sizes = [("TRAFFIC", 1), ("OTHER", 64)];
     let mut probe = Probe::load(&roots, &DESIGN, &sizes).unwrap();
     let table: aya::maps::PerCpuHashMap<MapData, Key, Record> = probe.by_key("TRAFFIC").unwrap();
@@ -168,7 +168,7 @@ fn what_finds_no_room_in_the_table_is_still_counted() {
 /// More control groups than the kernel's table has room for, one after the other.
 #[test]
 #[ignore = "needs: bpf"]
-fn churn_of_control_groups_loses_nothing_and_makes_room_again() {
+fn cgroup_churn_loses_nothing_and_frees_slots() {
     const GROUPS: u64 = 1100;
     let _turn = turn();
     let pair = Pair::new("fl-churn", "10.203.4");
@@ -189,7 +189,7 @@ fn churn_of_control_groups_loses_nothing_and_makes_room_again() {
     let crossed = pair.counter("tx_packets") - before;
     let counted = told(&mut *sampler, SEGMENTS, &sent);
     println!("{counted} segments counted, {crossed} crossed");
-    // Answers for which there is no socket any more have no control group, and are not counted.
+    // Answers without a socket have no control group and are not counted.
     assert!(counted <= crossed && counted >= crossed - GROUPS, "{counted} of {crossed}");
     let unplaced = |sampler: &mut dyn Sampler| told(sampler, "fabric.tcp.io.unplaced", &[]);
     let full = unplaced(&mut *sampler);

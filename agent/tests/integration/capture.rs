@@ -1,4 +1,4 @@
-//! A recording replays as the host it was made of: same series, same values; scrubbed, same values and no secrets.
+//! A recording replays with the series and values of its host; a scrubbed one has the same values and no secrets.
 
 use fabriclens_agent::capture::{Options, Summary, capture};
 use fabriclens_agent::exposition::{Format, render};
@@ -122,7 +122,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_recording_replays_as_the_host() {
+fn recording_replays_like_the_host() {
     let dir = tempfile::tempdir().unwrap();
     let (root, copy) = (dir.path().join("host"), dir.path().join("copy"));
     host(&root);
@@ -145,7 +145,7 @@ fn a_recording_replays_as_the_host() {
 }
 
 #[test]
-fn a_scrubbed_recording_has_the_values_and_none_of_the_identities() {
+fn scrubbed_recording_has_no_identities() {
     let dir = tempfile::tempdir().unwrap();
     let (root, copy) = (dir.path().join("host"), dir.path().join("copy"));
     host(&root);
@@ -199,7 +199,7 @@ fn busy_host(root: &Path) {
 }
 
 #[test]
-fn jobs_replay_and_their_environments_are_not_recorded() {
+fn jobs_replay_without_environments() {
     let dir = tempfile::tempdir().unwrap();
     let (root, copy) = (dir.path().join("host"), dir.path().join("copy"));
     busy_host(&root);
@@ -223,7 +223,7 @@ fn jobs_replay_and_their_environments_are_not_recorded() {
 }
 
 #[test]
-fn a_scrubbed_recording_has_the_jobs_and_not_their_users() {
+fn scrubbed_recording_has_no_users() {
     let dir = tempfile::tempdir().unwrap();
     let (root, copy) = (dir.path().join("host"), dir.path().join("copy"));
     busy_host(&root);
@@ -249,7 +249,7 @@ fn a_scrubbed_recording_has_the_jobs_and_not_their_users() {
 }
 
 #[test]
-fn ticks_are_directories_and_nothing_is_overwritten() {
+fn ticks_are_directories_never_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     let (root, copy) = (dir.path().join("host"), dir.path().join("copy"));
     host(&root);
@@ -267,9 +267,9 @@ fn ticks_are_directories_and_nothing_is_overwritten() {
     assert!(error.to_string().contains("not empty"), "{error}");
 }
 
-/// What cannot be read is left out and named; a FIFO would block a naive reader for ever.
+/// Unreadable files are left out and named; a FIFO would block a naive reader.
 #[test]
-fn unreadable_files_are_named_and_nothing_hangs() {
+fn unreadable_files_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let (root, copy) = (dir.path().join("host"), dir.path().join("copy"));
     host(&root);

@@ -1,4 +1,4 @@
-//! Every recorded host of the fixture collection goes through one pass: nothing panics, and what counts is counted.
+//! One pass over every recorded host of the fixture collection: no sampler panics, and counters are read.
 
 use crate::support::{adapt, failures, names, sample, series};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn snapshots(dir: &Path, found: &mut Vec<PathBuf>) {
 
 #[test]
 #[ignore = "needs: recordings"]
-fn every_recorded_host_is_read() {
+fn recorded_hosts_are_read() {
     let fixtures = fabriclens_testing::recordings();
     let mut found = Vec::new();
     for set in ["sysfs", "fakehca-mlx5", "rxe-debian-6.1"] {

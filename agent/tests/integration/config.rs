@@ -1,4 +1,5 @@
-//! The agent's config: what ships is valid and complete, mistakes name the remedy, flags beat environment beat file.
+//! The agent's config: the shipped file is valid and complete, errors name the remedy, flags override the environment and
+//! the environment overrides the file.
 
 use fabriclens_agent::config::raw::KEYS;
 use fabriclens_agent::config::{Config, ConfigError, Overrides, load};
@@ -22,7 +23,7 @@ fn error(text: &str) -> String {
 }
 
 #[test]
-fn the_shipped_file_names_every_key_and_holds_the_defaults_but_a_collector_on_this_host() {
+fn shipped_config_holds_every_default() {
     let shipped = load(Some(Path::new(SHIPPED)), [], &Overrides::default(), SAMPLERS).unwrap();
     let here = Overrides { collector: Some("http://127.0.0.1:4317".into()), ..Overrides::default() };
     let none = load(None, [], &here, SAMPLERS).unwrap();
@@ -66,7 +67,7 @@ fn flags_beat_environment_beats_file() {
 }
 
 #[test]
-fn mistakes_name_the_nearest_right_one() {
+fn errors_suggest_the_nearest_key() {
     assert!(error("hots = \"a\"").contains("did you mean \"host\""));
     assert!(error("[colector]\nurl = \"\"").contains("did you mean \"collector\""));
     assert!(error("[collector]\ncompresion = \"zstd\"").contains("\"collector.compression\""));
@@ -80,7 +81,7 @@ fn mistakes_name_the_nearest_right_one() {
 }
 
 #[test]
-fn values_out_of_range_are_refused() {
+fn out_of_range_values_are_rejected() {
     for (text, says) in [
         ("sandbox = \"maybe\"", "on or off"),
         ("[budget]\ncpu = \"2\"", "for instance 2%"),
@@ -112,21 +113,21 @@ fn values_out_of_range_are_refused() {
 }
 
 #[test]
-fn quantities_take_the_forms_of_the_documentation() {
+fn documented_quantities_parse() {
     let text = "[sampling]\nfull = \"1.5s\"\n[spool]\nsize = \"1GB\"\nage = \"1h30m\"";
     let loaded = from(text, &[], &Overrides::default());
     assert!(loaded.is_ok(), "{:?}", loaded.err());
 }
 
 #[test]
-fn rails_are_told_by_device() {
+fn rails_are_set_by_device() {
     let settings = from("[rails]\nmlx5_0 = \"0\"\n\"mlx5.7\" = \"blue\"", &[], &Overrides::default()).unwrap().settings;
     let rail = |device: &str| settings.rails.of(device).map(|(rail, _)| rail);
     assert_eq!([rail("mlx5_0"), rail("mlx5.7"), rail("mlx5_1")], [Some("0".into()), Some("blue".into()), None]);
 }
 
 #[test]
-fn naming_interfaces_turns_their_sampler_on() {
+fn named_interfaces_enable_microburst() {
     let env = [("FABRICLENS_AGENT_MICROBURST_NETDEVS", "eth0, eth1"), ("FABRICLENS_AGENT_MICROBURST_SHARE", "0.5")];
     let settings = from("[microburst]\nbytes = \"1MB\"", &env, &Overrides::default()).unwrap().settings;
     assert_eq!(settings.microburst.netdevs, ["eth0", "eth1"]);
@@ -139,7 +140,7 @@ fn naming_interfaces_turns_their_sampler_on() {
 }
 
 #[test]
-fn plain_text_beyond_the_host_needs_to_be_accepted() {
+fn remote_plain_text_needs_consent() {
     for (text, accept) in [
         ("[http]\nlisten = \"0.0.0.0:7471\"", "\ninsecure = true"),
         ("[collector]\nurl = \"http://10.0.0.1:4317\"", "\ninsecure = true"),
@@ -156,7 +157,7 @@ fn plain_text_beyond_the_host_needs_to_be_accepted() {
 }
 
 #[test]
-fn a_key_that_everyone_can_read_is_refused() {
+fn world_readable_key_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let key = dir.path().join("key.pem");
     std::fs::write(&key, "x").unwrap();

@@ -67,7 +67,7 @@ fn start(root: &Path) -> (Engine, Arc<Fake>) {
     (Engine::start(Arc::new(roots), settings()).unwrap(), fake)
 }
 
-/// Polls until `probe` gives something.
+/// Polls until `probe` returns a value.
 fn until<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
@@ -84,7 +84,7 @@ fn of(engine: &Engine, name: &str) -> Option<f64> {
 }
 
 #[test]
-fn a_device_that_hangs_delays_nobody_and_recovers() {
+fn hanging_device_is_isolated_and_recovers() {
     let dir = host();
     let (engine, fake) = start(dir.path());
     let pause = |device: &str| format!("{device}/1 fabric.pfc.frames{{direction=receive,priority=3}}");
@@ -93,7 +93,7 @@ fn a_device_that_hangs_delays_nobody_and_recovers() {
     let stalled = |s: &fabriclens_agent::schedule::SourceStatus| matches!(s.outcome, Outcome::Stalled(_));
     let status = until("a stall is shown", || engine.sources().into_iter().find(stalled));
     assert_eq!((status.sampler, status.target.as_str()), ("ethtool", "mlx5_0/1"));
-    // The other device goes on: what changes there is seen while the first hangs.
+    // Changes at the other device are seen while the first hangs.
     fs::write(
         dir.path().join("ethtool/ens1.S.txt"),
         "NIC statistics:\n     rx_prio3_pause: 9\n     rx_prio3_pause_duration: 1000\n     rx_bytes_phy: 1000000\n",
@@ -110,7 +110,7 @@ fn a_device_that_hangs_delays_nobody_and_recovers() {
 }
 
 #[test]
-fn it_ends_while_a_device_hangs() {
+fn shutdown_ignores_a_hanging_device() {
     let dir = host();
     let (engine, fake) = start(dir.path());
     *fake.blocked.lock().unwrap() = "ens0".into();
@@ -120,9 +120,9 @@ fn it_ends_while_a_device_hangs() {
     fake.blocked.lock().unwrap().clear();
 }
 
-/// A thread that hangs in the kernel cannot be ended, so there must not be one more for each look.
+/// A thread that hangs in the kernel cannot be ended, so discovery must not start another one each time.
 #[test]
-fn a_kernel_that_lists_no_ports_is_asked_once_until_it_does() {
+fn empty_port_list_is_requested_once() {
     let dir = host();
     let fake = Fake::new(dir.path());
     fake.blocked_links.store(true, Ordering::Relaxed);
@@ -138,7 +138,7 @@ fn a_kernel_that_lists_no_ports_is_asked_once_until_it_does() {
 }
 
 #[test]
-fn a_thread_that_fails_is_told_and_the_others_go_on() {
+fn failed_thread_is_reported() {
     let dir = host();
     let (engine, fake) = start(dir.path());
     let io = "mlx5_0/1 fabric.port.io{direction=receive}";
@@ -153,7 +153,7 @@ fn a_thread_that_fails_is_told_and_the_others_go_on() {
 }
 
 #[test]
-fn a_congestion_sample_that_hangs_is_left_to_its_own_device() {
+fn hanging_congestion_sample_is_isolated() {
     let dir = host();
     let row = |d: u32| (format!(r#""ifname":"mlx5_{d}","port":1"#), format!(r#""state":"ACTIVE","netdev":"ens{d}""#));
     let json = |row: &dyn Fn(u32) -> String| format!("[{{{}}},{{{}}}]", row(0), row(1));
@@ -168,6 +168,7 @@ fn a_congestion_sample_that_hangs_is_left_to_its_own_device() {
     // 5 full samples a second, and 20 of congestion.
     let often = |target: &str| {
         until(&format!("congestion samples of {target}"), || {
+            // A rate needs a duration.
             let before = reads(target);
             std::thread::sleep(Duration::from_secs(1));
             (reads(target) - before >= 10).then_some(())
@@ -179,11 +180,12 @@ fn a_congestion_sample_that_hangs_is_left_to_its_own_device() {
     until("it hangs", || fake.hanging.load(Ordering::Relaxed).then_some(()));
     often("mlx5_1/1");
     let before = reads("mlx5_0/1");
+    // Absence has no condition: ten samples would come in this time.
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(reads("mlx5_0/1"), before, "it still hangs");
     fake.blocked_congestion.lock().unwrap().clear();
     often("mlx5_0/1");
-    // Its own thread reads it now: the other one may hang there as it likes.
+    // A thread of its own reads the device now, so another hang affects no other device.
     *fake.blocked_congestion.lock().unwrap() = "mlx5_0".into();
     often("mlx5_0/1");
     often("mlx5_1/1");
@@ -191,7 +193,7 @@ fn a_congestion_sample_that_hangs_is_left_to_its_own_device() {
 }
 
 #[test]
-fn a_panic_is_caught_and_the_sampler_retried() {
+fn panicking_sampler_is_retried() {
     let dir = host();
     let (engine, fake) = start(dir.path());
     let io = "mlx5_0/1 fabric.port.io{direction=receive}";
@@ -214,7 +216,7 @@ fn a_panic_is_caught_and_the_sampler_retried() {
 }
 
 #[test]
-fn devices_come_and_go() {
+fn devices_are_added_and_removed() {
     let dir = host();
     let (engine, _fake) = start(dir.path());
     let cnp = |device: &str| format!("{device}/1 fabric.cnp.packets{{direction=transmit}}");
@@ -231,9 +233,9 @@ fn devices_come_and_go() {
 }
 
 #[test]
-fn a_link_that_goes_down_is_told_at_once() {
+fn link_down_is_urgent() {
     let dir = host();
-    // A full sample is far away, so only the event can tell.
+    // The next full sample is far away, so only the event can show it.
     let fake = Fake::new(dir.path());
     let roots = Roots::with_calls(dir.path().to_path_buf(), fake.clone());
     let slow = Settings { full: Duration::from_secs(30), ..settings() };
@@ -253,7 +255,8 @@ fn a_link_that_goes_down_is_told_at_once() {
         of(&engine, "mlx5_0/1 fabric.port.async_events{event=port_err}").filter(|v| *v == 1.0)
     });
     assert_eq!(of(&engine, "mlx5_1/1 fabric.port.async_events{event=port_err}"), None);
-    // The kernel tells of the carrier before the port's state follows; no second event comes.
+    // The order in time is what is tested: the kernel reports the carrier before the port's state follows, and no second
+    // event comes.
     std::thread::sleep(Duration::from_millis(600));
     fake.tell(Event::Carrier { netdev: "ens0".into(), up: true });
     std::thread::sleep(Duration::from_millis(40));
@@ -263,7 +266,7 @@ fn a_link_that_goes_down_is_told_at_once() {
 }
 
 #[test]
-fn a_link_that_came_back_slower_is_told_though_nobody_tells_of_it() {
+fn slower_link_is_found_without_event() {
     let dir = host();
     let changes = dir.path().join("sys/class/net/ens0/carrier_changes");
     fs::write(&changes, "2\n").unwrap();
@@ -281,7 +284,7 @@ fn a_link_that_came_back_slower_is_told_though_nobody_tells_of_it() {
 }
 
 #[test]
-fn each_second_tells_peaks_wraps_and_shares() {
+fn peaks_wraps_and_shares_each_second() {
     let dir = host();
     let (engine, _fake) = start(dir.path());
     let hw = dir.path().join("sys/class/infiniband/mlx5_0/ports/1/hw_counters");
@@ -312,7 +315,7 @@ fn each_second_tells_peaks_wraps_and_shares() {
         of(&engine, "mlx5_0/1 fabric.pfc.frames{direction=receive,priority=4}").filter(|v| *v == 7.0)
     });
     assert_eq!(of(&engine, "mlx5_0/1 fabric.pfc.frames{direction=receive,priority=3}"), Some(50.0));
-    // And off for the first: its series ends instead of standing still.
+    // Switched off for the first priority: its series ends instead of staying constant.
     engine.reader(0).take(usize::MAX);
     fs::write(
         dir.path().join("ethtool/ens0.S.txt"),
@@ -330,7 +333,7 @@ fn each_second_tells_peaks_wraps_and_shares() {
 }
 
 #[test]
-fn a_host_with_nothing_stays_up() {
+fn host_without_devices_stays_up() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("sys")).unwrap();
     let (engine, _fake) = start(dir.path());
@@ -341,14 +344,14 @@ fn a_host_with_nothing_stays_up() {
 }
 
 #[test]
-fn an_agent_that_costs_too_much_says_so_and_goes_on() {
+fn budget_overrun_is_reported() {
     let dir = host();
     let budget = Budget { cpu: 0.01, memory: u64::MAX };
     let settings = Settings { budget, ..settings() };
     let engine = Engine::start(Arc::new(Roots::new(Some(dir.path().into()))), settings).unwrap();
     let steps = || of(&engine, "host fabriclens.agent.slowed.steps{}");
     until("its pace is told", || steps().filter(|n| *n == 0.0));
-    // As if minutes had gone by, each with half a core.
+    // Imitates several minutes, each with half a core used.
     let (begin, minute) = (Instant::now(), Duration::from_secs(60));
     for n in 1..=6 {
         let cost = Cost { cpu: minute * n, memory: 0 };

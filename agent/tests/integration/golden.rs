@@ -1,5 +1,5 @@
 //! One golden exposition for each host in `tests/fixtures/hosts`: a change to any metric shows as a diff in review.
-//! `FABRICLENS_BLESS=1` rewrites them. A catalog row that no golden shows must say here why.
+//! `FABRICLENS_BLESS=1` rewrites them. A catalog row without a golden must have a reason here.
 
 use fabriclens_agent::capture::{Options, capture};
 use fabriclens_agent::exposition::{Format, render};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const TESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests");
 
-/// The running agent's own rows differ from run to run; `tests/daemon.rs` looks at them.
+/// Series about the agent itself differ from run to run; `tests/daemon.rs` checks them.
 const OWN: &str = "fabriclens.agent.";
 
 /// Rows that no sample of a recorded host can hold, and why. A row that appears after all must leave this list.
@@ -105,7 +105,7 @@ fn diff(old: &str, new: &str) -> String {
 }
 
 #[test]
-fn every_host_gives_its_golden_exposition() {
+fn hosts_match_their_golden_exposition() {
     let mut wrong = String::new();
     for host in hosts() {
         let name = host.file_name().unwrap().to_string_lossy().into_owned();
@@ -124,7 +124,7 @@ fn every_host_gives_its_golden_exposition() {
 }
 
 #[test]
-fn every_catalog_row_is_in_some_golden() {
+fn catalog_rows_appear_in_goldens() {
     let mut seen = BTreeSet::new();
     for section in hosts().iter().flat_map(|h| sample(h, "x")) {
         let values = section.columns.iter().zip(&section.values);
@@ -144,9 +144,9 @@ fn every_catalog_row_is_in_some_golden() {
     }
 }
 
-/// Support bundles are fixtures: what is recorded of a host gives the same series.
+/// Support bundles serve as fixtures: a capture of a host gives the same series.
 #[test]
-fn every_host_replays_from_a_capture_of_it() {
+fn captures_of_hosts_replay() {
     for host in hosts() {
         let dir = tempfile::tempdir().unwrap();
         let options = Options {

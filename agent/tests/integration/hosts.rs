@@ -1,8 +1,9 @@
-//! The repository's own recorded hosts: what each must give, and what the broken one must survive.
+//! The recorded hosts of the repository: the expected series of each, and the broken one.
 
 use crate::support::{failures, host, names, sample, series, value};
 use fabriclens_agent::schedule::{Engine, Outcome, Settings, SourceStatus, once};
 use fabriclens_agent_host::roots::Roots;
+use fabriclens_testing::eventually;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -20,7 +21,7 @@ fn info<'a>(all: &'a [(String, f64)], target: &str) -> &'a str {
 }
 
 #[test]
-fn every_host_is_read_without_failure() {
+fn hosts_are_read_without_failure() {
     for name in names(&host("")) {
         let (sections, statuses) = sample(&host(&name));
         let all = series(&sections);
@@ -44,7 +45,7 @@ fn every_host_is_read_without_failure() {
 }
 
 #[test]
-fn fabrics_are_told_apart() {
+fn fabrics_are_distinguished() {
     for (name, target, expected) in [
         ("mlx5-roce", "mlx5_0/1", "fabric=roce,"),
         ("mlx5-roce", "mlx5_0/1", "roce=v2"),
@@ -91,7 +92,7 @@ fn units_and_precedence() {
 }
 
 #[test]
-fn saturated_restricted_and_narrow_counters_say_so() {
+fn counter_limitations_are_flagged() {
     let (sections, statuses) = sample(&host("mlx5-ib"));
     let all = series(&sections);
     for metric in ["fabric.link.downs", "fabric.link.symbol_errors"] {
@@ -127,12 +128,12 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn bad_files_drop_their_rows_and_nothing_else() {
+fn bad_files_drop_only_their_rows() {
     let dir = tempfile::tempdir().unwrap();
     copy(&host("broken"), dir.path());
     let counters = dir.path().join("sys/class/infiniband/mlx5_0/ports/1");
     let fifo = counters.join("hw_counters/roce_slow_restart");
-    // A pipe without a writer: git stores none.
+    // A pipe without a writer, which git cannot store.
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o644), 0).unwrap();
     fs::write(counters.join("hw_counters/rx_write_requests"), vec![b'1'; 10 << 20]).unwrap();
     let begin = Instant::now();
@@ -167,7 +168,7 @@ fn bad_files_drop_their_rows_and_nothing_else() {
 }
 
 #[test]
-fn raw_counters_are_passed_through_on_request_only() {
+fn passthrough_is_opt_in() {
     let passthrough = |globs: &[&str]| {
         let passthrough = globs.iter().map(|g| (*g).to_string()).collect();
         let settings = Settings { host: "h".into(), passthrough, ..Settings::default() };
@@ -192,7 +193,7 @@ fn raw_counters_are_passed_through_on_request_only() {
 }
 
 #[test]
-fn raw_counters_of_a_port_are_bounded() {
+fn passthrough_is_limited_per_port() {
     let dir = tempfile::tempdir().unwrap();
     let net = dir.path().join("sys/class/net/eth0");
     fs::create_dir_all(net.join("statistics")).unwrap();
@@ -205,23 +206,20 @@ fn raw_counters_of_a_port_are_bounded() {
     fs::write(dir.path().join("ethtool/eth0.S.txt"), format!("NIC statistics:\n{lines}")).unwrap();
     let settings = Settings { host: "h".into(), passthrough: vec!["odd_*".into()], ..Settings::default() };
     let engine = Engine::start(Arc::new(Roots::new(Some(dir.path().into()))), settings).unwrap();
-    let begin = Instant::now();
-    let all = loop {
-        let all = series(&engine.snapshot());
-        if all.iter().any(|(name, _)| name.contains("passthrough.left_out")) || begin.elapsed().as_secs() > 20 {
-            break all;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    };
+    let mut all = Vec::new();
+    eventually("counters are left out", Duration::from_secs(20), || {
+        all = series(&engine.snapshot());
+        all.iter().any(|(name, _)| name.contains("passthrough.left_out"))
+    });
     engine.shutdown(Duration::from_secs(2));
     assert_eq!(all.iter().filter(|(name, _)| name.contains("fabric.vendor.counter")).count(), 256);
     let left_out = "host fabriclens.agent.passthrough.left_out{sampler=ethtool,target=eth0}";
     assert_eq!(value(&all, left_out), Some(144.0));
 }
 
-/// An 8-bit counter at its end says "at least 255"; the adapter's other count goes on.
+/// A saturated 8-bit counter means "at least 255"; the adapter's other counter continues.
 #[test]
-fn a_counter_at_its_end_gives_way_to_one_that_counts() {
+fn saturated_counter_is_replaced() {
     let downs = |link_downed: &str, ethtool: bool| {
         let dir = tempfile::tempdir().unwrap();
         let port = dir.path().join("sys/class/infiniband/mlx5_0/ports/1");
@@ -252,7 +250,7 @@ fn a_counter_at_its_end_gives_way_to_one_that_counts() {
 
 /// Three performance management files on InfiniBand: two of data, one of waiting.
 #[test]
-fn infiniband_ports_have_congestion_samples() {
+fn infiniband_has_congestion_samples() {
     let settings = Settings { host: "h".into(), full: Duration::from_millis(400), ..Settings::default() };
     let engine = Engine::start(Arc::new(Roots::new(Some(host("mlx5-ib")))), settings).unwrap();
     let wanted = [

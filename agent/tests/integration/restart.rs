@@ -1,4 +1,4 @@
-//! Series go on over a restart of the agent, and a state file that does not fit costs nothing but that.
+//! Series continue over a restart of the agent; an unusable state file only restarts the totals.
 
 use crate::support::{series, value};
 use fabriclens_agent::schedule::{Engine, Settings};
@@ -43,7 +43,7 @@ impl Host {
 
     fn set(&self, counter: &str, value: u64) {
         let dir = self.0.path().join("sys/class/infiniband/mlx5_0/ports/1/hw_counters");
-        // At once, as the kernel does.
+        // Replaced as a whole, as the kernel does.
         fs::write(dir.join("new"), format!("{value}\n")).unwrap();
         fs::rename(dir.join("new"), dir.join(counter)).unwrap();
     }
@@ -63,7 +63,7 @@ impl Host {
         Engine::start(Arc::new(Roots::new(Some(self.0.path().into()))), settings).unwrap()
     }
 
-    /// The first value that an agent started now gives.
+    /// First value of an agent that starts now.
     fn first(&self, name: &str) -> f64 {
         let engine = self.start();
         let first = until(&engine, name, |_| true);
@@ -96,7 +96,7 @@ fn extended(host: &Host) -> f64 {
 }
 
 #[test]
-fn an_extended_counter_goes_on() {
+fn extended_counter_continues() {
     let host = Host::new();
     let total = extended(&host);
     host.set("out_of_sequence", 250);
@@ -105,18 +105,18 @@ fn an_extended_counter_goes_on() {
 }
 
 #[test]
-fn a_reset_meanwhile_is_a_reset_and_no_spike() {
+fn reset_during_restart_is_no_spike() {
     let host = Host::new();
     extended(&host);
     host.set("np_cnp_sent", 3);
     host.set("out_of_sequence", 7);
     assert_eq!(host.first(CNP), 3.0);
-    // Both fell, one of them cannot wrap: the other was reset with it, not extended by 2^32.
+    // Both fell and one of them cannot wrap, so both were reset; the other is not extended by 2^32.
     assert_eq!(host.first(SEQUENCE), 7.0);
 }
 
 #[test]
-fn another_boot_or_another_device_starts_fresh() {
+fn other_boot_or_device_starts_fresh() {
     let host = Host::new();
     extended(&host);
     let saved = fs::read(host.state().join("counters.state")).unwrap();
@@ -129,7 +129,7 @@ fn another_boot_or_another_device_starts_fresh() {
 }
 
 #[test]
-fn a_bad_file_is_replaced() {
+fn bad_state_file_is_replaced() {
     let host = Host::new();
     extended(&host);
     let file = host.state().join("counters.state");
@@ -146,7 +146,7 @@ fn a_bad_file_is_replaced() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_costs_only_the_memory() {
+fn unwritable_state_keeps_sampling() {
     let host = Host::new();
     fs::write(host.state(), "a file where the directory should be").unwrap();
     assert_eq!(host.first(SEQUENCE), 4_294_967_000.0);
@@ -156,9 +156,9 @@ fn a_place_that_cannot_be_written_costs_only_the_memory() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4, ..ProptestConfig::default() })]
 
-    /// Growth below the limit of belief, over any number of restarts: the sum is the sum of the growth.
+    /// For plausible growth, over any number of restarts, the total is the sum of the increases.
     #[test]
-    fn totals_are_the_sum_of_growth(steps in proptest::collection::vec(0_u64..900, 1..4)) {
+    fn totals_sum_all_increases(steps in proptest::collection::vec(0_u64..900, 1..4)) {
         let host = Host::new();
         let (mut raw, mut total) = (4_294_967_000_u64, 4_294_967_000_u64);
         prop_assert_eq!(host.first(SEQUENCE), total as f64);

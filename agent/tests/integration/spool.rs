@@ -16,7 +16,7 @@ use tonic::codec::CompressionEncoding;
 
 const ZSTD: Option<CompressionEncoding> = Some(CompressionEncoding::Zstd);
 
-/// An address where nobody listens, until the test does.
+/// An address without a listener until the test starts one.
 fn nobody() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -24,6 +24,7 @@ fn nobody() -> SocketAddr {
 async fn push(run: &Run, numbers: std::ops::Range<u64>) {
     for n in numbers {
         run.ring.push(section(n, true, 1));
+        // The pace of a sampler, so that sections are sent one by one.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -33,9 +34,9 @@ fn numbers(range: std::ops::Range<u64>) -> Vec<f64> {
 }
 
 #[tokio::test]
-async fn what_was_sampled_while_the_collector_was_away_arrives_once_and_after_what_is_live() {
+async fn spooled_samples_arrive_once_after_live_ones() {
     let (dir, fake, address) = (tempfile::tempdir().unwrap(), Fake::default(), nobody());
-    // A request of the spool is larger: more than a second from one to the next.
+    // Requests of the spool are larger: more than a second apart.
     let slow = Spool { rate: 400, ..spool(dir.path()) };
     let run = start_with(config(address), Some(&slow));
     push(&run, 0..20).await;
@@ -47,7 +48,7 @@ async fn what_was_sampled_while_the_collector_was_away_arrives_once_and_after_wh
     assert_eq!(told["spool"]["points"], run.counters.accounts().spooled);
     assert_eq!((&told["dropped"], &told["unaccounted"]), (&0.into(), &0.into()));
     let _server = fake.serve(&address.to_string(), ZSTD, 64 << 20).await;
-    // Only live samples find out that it is back.
+    // Only live samples detect that the collector is back.
     push(&run, 20..21).await;
     until("it to be back", || run.counters.state() == State::Up).await;
     let back = std::time::Instant::now();
@@ -63,7 +64,7 @@ async fn what_was_sampled_while_the_collector_was_away_arrives_once_and_after_wh
 }
 
 #[tokio::test]
-async fn nothing_is_written_while_the_collector_is_there_or_away_for_a_moment() {
+async fn short_outage_writes_no_spool() {
     let dir = tempfile::tempdir().unwrap();
     let fake = Fake::with([Code::Unavailable, Code::Unavailable].map(Act::Refuse));
     let patient = Spool { after: Duration::from_secs(600), ..spool(dir.path()) };
@@ -79,7 +80,7 @@ async fn nothing_is_written_while_the_collector_is_there_or_away_for_a_moment() 
 }
 
 #[tokio::test]
-async fn a_full_memory_does_not_wait_for_the_time() {
+async fn full_queue_spools_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let patient = Spool { after: Duration::from_secs(600), ..spool(dir.path()) };
     let run = start_with(config(nobody()), Some(&patient));
@@ -93,7 +94,7 @@ async fn a_full_memory_does_not_wait_for_the_time() {
 }
 
 #[tokio::test]
-async fn what_a_shutdown_cannot_send_the_next_agent_does() {
+async fn next_agent_sends_what_shutdown_kept() {
     let (dir, address) = (tempfile::tempdir().unwrap(), nobody());
     let patient = Spool { after: Duration::from_secs(600), ..spool(dir.path()) };
     let run = start_with(config(address), Some(&patient));
@@ -113,7 +114,7 @@ async fn what_a_shutdown_cannot_send_the_next_agent_does() {
 }
 
 #[tokio::test]
-async fn a_busy_collector_is_left_alone_for_as_long_as_it_asks() {
+async fn retry_after_is_respected() {
     let dir = tempfile::tempdir().unwrap();
     let asks = Duration::from_secs(2);
     let fake = Fake::with([Act::Busy(asks)]);
@@ -132,7 +133,7 @@ async fn a_busy_collector_is_left_alone_for_as_long_as_it_asks() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_knows_another_compression_gets_the_spool_too() {
+async fn spool_follows_the_compression() {
     let (dir, fake, address) = (tempfile::tempdir().unwrap(), Fake::default(), nobody());
     let run = start_with(config(address), Some(&spool(dir.path())));
     push(&run, 0..5).await;
@@ -143,9 +144,9 @@ async fn a_receiver_that_knows_another_compression_gets_the_spool_too() {
     assert_eq!(run.end().await.accounts().dropped, 0);
 }
 
-/// Another agent may have it for a moment when one takes the place of another.
+/// The spool may be locked for a moment while a new agent replaces the old one.
 #[tokio::test(start_paused = true)]
-async fn a_spool_that_cannot_be_opened_is_told_and_opened_later() {
+async fn unopenable_spool_is_retried() {
     let dir = tempfile::tempdir().unwrap();
     let spool = spool(dir.path());
     let folder = dir.path().join("samples");
@@ -165,7 +166,7 @@ async fn a_spool_that_cannot_be_opened_is_told_and_opened_later() {
 }
 
 #[tokio::test]
-async fn a_receiver_with_a_small_limit_gets_the_spool_in_parts() {
+async fn spool_is_split_for_small_limits() {
     let (dir, fake, address) = (tempfile::tempdir().unwrap(), Fake::default(), nobody());
     let run = start_with(config(address), Some(&spool(dir.path())));
     for n in 0..50_u64 {
@@ -180,13 +181,13 @@ async fn a_receiver_with_a_small_limit_gets_the_spool_in_parts() {
 }
 
 #[tokio::test]
-async fn a_full_spool_drops_the_oldest_and_counts_them() {
+async fn full_spool_drops_and_counts_the_oldest() {
     let dir = tempfile::tempdir().unwrap();
     let limits = Limits { bytes: 1 << 20, age: Duration::from_secs(3600) };
     let small = Spool { limits, ..spool(dir.path()) };
     let run = start_with(Collector { batch: 16, ..config(nobody()) }, Some(&small));
     for n in 0..400_u64 {
-        // Nothing that a compressor finds twice.
+        // Incompressible.
         let noise: Vec<u64> = (0..1500).map(|i| (n * 1500 + i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
         let mut one = section(n, true, noise.len());
         one.starts = noise.into();
@@ -199,7 +200,7 @@ async fn a_full_spool_drops_the_oldest_and_counts_them() {
 }
 
 #[tokio::test]
-async fn a_dead_collector_holds_up_nobody_and_each_has_its_own_account() {
+async fn dead_collector_delays_no_other() {
     let (dir, fake, dead) = (tempfile::tempdir().unwrap(), Fake::default(), nobody());
     let ring = Arc::new(Ring::new(200, 2));
     let (stop, stopped) = watch::channel(false);
@@ -212,6 +213,7 @@ async fn a_dead_collector_holds_up_nobody_and_each_has_its_own_account() {
     }
     for n in 0..1000 {
         ring.push(section(n, true, 1));
+        // The pace of a sampler: the ring holds 200 sections, and must be emptied meanwhile.
         tokio::time::sleep(Duration::from_millis(3)).await;
     }
     until("all at the one that lives", || fake.got.lock().len() == 1000).await;
@@ -228,7 +230,7 @@ async fn a_dead_collector_holds_up_nobody_and_each_has_its_own_account() {
 }
 
 #[tokio::test]
-async fn the_next_collector_is_asked_and_the_first_again_when_it_is_steady() {
+async fn failover_returns_to_the_first_collector() {
     let (first, second, address) = (Fake::default(), Fake::default(), nobody());
     let others = vec![format!("http://{}", second.zstd().await)];
     let steady = Duration::from_millis(300);
@@ -256,9 +258,9 @@ async fn the_next_collector_is_asked_and_the_first_again_when_it_is_steady() {
     assert_eq!(all, numbers(0..n), "each went to one of them");
 }
 
-/// Whatever a collector answers, in any order and over two restarts: each point is delivered, or counted for a reason.
+/// For any answers in any order and over two restarts, each point is delivered or counted with a reason.
 #[tokio::test]
-async fn accounts_are_exact_whatever_a_collector_answers() {
+async fn accounts_balance_for_every_answer() {
     let acts = |seed: u64| {
         let mut state = seed;
         let mut next = move |n: u64| {

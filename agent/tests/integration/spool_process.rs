@@ -1,4 +1,4 @@
-//! The real binary and its spool: killed at any moment, restarted, on a disk that is full.
+//! The agent's binary and its spool: killed at any moment, restarted, and on a full disk.
 
 use crate::support::agent::{Agent, command, program};
 use crate::support::otlp::{Fake, until};
@@ -37,12 +37,12 @@ fn held(dir: &Path) -> u64 {
 }
 
 #[tokio::test]
-async fn killed_at_any_moment_it_goes_on_with_what_was_kept() {
+async fn spool_survives_kills() {
     let (dir, address) = (tempfile::tempdir().unwrap(), nobody());
     let mut before = 0;
     for round in 0..8_u64 {
         let running = agent(dir.path(), address);
-        // Some of these come before it has written anything, some in the middle of it.
+        // The moment of the kill is what is tested: before the first write, and in the middle of one.
         tokio::time::sleep(Duration::from_millis(150 + 370 * round)).await;
         drop(running);
         let after = held(dir.path());
@@ -86,14 +86,14 @@ fn put(spool: &mut Spool, n: u8) -> Result<(), String> {
 
 #[test]
 #[ignore = "needs: mount"]
-fn half_of_the_disk_is_left_to_others_and_a_full_one_loses_nothing_that_was_kept() {
+fn full_disk_keeps_spooled_samples() {
     let disk = Tmpfs::new("size=1m");
     let mut spool = Spool::open(&disk.0.path().join("samples"), WIDE, now()).unwrap();
     let kept = (0..100).take_while(|n| put(&mut spool, *n).is_ok()).count() as u64;
     assert!((20..=26).contains(&kept), "half of a MiB in pieces of 20 kB: {kept}");
     assert!(put(&mut spool, 200).unwrap_err().contains("half of what is free"));
 
-    // Somebody else fills it to the last byte, between the look for room and the write too.
+    // Another program fills the disk, also between the check for free space and the write.
     let filler = disk.0.path().join("filler");
     std::fs::write(&filler, vec![1; 400 << 10]).unwrap();
     let mut rest = vec![1; 200 << 10];
@@ -104,7 +104,7 @@ fn half_of_the_disk_is_left_to_others_and_a_full_one_loses_nothing_that_was_kept
     assert_eq!(spool.held().points, kept);
     drop(spool);
 
-    // A program that another test starts has this process' files, its lock too, until it is that program.
+    // A program that another test forks has this process' files, including the lock, until its exec.
     let open = || Spool::open(&disk.0.path().join("samples"), WIDE, now());
     let began = std::time::Instant::now();
     let opened = std::iter::repeat_with(open)
@@ -122,12 +122,13 @@ fn half_of_the_disk_is_left_to_others_and_a_full_one_loses_nothing_that_was_kept
 
 #[tokio::test]
 #[ignore = "needs: mount"]
-async fn an_agent_on_a_full_disk_goes_on_in_memory_and_recovers() {
+async fn agent_recovers_from_a_full_disk() {
     let disk = Tmpfs::new("size=256k");
     let address = nobody();
     let filler = disk.0.path().join("filler");
     std::fs::write(&filler, vec![1; 240 << 10]).unwrap();
     let running = agent(disk.0.path(), address);
+    // Absence has no condition: two seconds of samples do not reach the full disk.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let written = || std::fs::metadata(disk.0.path().join("samples/000000000001.spool")).map_or(0, |meta| meta.len());
     assert!(written() < 16 << 10);

@@ -1,4 +1,4 @@
-//! `fabriclens-agent status` asks the agent that runs.
+//! `fabriclens-agent status` queries the running agent.
 
 use crate::support::agent::{Agent, command};
 use std::fs;
@@ -22,7 +22,7 @@ fn start(dir: &Path) -> Agent {
     Agent(run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }
 
-/// Exit status, and what it prints to either.
+/// Exit status, and both outputs.
 fn status(dir: &Path, args: &[&str]) -> (i32, String) {
     let mut ask = command();
     ask.arg("status").args(args).env("FABRICLENS_AGENT_CONFIG", dir.join("agent.toml"));
@@ -44,7 +44,7 @@ fn until(dir: &Path, so: impl Fn(&str) -> bool) -> String {
 }
 
 #[test]
-fn it_says_what_the_agent_says_and_fails_where_none_answers() {
+fn status_needs_a_running_agent() {
     let dir = tempfile::tempdir().unwrap();
     let port = config(dir.path(), "[collector]\nurl = \"http://127.0.0.1:9\"\n");
     let (code, text) = status(dir.path(), &[]);
@@ -74,10 +74,10 @@ fn it_says_what_the_agent_says_and_fails_where_none_answers() {
 }
 
 #[test]
-fn over_tls_only_the_agents_own_certificate_will_do() {
+fn status_checks_the_agents_certificate() {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str| {
-        // As an agent's certificate is: of its host, not of the loopback.
+        // An agent's certificate names its host, not the loopback address.
         let made = rcgen::generate_simple_self_signed(["gpu-01.example".to_owned()]).unwrap();
         fs::write(dir.path().join(format!("{name}.pem")), made.cert.pem()).unwrap();
         fs::write(dir.path().join(format!("{name}.key")), made.signing_key.serialize_pem()).unwrap();
@@ -99,7 +99,7 @@ fn over_tls_only_the_agents_own_certificate_will_do() {
     assert!(code == 2 && said.contains("another certificate"), "{said}");
     fs::write(dir.path().join("agent.toml"), &text).unwrap();
     assert_eq!(status(dir.path(), &[]).0, 2, "nor plain text");
-    // It is replaced: the agent that runs shows the new one.
+    // The running agent shows the replaced certificate.
     for end in ["key", "pem"] {
         let path = |name: &str| dir.path().join(format!("{name}.{end}"));
         fs::rename(path("other"), path("own")).unwrap();

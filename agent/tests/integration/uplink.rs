@@ -1,4 +1,4 @@
-//! The uplink against a collector that is away, slow, busy, strict or small: what was taken is always accounted for.
+//! The uplink against a collector that is absent, slow, busy, strict or small: every accepted point is accounted for.
 
 use crate::support::otlp;
 use crate::support::otlp::{Act, Fake, config, section, sorted, start, until};
@@ -12,12 +12,13 @@ use tonic::Code;
 use tonic::codec::CompressionEncoding;
 
 #[tokio::test]
-async fn calm_ticks_travel_together_and_urgent_ones_at_once() {
+async fn urgent_ticks_skip_batching() {
     let fake = Fake::default();
     let run = start(Collector { flush: Duration::from_secs(10), ..config(fake.zstd().await) });
     for n in 0..20 {
         run.ring.push(section(n, false, 3));
     }
+    // Absence has no condition: a batch that was sent at once would arrive in this time.
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(*fake.requests.lock(), 0, "nothing is urgent, and the flush time is far");
     let begin = Instant::now();
@@ -25,13 +26,13 @@ async fn calm_ticks_travel_together_and_urgent_ones_at_once() {
     until("the urgent section", || fake.got.lock().len() == 63).await;
     assert!(begin.elapsed() < Duration::from_secs(2));
     assert_eq!(*fake.requests.lock(), 1);
-    // The collector has it a moment before its answer is here.
+    // The collector has the request before its answer arrives.
     until("the answer", || run.counters.state() == State::Up).await;
     run.end().await;
 }
 
 #[tokio::test]
-async fn failures_are_tried_again_without_loss_or_repetition() {
+async fn retries_neither_lose_nor_repeat() {
     let refusals = [Code::Unavailable, Code::Aborted, Code::DeadlineExceeded].map(Act::Refuse);
     let fake = Fake::with(refusals);
     let run = start(config(fake.zstd().await));
@@ -46,7 +47,7 @@ async fn failures_are_tried_again_without_loss_or_repetition() {
 }
 
 #[tokio::test]
-async fn a_collector_that_starts_late_or_again_is_found() {
+async fn late_or_restarted_collector_is_found() {
     let fake = Fake::default();
     let (address, first) = fake.serve("127.0.0.1:0", Some(CompressionEncoding::Zstd), 64 << 20).await;
     first.abort();
@@ -64,7 +65,7 @@ async fn a_collector_that_starts_late_or_again_is_found() {
 }
 
 #[tokio::test]
-async fn a_collector_that_hangs_costs_one_timeout() {
+async fn hanging_collector_costs_one_timeout() {
     let fake = Fake::with([Act::Sleep(Duration::from_secs(60))]);
     let run = start(Collector { timeout: Duration::from_millis(200), ..config(fake.zstd().await) });
     run.ring.push(section(0, true, 1));
@@ -73,7 +74,7 @@ async fn a_collector_that_hangs_costs_one_timeout() {
 }
 
 #[tokio::test]
-async fn a_permanent_refusal_drops_that_request_and_counts_it() {
+async fn permanent_rejection_drops_and_counts() {
     let fake = Fake::with([Act::Refuse(Code::InvalidArgument)]);
     let run = start(config(fake.zstd().await));
     run.ring.push(section(0, true, 4));
@@ -86,7 +87,7 @@ async fn a_permanent_refusal_drops_that_request_and_counts_it() {
 }
 
 #[tokio::test]
-async fn partial_success_is_counted_and_not_sent_again() {
+async fn partial_success_is_not_retried() {
     let fake = Fake::with([Act::Partial(2)]);
     let run = start(config(fake.zstd().await));
     run.ring.push(section(0, true, 3));
@@ -96,7 +97,7 @@ async fn partial_success_is_counted_and_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_receiver_without_zstd_gets_gzip_and_one_without_any_gets_plain() {
+async fn compression_falls_back() {
     for compression in [Some(CompressionEncoding::Gzip), None] {
         let fake = Fake::default();
         let (address, _task) = fake.serve("127.0.0.1:0", compression, 64 << 20).await;
@@ -108,7 +109,7 @@ async fn a_receiver_without_zstd_gets_gzip_and_one_without_any_gets_plain() {
 }
 
 #[tokio::test]
-async fn a_receiver_with_a_small_limit_gets_smaller_requests() {
+async fn requests_shrink_for_small_limits() {
     let fake = Fake::default();
     let (address, _task) = fake.serve("127.0.0.1:0", Some(CompressionEncoding::Zstd), 8 << 10).await;
     let run = start(config(address));
@@ -128,7 +129,7 @@ async fn a_receiver_with_a_small_limit_gets_smaller_requests() {
 }
 
 #[tokio::test]
-async fn shutdown_sends_what_is_queued_but_not_for_ever() {
+async fn shutdown_flushes_within_its_limit() {
     let fake = Fake::default();
     let run = start(Collector { flush: Duration::from_secs(60), ..config(fake.zstd().await) });
     for n in 0..250 {
@@ -150,7 +151,7 @@ async fn shutdown_sends_what_is_queued_but_not_for_ever() {
 }
 
 #[tokio::test]
-async fn samples_wait_for_a_token_that_is_replaced() {
+async fn samples_wait_for_a_new_token() {
     let fake = Fake { wants: Some("Bearer two"), ..Fake::default() };
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("token");
@@ -166,7 +167,7 @@ async fn samples_wait_for_a_token_that_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_token_that_cannot_be_sent_is_named_before_the_start() {
+async fn unsendable_token_prevents_start() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("token");
     let start = || {
@@ -199,7 +200,7 @@ fn authority() -> rcgen::CertifiedIssuer<'static, rcgen::KeyPair> {
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_replaced_is_shown_without_a_restart() {
+async fn replaced_certificate_needs_no_restart() {
     let (ca, stranger) = (authority(), authority());
     let fake = Fake::default();
     let (cert, key) = issue(&ca);
@@ -226,7 +227,7 @@ async fn a_certificate_that_is_replaced_is_shown_without_a_restart() {
     run.ring.push(section(0, false, 1));
     until("a refusal", || matches!(run.counters.state(), State::Down { .. })).await;
     assert_eq!(*fake.requests.lock(), 0, "a stranger's certificate");
-    // One that does not fit its key first: what was there is kept, and the next change is seen.
+    // First a certificate that does not match its key: the old one stays, and the next change is noticed.
     std::fs::write(path("cert"), issue(&ca).0).expect("written");
     write(issue(&ca));
     until("delivery", || fake.got.lock().len() == 1).await;

@@ -1,4 +1,4 @@
-//! Jobs of real hosts, recorded by others, and of this one: real control groups with real processes in them.
+//! Jobs of recorded hosts, and of this host with real control groups and processes.
 
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::roots::Roots;
@@ -7,6 +7,7 @@ use fabriclens_agent_samplers::{Sampler, by_name};
 use fabriclens_agent_workload::cgroup::of_process;
 use fabriclens_agent_workload::environ::of_environment;
 use fabriclens_agent_workload::mounts::hierarchies;
+use fabriclens_testing::eventually;
 use fabriclens_wire::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -51,7 +52,7 @@ fn copy(from: &Path, to: &Path) {
 
 #[test]
 #[ignore = "needs: recordings"]
-fn recorded_control_groups_of_both_versions_parse() {
+fn recorded_cgroups_parse() {
     let from = recorded("cgroup_exporter-slurm-cgroup-v1-v2");
     let host = |mounts: &str, groups: &[&str]| {
         let tree = tempfile::tempdir().unwrap();
@@ -105,7 +106,7 @@ fn recorded_processes_parse() {
 }
 
 #[test]
-fn a_host_that_shows_nothing_keeps_nobody_waiting() {
+fn opaque_host_delays_nothing() {
     let tree = tempfile::tempdir().unwrap();
     let roots = Arc::new(Roots::new(Some(tree.path().to_owned())));
     let subject = SamplingTarget::host(&roots, &Arc::from("h"), &Arc::default());
@@ -114,7 +115,7 @@ fn a_host_that_shows_nothing_keeps_nobody_waiting() {
     subject.jobs.wait(Duration::from_secs(3600));
 }
 
-/// A process that waits, in a control group of its own; both go when it is dropped.
+/// A waiting process in a control group of its own; both are removed when dropped.
 struct Running {
     child: std::process::Child,
     group: PathBuf,
@@ -128,9 +129,9 @@ impl Running {
         let child = command.arg("1000").envs(environment.iter().copied()).spawn().unwrap();
         // The kernel returns before the program has its environment.
         let environ = format!("/proc/{}/environ", child.id());
-        while fs::read(&environ).unwrap().is_empty() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        eventually("the program has its environment", Duration::from_secs(20), || {
+            !fs::read(&environ).unwrap().is_empty()
+        });
         fs::write(group.join("cgroup.procs"), child.id().to_string()).unwrap();
         Self { child, group: group.to_owned() }
     }
@@ -144,7 +145,7 @@ impl Drop for Running {
     }
 }
 
-/// Removes what a test made below the mount, empty directories only.
+/// Removes the empty directories that a test created below the mount.
 struct Below(PathBuf);
 
 impl Drop for Below {
@@ -160,7 +161,7 @@ impl Drop for Below {
 
 #[test]
 #[ignore = "needs: cgroup2"]
-fn jobs_of_this_host_are_seen_to_begin_and_to_end() {
+fn local_jobs_start_and_end() {
     let mount = hierarchies(&Roots::new(None)).into_iter().find(|hierarchy| hierarchy.unified);
     let mount = mount.expect("control groups of version 2 are mounted");
     let name = "fabriclens-workload-test";

@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command};
 
-/// Killed when a test fails.
+/// A running agent, killed when dropped.
 pub struct Agent(pub Child);
 
 impl Drop for Agent {
@@ -17,7 +17,7 @@ pub fn program(path: &str) -> Command {
     Command::new(path)
 }
 
-/// The agent, with nothing of this process' environment.
+/// Command of the agent, without the environment of this process.
 pub fn command() -> Command {
     let mut command = program(env!("CARGO_BIN_EXE_fabriclens-agent"));
     command.env_clear();

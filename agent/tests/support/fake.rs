@@ -11,21 +11,21 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// See the module.
+/// Kernel calls of a recorded host, with faults.
 #[derive(Debug)]
 pub struct Fake {
     recorded: RecordedKernel,
-    /// Netdev whose `ethtool -S` does not come back.
+    /// Netdev whose `ethtool -S` hangs.
     pub blocked: Mutex<String>,
     /// Netdev whose `ethtool -S` panics.
     pub panics: Mutex<String>,
-    /// RDMA device whose counters do not come back in a congestion sample.
+    /// RDMA device whose counters hang in a congestion sample.
     pub blocked_congestion: Mutex<String>,
-    /// The list of all RDMA ports does not come back.
+    /// Whether the list of RDMA ports hangs.
     pub blocked_links: AtomicBool,
-    /// How often it was asked for.
+    /// Number of requests for that list.
     pub links_asked: AtomicU64,
-    /// A call is blocked right now.
+    /// Whether a call is blocked now.
     pub hanging: AtomicBool,
     send: SyncSender<Event>,
     receive: Mutex<Option<Receiver<Event>>>,
@@ -48,7 +48,7 @@ impl Fake {
         })
     }
 
-    /// Lets the kernel tell something.
+    /// Sends a kernel event.
     pub fn tell(&self, event: Event) {
         self.send.send(event).unwrap();
     }
@@ -63,7 +63,7 @@ impl Fake {
     }
 }
 
-/// A device that nobody hears of twice.
+/// Device whose event panics.
 pub const PANICS: &str = "panics";
 
 struct Told(Receiver<Event>);

@@ -1,5 +1,5 @@
-//! What tests of probes set up in the running kernel, all of it gone when it is dropped: two network namespaces with a cable
-//! between them; a view of the kernel without BTF; the kernel's statistics of programs. Needs root, `ip` and `nft`.
+//! Set-up of the running kernel for tests of probes, undone when dropped: two network namespaces with a cable between them, a
+//! view of the kernel without BTF, and the kernel's statistics of BPF programs. Needs root, `ip` and `nft`.
 
 use crate::namespace;
 use crate::namespace::run;
@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Addresses of this network are used by nothing else: it is set aside for measurements.
+/// Network that is reserved for benchmarks, so nothing else uses its addresses.
 pub const NETWORK: &str = "198.18.0.0/16";
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -26,7 +26,7 @@ pub struct Cable {
 }
 
 impl Cable {
-    /// Makes both namespaces and the cable.
+    /// Creates both namespaces and the cable.
     pub fn new() -> Self {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let end = |side: &str, host: u32| End {
@@ -63,7 +63,7 @@ impl Drop for Cable {
 }
 
 impl End {
-    /// Runs `body` in the namespace. What it opens stays there.
+    /// Runs `body` in the namespace. Sockets that it opens stay in the namespace.
     pub fn inside<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
         namespace::inside(&self.name, body)
     }
@@ -79,7 +79,7 @@ impl End {
         self.inside(|| TcpStream::connect((format!("{network}.{other}").as_str(), port)))
     }
 
-    /// Rules for TCP segments that arrive here, in `nft`'s words.
+    /// Adds an `nft` rule for TCP segments that arrive here.
     pub fn rule(&self, rule: &str) {
         let nft = ["netns", "exec", self.name.as_str(), "nft"];
         let table = "add table inet t; add chain inet t c { type filter hook input priority 0; }";
@@ -91,7 +91,7 @@ impl End {
         self.inside(|| std::fs::write(format!("/proc/sys/net/{key}"), value).unwrap());
     }
 
-    /// The kernel's own count, `Tcp/RetransSegs`.
+    /// The kernel's counter `Tcp/RetransSegs`.
     pub fn count(&self, name: &str) -> u64 {
         let (group, name) = name.split_once('/').unwrap();
         let files = ["snmp", "netstat"].map(|file| format!("/proc/thread-self/net/{file}"));
@@ -107,7 +107,7 @@ impl End {
     }
 }
 
-/// A root to read a live kernel from that does not describe its types.
+/// A root for reading a live kernel as if it had no BTF.
 pub struct Undescribed(tempfile::TempDir);
 
 impl Undescribed {
@@ -133,7 +133,7 @@ impl Drop for Undescribed {
     }
 }
 
-/// An address more on this host's own `lo`.
+/// An additional address on `lo` of this host.
 pub struct OwnAddress(String);
 
 impl OwnAddress {
@@ -151,7 +151,7 @@ impl Drop for OwnAddress {
 
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-/// Whether the kernel counts runs of BPF programs; the earlier setting comes back when it is dropped.
+/// Setting of the kernel's statistics of BPF programs; the earlier setting is restored when dropped.
 pub struct Statistics(String);
 
 impl Statistics {

@@ -109,7 +109,7 @@ pub fn series(sections: &[Section]) -> Vec<(String, f64)> {
             let value = match value {
                 Value::Int(v) => *v as f64,
                 Value::Float(v) => *v,
-                // Distributions are looked at where they are made.
+                // Histograms are tested with their samplers.
                 Value::Absent | Value::Stale | Value::Histogram(_) => continue,
             };
             found.push((format!("{device}{port} {}{{{}}}", column.metric.name, labels.join(",")), value));
@@ -119,7 +119,7 @@ pub fn series(sections: &[Section]) -> Vec<(String, f64)> {
     found
 }
 
-/// The value of exactly that series.
+/// Value of exactly that series.
 pub fn value(series: &[(String, f64)], name: &str) -> Option<f64> {
     let mut found = series.iter().filter(|(n, _)| n == name);
     let value = found.next().map(|(_, v)| *v);

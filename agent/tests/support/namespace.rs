@@ -1,11 +1,11 @@
-//! Tools that set up what tests of probes measure, and the way into a network namespace.
+//! Runs set-up tools, and code in a network namespace.
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::process::Command;
 
-/// Runs a program; the error is what it says.
+/// Runs a program; the error is its output.
 #[expect(clippy::disallowed_methods, reason = "a test sets up what it measures; the agent starts no process")]
 pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     let line = || format!("{program} {}", arguments.join(" "));
@@ -15,7 +15,7 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("{}: {}", line(), said.trim())) }
 }
 
-/// Runs `body` in the namespace. What it opens stays there.
+/// Runs `body` in the namespace. Sockets that it opens stay in the namespace.
 pub fn inside<T: Send>(name: &str, body: impl FnOnce() -> T + Send) -> T {
     let body = || {
         let namespace = File::open(format!("/run/netns/{name}")).unwrap();

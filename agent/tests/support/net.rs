@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs a tool, given as a line; the error is what it says.
+/// Runs a command line; the error is its output.
 pub fn tool(line: &str) -> Result<(), String> {
     let words: Vec<&str> = line.split(' ').collect();
     namespace::run(words[0], &words[1..])
@@ -29,14 +29,14 @@ pub fn this_host() -> SamplingTarget {
     SamplingTarget::host(&Arc::new(Roots::new(None)), &Arc::from("h"), &Arc::default())
 }
 
-/// Sum of the whole numbers that a sample tells of `metric`, over the columns that have all of `labels`.
+/// Sum of the integers of `metric` in a new sample, over the columns with all of `labels`.
 pub fn told(sampler: &mut dyn Sampler, metric: &str, labels: &[(&str, &str)]) -> u64 {
     let mut batch = Batch::default();
     sampler.sample(&[], &mut batch).unwrap();
     sum(&batch, metric, labels)
 }
 
-/// The same of a sample that was taken.
+/// The same for a given sample.
 pub fn sum(batch: &Batch, metric: &str, labels: &[(&str, &str)]) -> u64 {
     let has = |column: &fabriclens_wire::Column| {
         labels.iter().all(|(name, value)| column.labels.iter().any(|(n, v)| **n == **name && **v == **value))
@@ -45,16 +45,16 @@ pub fn sum(batch: &Batch, metric: &str, labels: &[(&str, &str)]) -> u64 {
     of.map(|(_, value)| if let Value::Int(n) = value { *n } else { panic!("{value:?} is no whole number") }).sum()
 }
 
-/// Two virtual interfaces, one here and one in a namespace of its own. Both go when it is dropped.
+/// Two virtual interfaces, one here and one in a namespace of its own. Both are deleted when dropped.
 pub struct Pair {
-    /// Name of the one here, and of the namespace.
+    /// Name of the interface here and of the namespace.
     pub near: String,
     /// First three octets of both addresses: `.1` is here, `.2` there.
     net: String,
 }
 
 impl Pair {
-    /// Makes both, in place of a pair of that name that an earlier run left.
+    /// Creates both, replacing a pair of that name that an earlier run left.
     pub fn new(name: &str, net: &str) -> Self {
         let pair = Self { near: name.to_owned(), net: net.to_owned() };
         _ = tool(&format!("ip netns del {name}"));
@@ -64,7 +64,7 @@ impl Pair {
         for line in [
             format!("ip netns add {name}"),
             format!("ip link add {name} address {one} type veth peer name far address {two} netns {name}"),
-            // Nothing but the test's own traffic is to cross the pair.
+            // Only the test's own traffic may cross the pair.
             format!("ip link set {name} addrgenmode none"),
             format!("{far} link set far addrgenmode none"),
             format!("ip addr add {net}.1/24 dev {name}"),
@@ -99,7 +99,7 @@ impl Pair {
         format!("fd00:{}::{end}", self.net.replace('.', ":"))
     }
 
-    /// No IPv6, which sends something of its own now and then.
+    /// Disables IPv6, which sends packets of its own.
     pub fn quiet(&self) {
         std::fs::write(format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", self.near), "1").unwrap();
         self.inside(|| std::fs::write("/proc/sys/net/ipv6/conf/far/disable_ipv6", "1").unwrap());
@@ -112,7 +112,7 @@ impl Pair {
         tool(&format!("ip netns exec {} ethtool -K far {off}", self.near)).unwrap();
     }
 
-    /// Runs in the namespace. What it opens stays there.
+    /// Runs `body` in the namespace. Sockets that it opens stay in the namespace.
     pub fn inside<T: Send>(&self, body: impl FnOnce() -> T + Send) -> T {
         namespace::inside(&self.near, body)
     }
@@ -138,7 +138,7 @@ impl Drop for Pair {
     }
 }
 
-/// Sends so many bytes from one end to the other, and waits for the last acknowledgement.
+/// Sends so many bytes from one end to the other, and waits for the last acknowledgment.
 pub fn send(from: &mut TcpStream, to: &mut TcpStream, bytes: usize) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -159,23 +159,23 @@ pub fn send(from: &mut TcpStream, to: &mut TcpStream, bytes: usize) {
     std::thread::sleep(Duration::from_millis(100));
 }
 
-/// A control group of its own; gone when dropped.
+/// A control group, removed when dropped.
 pub struct Group {
     dir: PathBuf,
     root: PathBuf,
-    /// Its path below the mount, as the agent tells it.
+    /// Path below the mount, as the agent reports it.
     pub path: String,
 }
 
 impl Group {
-    /// Makes `name` below the root of `mount`.
+    /// Creates `name` below the root of `mount`.
     pub fn new(mount: &std::path::Path, name: &str) -> Self {
         let dir = mount.join(name);
         std::fs::create_dir_all(&dir).unwrap();
         Self { dir, root: mount.to_owned(), path: format!("/{name}") }
     }
 
-    /// Runs with this process in the group: sockets that are made meanwhile belong to it.
+    /// Runs with this process in the group, so that new sockets belong to the group.
     pub fn with<T>(&self, body: impl FnOnce() -> T) -> T {
         let enter = |dir: &PathBuf| std::fs::write(dir.join("cgroup.procs"), std::process::id().to_string()).unwrap();
         enter(&self.dir);

@@ -1,10 +1,11 @@
-//! A collector that does what a script says, and an uplink that sends to it.
+//! A scripted collector, and an uplink that sends to it.
 
 use fabriclens_agent_uplink::config::{Collector, Compression, Mode, Spool, Tls};
 use fabriclens_agent_uplink::ring::Ring;
 use fabriclens_agent_uplink::spool::Limits;
 use fabriclens_agent_uplink::{Counters, Uplink};
 use fabriclens_catalog::metrics::traffic;
+use fabriclens_testing::eventually_async;
 use fabriclens_wire::{Column, Resource, Section, Value};
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_server::MetricsService;
 pub use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_server::MetricsServiceServer;
@@ -18,17 +19,17 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tonic::codec::CompressionEncoding;
 use tonic::{Code, Request, Response, Status};
 
-/// What the collector does with the next request; when the list is empty it accepts.
+/// Reaction to the next request; without one the collector accepts.
 #[derive(Clone)]
 pub enum Act {
     Refuse(Code),
-    /// Unavailable, and asks to be left alone for so long.
+    /// Unavailable, with a retry delay.
     Busy(Duration),
     Partial(i64),
     Sleep(Duration),
@@ -40,9 +41,9 @@ pub struct Fake {
     /// (series `direction`, value) of every accepted point of our test metric.
     pub got: Arc<Mutex<Vec<f64>>>,
     pub requests: Arc<Mutex<u32>>,
-    /// How often each point of any metric came, by its series and time.
+    /// Number of times that each point of any metric arrived, by series and time.
     pub seen: Arc<Mutex<HashMap<String, u32>>>,
-    /// The header `authorization` without which a request is refused.
+    /// Required `authorization` header.
     pub wants: Option<&'static str>,
 }
 
@@ -154,7 +155,7 @@ impl Fake {
     }
 }
 
-/// A section whose start times carry its number, so that the fake can tell which ones came.
+/// A section whose start times carry its number, so that the fake can identify it.
 pub fn section(n: u64, urgent: bool, columns: usize) -> Section {
     let column =
         |i: usize| Column { metric: &traffic::PORT_IO, labels: vec![("direction".into(), i.to_string().into())] };
@@ -232,11 +233,7 @@ impl Run {
 }
 
 pub async fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !done() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "waiting for {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually_async(what, Duration::from_secs(20), async || done()).await;
 }
 
 pub fn sorted(fake: &Fake) -> Vec<f64> {

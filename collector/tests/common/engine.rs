@@ -1,15 +1,14 @@
-//! Real engines of others, on free ports over directories of their own: Debian's `prometheus` and `victoria-metrics`.
+//! Debian's `prometheus` and `victoria-metrics` on free ports with directories of their own.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::{call, fetch};
 
-/// Which one.
+/// Kind of engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Prometheus,
@@ -29,7 +28,7 @@ pub struct Engine {
 pub type Samples = BTreeMap<String, Vec<(i64, u64)>>;
 
 impl Engine {
-    /// Starts it; it must be installed.
+    /// Starts the engine, which must be installed.
     pub async fn start(kind: Kind) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("prometheus.yml"), "global: {evaluation_interval: 1m}\n").unwrap();
@@ -42,27 +41,26 @@ impl Engine {
 
     async fn ready(&self) {
         let path = if self.kind == Kind::Prometheus { "/-/ready" } else { "/health" };
-        let began = Instant::now();
-        while TcpListener::bind(("127.0.0.1", self.port)).is_ok() || fetch(&self.base, path).await.0 != 200 {
-            assert!(began.elapsed() < Duration::from_secs(60), "{:?} did not become ready", self.kind);
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        super::until("the engine is ready", async || {
+            TcpListener::bind(("127.0.0.1", self.port)).is_err() && fetch(&self.base, path).await.0 == 200
+        })
+        .await;
     }
 
-    /// As `kill -9` does.
+    /// Kills it with SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Stops it with SIGTERM and waits.
     pub fn end(&mut self) {
         let asked = Command::new("sh").args(["-c", &format!("kill -15 {}", self.child.id())]).status();
         assert!(asked.unwrap().success());
         self.child.wait().unwrap();
     }
 
-    /// Again, on the same port over the same directory.
+    /// Starts it again with the same port and directory.
     pub async fn restart(&mut self) {
         self.child = spawn(self.kind, self.port, self.dir.path());
         self.ready().await;
@@ -72,7 +70,7 @@ impl Engine {
     pub async fn samples(&self, selector: &str, start: i64, end: i64) -> Samples {
         let form: Vec<(&str, String)> = match self.kind {
             Kind::Victoria => {
-                // What has just come in is searchable after a flush.
+                // New samples are searchable after a flush.
                 fetch(&self.base, "/internal/force_flush").await;
                 let seconds = |ms: i64| format!("{}.{:03}", ms / 1000, ms % 1000);
                 vec![("match[]", selector.to_owned()), ("start", seconds(start)), ("end", seconds(end))]
@@ -127,13 +125,13 @@ fn spawn(kind: Kind, port: u16, dir: &std::path::Path) -> Child {
     quiet(&mut command).unwrap_or_else(|e| panic!("{}: {e}", kind.program()))
 }
 
-/// A label set in one text, sorted by name.
+/// A label set as text, sorted by name.
 fn key(metric: &Value) -> String {
     let sorted: BTreeMap<&String, &Value> = metric.as_object().unwrap().iter().collect();
     serde_json::to_string(&sorted).unwrap()
 }
 
-/// What `/api/v1/query` gives for a range selector.
+/// Result of `/api/v1/query` for a range selector.
 pub fn matrix(answer: &Value) -> Samples {
     assert_eq!(answer["status"], "success", "{answer}");
     let point = |p: &Value| {
@@ -144,7 +142,7 @@ pub fn matrix(answer: &Value) -> Samples {
     answer["data"]["result"].as_array().unwrap().iter().map(series).collect()
 }
 
-/// What `/api/v1/export` gives.
+/// Result of `/api/v1/export`.
 pub fn exported(lines: &str) -> Samples {
     let mut all = Samples::new();
     for line in lines.lines() {

@@ -1,4 +1,4 @@
-//! Harness of the collector's tests: a collector in this process on free ports, senders, and a client that asks.
+//! Harness of the collector's tests: a collector in this process on free ports, senders, and an HTTP client.
 #![allow(clippy::unwrap_used, reason = "a test says no more by failing politely")]
 #![allow(dead_code, reason = "each test file uses its own part of the harness")]
 
@@ -6,13 +6,14 @@ pub mod engine;
 pub mod process;
 
 use std::io::Write as _;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fabriclens::serve::{self, Running};
 use fabriclens_config::{Config, Endpoint, Forward};
 use fabriclens_core::prompb::{Label, Sample, TimeSeries, WriteRequest};
 use fabriclens_correlate::{Evidence, IncidentKind};
 use fabriclens_correlate::{Incident, Location, Severity};
+use fabriclens_testing::eventually_async;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
@@ -117,13 +118,9 @@ pub async fn fetch(base: &str, path: &str) -> (u16, String, String) {
     answer(move |agent| agent.get(&url).call()).await
 }
 
-/// Waits until it holds; `what` is told when it never does.
-pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let began = Instant::now();
-    while !holds().await {
-        assert!(began.elapsed() < Duration::from_secs(60), "never: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+/// Waits up to a minute until a condition holds; `what` names it.
+pub async fn until(what: &str, holds: impl AsyncFnMut() -> bool) {
+    eventually_async(what, Duration::from_secs(60), holds).await;
 }
 
 pub async fn post(url: String, headers: &[(&'static str, &'static str)], body: Vec<u8>) -> (u16, String) {

@@ -1,4 +1,4 @@
-//! The real binary as a process.
+//! The collector's binary as a process.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fabriclens_core::prompb::{Label, Sample, TimeSeries, WriteRequest};
 use prost::Message as _;
 
-/// What is tested.
+/// Path of the collector's binary.
 pub const BIN: &str = env!("CARGO_BIN_EXE_fabriclens");
 
 /// A collector process; killed when dropped.
@@ -31,7 +31,7 @@ impl Server {
                 break url.trim_end_matches('/').to_owned();
             }
         };
-        // Somebody must go on reading, or the process would block on a full pipe.
+        // The log must be read, or the process blocks on a full pipe.
         let log = Some(std::thread::spawn(move || {
             lines.map_while(Result::ok).for_each(|l| {
                 head.push_str(&l);
@@ -69,7 +69,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A test that failed must not leave a process that holds its output open.
+        // A failed test must not leave a process that holds its output open.
         _ = self.child.kill();
         _ = self.child.wait();
     }
@@ -79,7 +79,7 @@ pub fn agent() -> ureq::Agent {
     ureq::Agent::config_builder().http_status_as_error(false).build().new_agent()
 }
 
-/// Through the shell's own command, so that this file needs no unsafe code.
+/// Sends a signal by the shell's `kill`, so that this file needs no unsafe code.
 pub fn kill(pid: u32, signal: i32) {
     assert!(Command::new("sh").args(["-c", &format!("kill -{signal} {pid}")]).status().unwrap().success());
 }

@@ -1,4 +1,4 @@
-//! Incidents reach a real Alertmanager, and people behind it; and a webhook that is down at first, over a restart.
+//! Notifications: a real Alertmanager with its own receiver, and a webhook that is down at first, over a restart.
 
 use crate::common;
 use std::process::{Child, Command, Stdio};
@@ -61,7 +61,7 @@ fn endpoint(url: &str) -> Endpoint {
     }
 }
 
-/// Takes what is posted, unless it is down.
+/// Accepts posts, unless it is down.
 #[derive(Clone, Default)]
 struct Phone {
     down: Arc<AtomicBool>,
@@ -96,7 +96,7 @@ impl Phone {
     }
 }
 
-/// Debian's, over a directory that is there again after a restart.
+/// Debian's Alertmanager, with a directory that survives its restart.
 struct Alertmanager {
     child: Child,
     dir: tempfile::TempDir,
@@ -110,7 +110,7 @@ fn quiet(c: &mut Command) -> std::io::Result<Child> {
 }
 
 impl Alertmanager {
-    /// One that tells `phone` of all incidents of one kind together; it must be installed.
+    /// An Alertmanager that notifies `phone` of incidents grouped by kind; it must be installed.
     async fn start(phone: &Phone) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -143,7 +143,7 @@ impl Alertmanager {
         self.child = Self::spawn(&self.dir, &self.base);
     }
 
-    /// Incidents by group, as its API tells of what is active.
+    /// Active incidents by group, from its API.
     async fn groups(&self) -> Value {
         let groups: Value = serde_json::from_str(&fetch(&self.base, "/api/v2/alerts/groups").await.2).unwrap();
         let group = |g: &Value| json!([g["labels"], named(g)]);
@@ -158,7 +158,7 @@ impl Drop for Alertmanager {
     }
 }
 
-/// Which incident is in which state, of a notification or of a group.
+/// State of each incident in a notification or group.
 fn named(message: &Value) -> Value {
     let state = |a: &Value| a["status"]["state"].as_str().or(a["status"].as_str()).unwrap().to_owned();
     let one = |a: &Value| format!("{} {}", a["labels"]["incident"].as_str().unwrap(), state(a));
@@ -169,10 +169,10 @@ fn named(message: &Value) -> Value {
 
 #[tokio::test]
 #[ignore = "needs: alertmanager"]
-async fn a_real_alertmanager_groups_incidents_and_knows_them_after_its_restart() {
+async fn alertmanager_groups_and_survives_restart() {
     let phone = Phone::default();
     let mut alertmanager = Alertmanager::start(&phone).await;
-    // It may still be starting: what cannot be told is told later.
+    // It may still be starting; failed notifications are retried.
     let c = Collector::with(|config| {
         config.external_url = Some("https://fabric.example".to_owned());
         config.alertmanager.endpoints = vec![endpoint(&alertmanager.base)];
@@ -196,7 +196,7 @@ async fn a_real_alertmanager_groups_incidents_and_knows_them_after_its_restart()
     let kind = json!({"kind": "lossy_link"});
     assert_eq!(alertmanager.groups().await, json!([[kind, ["a active", "b active"]]]));
 
-    // One ends while it is away. It keeps what it told people, and no alerts: those are said again.
+    // One incident ends while it is down. It keeps its notification log but no alerts, so those are sent again.
     alertmanager.stop();
     book.update(now_ns() as i64, &[ended(&one)]);
     let receiver = format!("receiver=\"alertmanager {}\"", alertmanager.base);
@@ -220,7 +220,7 @@ async fn a_real_alertmanager_groups_incidents_and_knows_them_after_its_restart()
 }
 
 #[tokio::test]
-async fn a_webhook_that_was_down_is_told_after_a_restart_and_not_twice() {
+async fn webhook_is_notified_once_after_outage() {
     let phone = Phone::default();
     let url = phone.start().await;
     let hooked = |config: &mut fabriclens_config::Config| {
@@ -230,11 +230,7 @@ async fn a_webhook_that_was_down_is_told_after_a_restart_and_not_twice() {
     let c = Collector::with(hooked).await;
     c.running.incidents().update(now_ns() as i64, &[incident("a")]);
     let failed = "fabriclens_notifications_total{outcome=\"failed\",receiver=\"webhook w\"} 1";
-    let began = Instant::now();
-    while !c.get("/metrics").await.1.contains(failed) {
-        assert!(began.elapsed() < Duration::from_secs(30), "nothing was tried");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    common::until("a notification fails", async || c.get("/metrics").await.1.contains(failed)).await;
     let Collector { running, dir } = c;
     running.stop().await;
     phone.down.store(false, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The Prometheus HTTP API in the order and form in which Grafana calls it, and what it says to bad questions.
+//! The Prometheus HTTP API as Grafana calls it, and its errors.
 
 use crate::common;
 use crate::common::{Collector, now_ms, series};
@@ -25,7 +25,7 @@ fn data(answer: (u16, Value)) -> Value {
 }
 
 #[tokio::test]
-async fn what_grafana_asks_when_a_data_source_is_added_and_a_dashboard_is_opened() {
+async fn grafana_requests_are_answered() {
     let (c, end) = filled().await;
     let build = data(c.json("/api/v1/status/buildinfo").await);
     let version: Vec<u32> = build["version"].as_str().unwrap().split('.').map(|n| n.parse().unwrap()).collect();
@@ -59,7 +59,7 @@ async fn what_grafana_asks_when_a_data_source_is_added_and_a_dashboard_is_opened
     let (_, body) = c.get(&path).await;
     assert!(body.contains(&format!("\"value\":[{end}.250,\"+Inf\"]")), "{body}");
 
-    // What is not here is empty, not an error.
+    // Missing features give empty results, not errors.
     assert_eq!(data(c.json("/api/v1/rules").await), json!({"groups":[]}));
     assert_eq!(data(c.json("/api/v1/alerts").await), json!({"alerts":[]}));
     assert_eq!(data(c.form("/api/v1/query_exemplars", &[("query", "temp")]).await), json!([]));
@@ -68,7 +68,7 @@ async fn what_grafana_asks_when_a_data_source_is_added_and_a_dashboard_is_opened
 }
 
 #[tokio::test]
-async fn bad_questions_get_prometheus_words_and_codes() {
+async fn bad_queries_fail_like_prometheus() {
     let (c, _) = filled().await;
     for (path, status, kind, text) in [
         ("query?query=sum(", 400, "bad_data", "invalid parameter \"query\": "),
@@ -135,7 +135,7 @@ async fn bad_questions_get_prometheus_words_and_codes() {
 }
 
 #[tokio::test]
-async fn limits_cut_and_say_so() {
+async fn truncated_results_carry_a_warning() {
     let (c, end) = filled().await;
     let at = end.to_string();
     let (_, answer) = c.form("/api/v1/query", &[("query", "fabric_test_total"), ("time", &at), ("limit", "1")]).await;
@@ -154,7 +154,7 @@ async fn limits_cut_and_say_so() {
 }
 
 #[tokio::test]
-async fn a_slow_query_ends_at_its_timeout() {
+async fn slow_query_ends_at_its_timeout() {
     let c = Collector::start().await;
     let samples: Vec<(i64, f64)> = (0..2000).map(|i| (now_ms() - i * 1000, i as f64)).collect();
     let many: Vec<_> = (0..40).map(|i| series(&[("__name__", "m"), ("i", &i.to_string())], &samples)).collect();
@@ -177,7 +177,7 @@ async fn a_slow_query_ends_at_its_timeout() {
 }
 
 #[tokio::test]
-async fn status_pages_tell_the_truth() {
+async fn status_pages_match_the_state() {
     let (c, _) = filled().await;
     let tsdb = data(c.json("/api/v1/status/tsdb").await);
     assert_eq!(tsdb["headStats"]["numSeries"], json!(3));
@@ -196,29 +196,23 @@ async fn status_pages_tell_the_truth() {
 }
 
 #[tokio::test]
-async fn the_collector_stores_its_own_metrics() {
+async fn own_metrics_are_stored() {
     let c = Collector::with(|config| config.self_metrics_interval = std::time::Duration::from_millis(100)).await;
     c.remote_write(vec![series(&[("__name__", "m")], &[(now_ms(), 1.0)])]).await;
     let query = r#"fabriclens_ingest_samples_total{job="fabriclens",source="remote_write"} > 0"#;
-    for _ in 0..100 {
-        if c.value(query).await == Some(1.0) {
-            let meta = data(c.json("/api/v1/metadata?metric=fabriclens_ingest_samples_total").await);
-            assert_eq!(meta["fabriclens_ingest_samples_total"][0]["type"], json!("counter"));
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
-    panic!("own metrics did not arrive: {}", c.get("/metrics").await.1);
+    common::until("own metrics are stored", async || c.value(query).await == Some(1.0)).await;
+    let meta = data(c.json("/api/v1/metadata?metric=fabriclens_ingest_samples_total").await);
+    assert_eq!(meta["fabriclens_ingest_samples_total"][0]["type"], json!("counter"));
 }
 
 #[tokio::test]
-async fn a_snapshot_is_a_data_directory_that_answers_as_the_original_did() {
+async fn snapshot_answers_like_the_original() {
     let (c, end) = filled().await;
     let url = format!("http://{}/api/v1/admin/tsdb/snapshot", c.running.http);
     let (status, body) = common::post(url.clone(), &[], vec![]).await;
     assert_eq!(status, 200, "{body}");
     let name = serde_json::from_str::<Value>(&body).unwrap()["data"]["name"].as_str().unwrap().to_owned();
-    // What comes later is not in it.
+    // Later samples are not in the snapshot.
     assert_eq!(c.remote_write(vec![series(&[("__name__", "later")], &[(now_ms(), 1.0)])]).await.0, 204);
     let copy = c.dir.path().join("data").join("snapshots").join(&name);
     let restored = Collector::with(|config| config.data = copy).await;
@@ -234,13 +228,13 @@ async fn a_snapshot_is_a_data_directory_that_answers_as_the_original_did() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_while_it_stops_hears_that_and_nobody_else_gets_in() {
+async fn requests_during_shutdown_get_503() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let Collector { running, dir: _dir } = Collector::start().await;
     let address = running.http;
     let mut asks = tokio::net::TcpStream::connect(address).await.unwrap();
     asks.write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n").await.unwrap();
-    // Connections are taken in their order.
+    // Connections are accepted in order.
     drop(tokio::net::TcpStream::connect(address).await.unwrap());
     let stop = tokio::spawn(running.stop());
     common::until("it takes no more", async || tokio::net::TcpStream::connect(address).await.is_err()).await;
@@ -252,7 +246,7 @@ async fn who_asks_while_it_stops_hears_that_and_nobody_else_gets_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_remote_engine_that_is_away_is_told_also_where_there_are_peers() {
+async fn missing_engine_is_reported_with_peers() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let write = common::forward(&format!("http://{nobody}/api/v1/write"));
     let read = fabriclens_config::Endpoint { url: format!("http://{nobody}"), ..write.endpoint.clone() };

@@ -1,4 +1,4 @@
-//! Config as people meet it: the shipped file, mistakes and their hints, environment, the fence around open listeners.
+//! Configuration: the shipped file, errors and their hints, the environment, and the checks of open listeners.
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
@@ -25,7 +25,7 @@ fn shipped() -> PathBuf {
 }
 
 #[test]
-fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
+fn shipped_config_holds_the_defaults() {
     let shipped = std::fs::read_to_string(shipped()).unwrap();
     let live = from_text(&shipped).unwrap();
     assert_eq!(live, Config { data: "/var/lib/fabriclens".into(), ..Config::default() });
@@ -50,7 +50,7 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
             shown.insert(format!("{section}{key}"), line);
         }
     }
-    // Uncommented, all but the examples that have no default must change nothing.
+    // Uncommented keys must change nothing, except examples without a default.
     let examples = ["size", "squeue", "hosts", "certificates", "proxy", "memory = \"4GiB\""];
     let all: String = shipped
         .lines()
@@ -109,7 +109,7 @@ fn the_shipped_file_is_valid_and_its_comments_are_the_defaults() {
 }
 
 #[test]
-fn a_remote_engine_is_checked_under_its_own_keys() {
+fn remote_engine_keys_are_checked() {
     for (text, error) in [
         ("store = { remotes = 'http://x' }", "unknown key \"store.remotes\"; did you mean \"store.remote\"?"),
         ("store = { remote = 'x' }", "store.remote: \"x/api/v1/write\" is not an http:// or https:// URL"),
@@ -124,7 +124,7 @@ fn a_remote_engine_is_checked_under_its_own_keys() {
 }
 
 #[test]
-fn forwarding_is_checked_table_by_table() {
+fn forward_tables_are_checked() {
     let two = "[[forward]]\nname = 'a'\nurl = 'http://x/w'\n[[forward]]\nname = 'b'\nurl = 'https://y:1/w'\n";
     assert_eq!(from_text(two).unwrap().forward.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     let with = |line: &str| from_text(&format!("[[forward]]\nname = 'a'\nurl = 'http://x/w'\n{line}")).unwrap_err();
@@ -153,7 +153,7 @@ fn forwarding_is_checked_table_by_table() {
 }
 
 #[test]
-fn receivers_of_incidents_are_checked() {
+fn notification_keys_are_checked() {
     let good = "external_url = 'https://fabric.example/'\n[alertmanager]\nurls = ['http://a:9093/', 'https://b']\n\
         labels = { cluster = 'west' }\n[[webhook]]\nname = 'tickets'\nurl = 'https://t/x'\nrepeat = '4h'\n";
     let config = from_text(good).unwrap();
@@ -184,7 +184,7 @@ fn receivers_of_incidents_are_checked() {
 }
 
 #[test]
-fn mistakes_name_the_nearest_key() {
+fn errors_name_the_nearest_key() {
     for (text, key, hint) in [
         ("dta = 'x'", "dta", "data"),
         ("[listen]\nhttpp = 'x'", "listen.httpp", "listen.http"),
@@ -222,7 +222,7 @@ fn flags_beat_environment_beats_file() {
 }
 
 #[test]
-fn an_open_listener_needs_tls_or_a_word() {
+fn open_listener_needs_tls_or_consent() {
     let open = "listen = { http = '0.0.0.0:7470' }\n";
     let error = from_text(open).unwrap_err();
     assert!(error.starts_with("listen.http = 0.0.0.0:7470 is not a loopback address"), "{error}");
@@ -234,7 +234,7 @@ fn an_open_listener_needs_tls_or_a_word() {
 }
 
 #[test]
-fn who_may_do_what_is_checked_under_its_own_keys() {
+fn auth_keys_are_checked() {
     for (text, error) in [
         ("[auth]\ntoken = 'x'", "unknown key \"auth.token\"; did you mean \"auth.tokens\"?"),
         ("[auth.certificates]\nx = 'read'", "auth.certificates: needs tls.client_ca"),
@@ -262,7 +262,7 @@ fn who_may_do_what_is_checked_under_its_own_keys() {
 }
 
 #[test]
-fn secrets_that_everyone_can_read_are_refused() {
+fn world_readable_secrets_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let [secret, file] = ["secret", "collector.toml"].map(|name| dir.path().join(name));
     let mode = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();

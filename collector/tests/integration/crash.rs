@@ -1,5 +1,5 @@
-//! Crash-only: whatever a collector leaves behind when it is killed, or when a disk loses bits, the next one starts, has
-//! all that was acknowledged and is not damaged, and says what is.
+//! Crash recovery: after a kill or bit flips on disk, the next collector starts, has all acknowledged data that is undamaged, and
+//! reports the damage.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::common::now_ms;
 use crate::common::process::{Server, agent};
 
-/// With a target that never answers, so that its queue fills.
+/// Starts a collector with a forward target that never answers, so that its queue fills.
 fn start(dir: &Path) -> Server {
     let config = dir.join("collector.toml");
     std::fs::write(&config, "[[forward]]\nname = \"far\"\nurl = \"http://127.0.0.1:9/api/v1/write\"\n").unwrap();
@@ -23,7 +23,7 @@ fn get(server: &Server, path: &str) -> String {
     agent().get(format!("{}{path}", server.url)).call().unwrap().body_mut().read_to_string().unwrap()
 }
 
-/// Numbers that look random and are the same each time.
+/// Deterministic pseudo-random numbers.
 fn spread(n: u64) -> u64 {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33
 }
@@ -35,14 +35,14 @@ fn samples(server: &Server) -> String {
 }
 
 #[test]
-fn killed_at_any_moment_it_has_all_that_was_acknowledged() {
+fn kills_keep_acknowledged_data() {
     let dir = tempfile::tempdir().unwrap();
     let rounds = std::env::var("FABRICLENS_KILLS").map_or(6, |n| n.parse().unwrap());
     let begin = now_ms() - 1_500_000;
     let (mut samples_sent, mut jobs, mut tried) = (0, Vec::new(), 0);
     for round in 0..rounds {
         let server = start(dir.path());
-        // While it starts, while it writes, and between.
+        // During start, during writes, and in between.
         let life = Instant::now() + Duration::from_millis(spread(round) % 400);
         let killer = {
             let pid = server.child.id();
@@ -56,7 +56,7 @@ fn killed_at_any_moment_it_has_all_that_was_acknowledged() {
             tried += 1;
             let job = format!("j{tried}");
             let body = format!(r#"{{"cluster":"c","id":"{job}","hosts":["h1"]}}"#);
-            // What was not acknowledged is sent again, as senders do.
+            // Unacknowledged samples are sent again, as senders do.
             if server.write(&[(begin + samples_sent * 10, samples_sent as f64)]) != 204 {
                 break;
             }
@@ -103,7 +103,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn flipped_bits_in_any_file_cost_no_start_and_are_told() {
+fn flipped_bits_are_reported_at_start() {
     let dir = tempfile::tempdir().unwrap();
     let whole = dir.path().join("whole");
     std::fs::create_dir(&whole).unwrap();
@@ -121,7 +121,7 @@ fn flipped_bits_in_any_file_cost_no_start_and_are_told() {
     for i in 50..60 {
         assert_eq!(server.write(&[(begin + i * 1000, i as f64)]), 204);
     }
-    // The database is watched at a pace of ten seconds.
+    // The rollback guard looks at the metadata database every ten seconds and does not show when.
     std::thread::sleep(Duration::from_secs(12));
     server.end(9);
     let (mut tried, mut silent) = (0, Vec::new());

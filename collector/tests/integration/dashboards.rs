@@ -1,7 +1,5 @@
-//! Dashboards and alert rules as they are committed, against real engines: every question of every panel has an answer in a
-//! story in which everything goes wrong, every variable has values, and vmalert fires what should fire, over our own API.
-//!
-//! Prometheus, VictoriaMetrics and vmalert are skipped, loudly, where they are not installed.
+//! The committed dashboards and alert rules against real engines: with a simulated fleet under every fault, every query of
+//! every panel has a result, every variable has values, and vmalert over our own API fires the expected alerts.
 
 mod story;
 
@@ -9,14 +7,15 @@ use crate::common;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::engine::{Engine, Kind};
 use crate::common::{Collector, fetch, forward, now_ms};
+use fabriclens_testing::eventually_async;
 use serde_json::Value;
 use story::Story;
 
-/// Panels that nothing here fills: nobody is told of incidents, the store is whole.
+/// Panels without data here: there are no notifications, and the store is undamaged.
 const LEFT_OUT: [&str; 1] = ["Messages about incidents"];
 
 fn repository() -> PathBuf {
@@ -30,15 +29,15 @@ fn dashboards() -> Vec<Value> {
     files.iter().map(|f| serde_json::from_str(&std::fs::read_to_string(f).unwrap()).unwrap()).collect()
 }
 
-/// Two collectors and a story: see [`told`].
+/// Two collectors with the simulated fleet; see [`told`].
 struct Told {
     base: String,
     end: i64,
     _collectors: [Collector; 2],
 }
 
-/// The story in a collector that forwards it to `url`. Another tells it of itself, after the story, because Prometheus takes
-/// nothing that is older than what it has.
+/// A collector with the simulated fleet that forwards to `url`. A second one sends its own metrics afterwards, because
+/// Prometheus rejects samples older than its newest.
 async fn told(url: &str) -> Told {
     let to = |url: &str| {
         let mut target = forward(&format!("{url}/api/v1/write"));
@@ -59,10 +58,11 @@ async fn told(url: &str) -> Told {
     })
     .await;
     for _ in 0..4 {
-        // Something is taken, refused, asked: so that there is something to show.
+        // Accepted and rejected samples and a query, so that the panels have data.
         let of = |at: i64| common::series(&[("__name__", "fabric_port_up"), ("host", "self")], &[(at, 1.0)]);
         other.remote_write(vec![of(now_ms()), of(now_ms() + 86_400_000)]).await;
         other.get("/api/v1/query?query=fabric_port_up").await;
+        // Rates need samples apart in time: own metrics are stored every 500 ms.
         tokio::time::sleep(Duration::from_millis(700)).await;
     }
     settled(&other).await;
@@ -71,14 +71,14 @@ async fn told(url: &str) -> Told {
 }
 
 async fn settled(collector: &Collector) {
-    let began = Instant::now();
-    while !collector.get("/metrics").await.1.contains("fabriclens_forward_pending_samples{queue=\"far\"} 0\n") {
-        assert!(began.elapsed() < Duration::from_secs(120), "it is sent");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let pending = "fabriclens_forward_pending_samples{queue=\"far\"} 0\n";
+    eventually_async("everything is forwarded", Duration::from_secs(120), async || {
+        collector.get("/metrics").await.1.contains(pending)
+    })
+    .await;
 }
 
-/// With everything chosen.
+/// The expression with every variable filled in.
 fn filled(expr: &str) -> String {
     let mut out = expr.replace("$__rate_interval", "1m").replace("$__range", "40m").replace("$job", "4711");
     for name in ["$leaf", "$host", "$device", "$incident"] {
@@ -88,7 +88,7 @@ fn filled(expr: &str) -> String {
 }
 
 async fn ask(base: &str, path: &str, query: &[(&str, String)]) -> Result<Vec<Value>, String> {
-    // VictoriaMetrics moves the ends of a range to whole steps, and leaves out what is new, unless it is told.
+    // VictoriaMetrics aligns a range to whole steps and leaves out new samples, unless a parameter prevents it.
     let query = serde_urlencoded::to_string(query).unwrap() + "&nocache=1";
     let (status, _, body) = fetch(base, &format!("{path}?{query}")).await;
     let answer: Value = serde_json::from_str(&body).map_err(|e| format!("{status}: {e}: {body:.200}"))?;
@@ -99,7 +99,7 @@ async fn ask(base: &str, path: &str, query: &[(&str, String)]) -> Result<Vec<Val
     Ok(data.as_array().unwrap().clone())
 }
 
-/// What is wrong with the answers of one engine.
+/// Errors in the answers of one engine.
 async fn judge(base: &str, end: i64) -> Vec<String> {
     let mut wrong = Vec::new();
     // The last step is now.
@@ -152,7 +152,7 @@ async fn judge(base: &str, end: i64) -> Vec<String> {
 
 async fn held(whose: &str, base: &str, end: i64) {
     let mut wrong = judge(base, end).await;
-    // Engines show what was written a moment ago in a moment.
+    // Engines show new samples with a delay.
     for _ in 0..30 {
         if wrong.is_empty() {
             return;
@@ -164,7 +164,7 @@ async fn held(whose: &str, base: &str, end: i64) {
 }
 
 #[tokio::test]
-async fn every_question_has_an_answer_from_our_store() {
+async fn dashboards_work_on_our_store() {
     let far = Collector::start().await;
     let Told { base, end, .. } = &told(&format!("http://{}", far.running.http)).await;
     held("fabriclens", base, *end).await;
@@ -192,22 +192,22 @@ async fn over(kind: Kind) {
 
 #[tokio::test]
 #[ignore = "needs: prometheus"]
-async fn every_question_has_an_answer_from_prometheus() {
+async fn dashboards_work_on_prometheus() {
     over(Kind::Prometheus).await;
 }
 
 #[tokio::test]
 #[ignore = "needs: victoria-metrics"]
-async fn every_question_has_an_answer_from_victoria_metrics() {
+async fn dashboards_work_on_victoria_metrics() {
     over(Kind::Victoria).await;
 }
 
-/// What the story has nothing for: its collector writes without fault, and has no certificate.
+/// Alerts that the fleet cannot raise: its collector writes without error and has no certificate.
 const SILENT: [&str; 2] = ["FabriclensStoreFailing", "FabriclensCertificateExpires"];
 
 #[tokio::test]
 #[ignore = "needs: victoria-metrics"]
-async fn vmalert_fires_over_our_api_what_the_story_has_and_nothing_else() {
+async fn vmalert_fires_exactly_the_expected_alerts() {
     let rules = repository().join("dashboards/alerts/fabriclens.rules.yml");
     let far = Collector::start().await;
     let Told { base, end, .. } = &told(&format!("http://{}", far.running.http)).await;
@@ -222,7 +222,7 @@ async fn vmalert_fires_over_our_api_what_the_story_has_and_nothing_else() {
         .arg(format!("-replay.timeFrom={}", time(end - story::LASTS * 1000)))
         .arg(format!("-replay.timeTo={}", time(now_ms())))
         .args([
-            // Else it asks each five minutes.
+            // The default interval is five minutes.
             "-datasource.queryStep=0s",
             "-replay.rulesDelay=0s",
             "-replay.disableProgressBar",
@@ -247,7 +247,7 @@ async fn vmalert_fires_over_our_api_what_the_story_has_and_nothing_else() {
     assert_eq!(fired, want);
 }
 
-/// Ends with the test.
+/// A process that is killed when dropped.
 struct Daemon(std::process::Child);
 
 impl Drop for Daemon {
@@ -257,10 +257,10 @@ impl Drop for Daemon {
     }
 }
 
-/// vmalert as it is run, over our API: samples come, it asks each second, and its own list tells who fires.
+/// vmalert over our API with live samples, evaluated each second; its API lists the firing alerts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs: victoria-metrics"]
-async fn vmalert_tells_clocks_that_are_wrong_as_samples_come() {
+async fn vmalert_reports_clock_skew() {
     let collector = Collector::start().await;
     let base = format!("http://{}", collector.running.http);
     let begin = now_ms() / 1000;
@@ -286,7 +286,7 @@ async fn vmalert_tells_clocks_that_are_wrong_as_samples_come() {
         .arg(format!("-rule={}", rules.display()))
         .arg(format!("-datasource.url={base}"))
         .arg(format!("-httpListenAddr={listen}"))
-        // Nobody is there: its list is asked, not who it tells.
+        // No notifier: the test reads vmalert's own list.
         .args(["-notifier.url=http://127.0.0.1:9", "-datasource.queryStep=0s", "-loggerLevel=FATAL"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())

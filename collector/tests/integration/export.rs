@@ -2,7 +2,6 @@
 
 use crate::common;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use crate::common::engine::{Engine, Kind, exported};
 use crate::common::{Collector, gzip, now_ms, post, series};
@@ -50,17 +49,17 @@ async fn import(c: &Collector, headers: &[(&'static str, &'static str)], body: V
     post(format!("http://{}/api/v1/import", c.running.http), headers, body).await
 }
 
-/// So little memory that an export of [`samples`] takes many pieces.
+/// Little memory, so that an export of [`samples`] takes many chunks.
 fn small(config: &mut Config) {
     config.query.memory = 1 << 20;
 }
 
 #[tokio::test]
-async fn what_was_exported_is_imported_to_the_bit() {
+async fn export_and_import_are_exact() {
     let (a, b) = (Collector::with(small).await, Collector::start().await);
     let end = now_ms();
     assert_eq!(a.remote_write(samples(end, 7.0)).await.0, 204);
-    // Protobuf knows no zero with a sign, JSON does.
+    // Protobuf omits the sign of zero, JSON has it.
     let zero = format!(r#"{{"metric":{{"__name__":"zero"}},"values":[-0],"timestamps":[{end}]}}"#);
     assert_eq!(import(&a, &[], zero.clone().into_bytes()).await.0, 204);
     let (status, text) = a.get(&format!("/api/v1/export?{ALL}")).await;
@@ -85,7 +84,7 @@ async fn what_was_exported_is_imported_to_the_bit() {
     let (_, text) = a.get(&format!("/api/v1/export?match[]=m1&match[]=%7Bi=%225%22%7D&{range}")).await;
     let part = by_series(&text);
     assert_eq!((part.len(), part.values().map(Vec::len).collect::<Vec<_>>()), (102, vec![4; 102]));
-    // Pieces that end on a sample.
+    // Chunks that end on a sample.
     let after = end - 1_000_000 + 1;
     let (_, text) = a.get(&format!("/api/v1/export?match[]=m0&start={}.{:03}", after / 1000, after % 1000)).await;
     let part = by_series(&text);
@@ -95,7 +94,7 @@ async fn what_was_exported_is_imported_to_the_bit() {
 }
 
 #[tokio::test]
-async fn lines_that_are_none_are_named_and_limits_hold() {
+async fn bad_import_lines_are_named() {
     let c = Collector::with(|c| c.ingest.message_size = 2 << 20).await;
     let now = now_ms();
     let good = format!("{{\"metric\":{{\"__name__\":\"m\"}},\"values\":[1],\"timestamps\":[{now}]}}\n");
@@ -121,23 +120,21 @@ async fn lines_that_are_none_are_named_and_limits_hold() {
 
 #[tokio::test]
 #[ignore = "needs: victoria-metrics"]
-async fn victoria_metrics_reads_ours_and_we_read_its() {
+async fn export_is_compatible_with_victoria_metrics() {
     let victoria = Engine::start(Kind::Victoria).await;
     let (a, b) = (Collector::start().await, Collector::start().await);
     let end = now_ms();
-    // Whole numbers: it keeps decimals, rounded. And it skips lines with a NaN or a marker.
+    // Integers, because VictoriaMetrics rounds to decimals. It also skips lines with a NaN or a staleness marker.
     assert_eq!(a.remote_write(samples(end, 1.0)).await.0, 204);
     let (_, text) = a.get("/api/v1/export?match%5B%5D=%7B__name__%3D~%22m.%2B%22%7D").await;
     let imported = post(format!("{}/api/v1/import", victoria.base), &[], text.clone().into_bytes()).await;
     assert_eq!(imported.0, 204);
     let ours = exported(&text);
     let theirs = async || victoria.samples("{__name__!=\"\"}", end - 2_000_000, end).await;
-    for _ in 0..100 {
-        if theirs().await.values().map(Vec::len).eq(ours.values().map(Vec::len)) {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    common::until("VictoriaMetrics shows every sample", async || {
+        theirs().await.values().map(Vec::len).eq(ours.values().map(Vec::len))
+    })
+    .await;
     assert_eq!(theirs().await, ours);
 
     // Back: markers as null, infinities bare.
@@ -147,14 +144,12 @@ async fn victoria_metrics_reads_ours_and_we_read_its() {
     assert_eq!(common::remote_write(&format!("{}/api/v1/write", victoria.base), vec![ended]).await.0, 204);
     let url = format!("/api/v1/export?match[]=ended&start={}", end / 1000 - 60);
     let mut text = String::new();
-    for _ in 0..100 {
+    common::until("VictoriaMetrics exports the series", async || {
         common::fetch(&victoria.base, "/internal/force_flush").await;
         text = common::fetch(&victoria.base, &url).await.2;
-        if !text.is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+        !text.is_empty()
+    })
+    .await;
     assert_eq!(import(&b, &[], text.into_bytes()).await, (204, String::new()));
     let (_, text) = b.get("/api/v1/export?match[]=ended").await;
     assert!(text.contains(r#""values":["Infinity",2,null]"#), "{text}");

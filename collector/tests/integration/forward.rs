@@ -1,5 +1,5 @@
-//! Forwarding by remote write: to real engines that are killed and come back, and to a receiver that says no in every
-//! way there is. Skipped, loudly, where an engine is not installed.
+//! Forwarding by remote write: to real engines that are killed and restarted, and to a receiver that rejects requests in
+//! every way.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use fabriclens_core::prompb::{MetricMetadata, TimeSeries, WriteRequest};
 use parking_lot::Mutex;
 use prost::Message as _;
 
-/// Ten series with one sample each; `tick` says when.
+/// Ten series with one sample each, at `tick`.
 fn tick(begin: i64, tick: i64) -> Vec<TimeSeries> {
     (0..10)
         .map(|i| {
@@ -25,7 +25,7 @@ fn tick(begin: i64, tick: i64) -> Vec<TimeSeries> {
         .collect()
 }
 
-/// What all of these samples are at a receiver.
+/// These samples as a receiver returns them.
 fn expected(begin: i64, ticks: i64) -> Samples {
     (0..10)
         .map(|i| {
@@ -47,13 +47,13 @@ async fn drained(collector: &Collector) {
 
 #[tokio::test]
 #[ignore = "needs: prometheus"]
-async fn prometheus_killed_while_samples_come_has_every_one_after_its_restart() {
+async fn killed_prometheus_receives_every_sample() {
     let mut prometheus = Engine::start(Kind::Prometheus).await;
     let url = format!("{}/api/v1/write", prometheus.base);
     let collector = Collector::with(|c| c.forward = vec![forward(&url)]).await;
     let begin = now_ms() - 60_000;
     for t in 0..300 {
-        // Its log holds what it has answered for, so it may be killed at any moment.
+        // Its log holds every acknowledged sample, so it may be killed at any moment.
         match t {
             60 | 180 => prometheus.kill(),
             120 | 240 => prometheus.restart().await,
@@ -68,7 +68,7 @@ async fn prometheus_killed_while_samples_come_has_every_one_after_its_restart() 
 
 #[tokio::test]
 #[ignore = "needs: victoria-metrics"]
-async fn victoria_metrics_away_for_a_while_has_every_sample_once() {
+async fn victoria_metrics_receives_samples_once() {
     let mut victoria = Engine::start(Kind::Victoria).await;
     let url = format!("{}/api/v1/write", victoria.base);
     let collector = Collector::with(|c| {
@@ -78,7 +78,7 @@ async fn victoria_metrics_away_for_a_while_has_every_sample_once() {
     let begin = now_ms() - 60_000;
     for t in 0..300 {
         match t {
-            // It answers before it writes, so it is asked to end; what it takes afterwards it must keep.
+            // It acknowledges before it writes, so it is stopped cleanly; it must keep all that it accepts.
             60 => victoria.end(),
             120 => victoria.restart().await,
             _ => {}
@@ -87,7 +87,7 @@ async fn victoria_metrics_away_for_a_while_has_every_sample_once() {
     }
     drained(&collector).await;
     assert_eq!(victoria.samples("fabric_x_total", begin, begin + 60_000).await, expected(begin, 300));
-    // Killed while idle, with what it had on disk.
+    // Killed while idle, with a backlog on disk.
     victoria.end();
     assert_eq!(collector.remote_write(tick(begin, 300)).await.0, 204);
     victoria.restart().await;
@@ -97,7 +97,7 @@ async fn victoria_metrics_away_for_a_while_has_every_sample_once() {
 
 #[tokio::test]
 #[ignore = "needs: prometheus"]
-async fn what_a_killed_collector_had_acknowledged_arrives_after_its_restart() {
+async fn killed_collector_forwards_after_restart() {
     let prometheus = Engine::start(Kind::Prometheus).await;
     let dir = tempfile::tempdir().unwrap();
     let (config, data) = (dir.path().join("c.toml"), dir.path().join("data"));
@@ -110,7 +110,7 @@ async fn what_a_killed_collector_had_acknowledged_arrives_after_its_restart() {
             assert_eq!(server.write(&[(begin + acknowledged * 100, acknowledged as f64)]), 204);
             acknowledged += 1;
         }
-        // While the sender is at work.
+        // While the sender is active.
         assert_eq!(server.end(9).0, None);
     }
     let server = Server::start(&data, &["--config", config]);
@@ -121,11 +121,11 @@ async fn what_a_killed_collector_had_acknowledged_arrives_after_its_restart() {
     assert_eq!(got, [(r#"{"__name__":"durable","host":"h"}"#.to_owned(), want)].into());
 }
 
-/// A receiver that answers as it is told, then 204; keeps what it took.
+/// A receiver with scripted answers, then 204; keeps accepted samples.
 #[derive(Clone, Default)]
 struct Receiver {
     answers: Arc<Mutex<VecDeque<(u16, &'static str)>>>,
-    /// Refuses requests with a series of this host.
+    /// Rejects requests with a series of this host.
     refuses: Arc<Mutex<Option<String>>>,
     taken: Arc<Mutex<Vec<(HeaderMap, WriteRequest)>>>,
 }
@@ -157,7 +157,7 @@ impl Receiver {
         StatusCode::NO_CONTENT.into_response()
     }
 
-    /// Host, time and bits of what was taken, in order of arrival.
+    /// Host, time and bits of accepted samples, in order of arrival.
     fn samples(&self) -> Vec<(String, i64, u64)> {
         let taken = self.taken.lock();
         let series = taken.iter().flat_map(|(_, r)| &r.timeseries);
@@ -167,7 +167,7 @@ impl Receiver {
 }
 
 #[tokio::test]
-async fn busy_and_broken_receivers_get_it_again_and_refused_samples_are_counted() {
+async fn forwarding_retries_and_counts_rejections() {
     let receiver = Receiver::default();
     receiver.answers.lock().extend([(503, ""), (429, "1"), (500, ""), (401, ""), (404, "")]);
     let url = receiver.start().await;
@@ -180,7 +180,7 @@ async fn busy_and_broken_receivers_get_it_again_and_refused_samples_are_counted(
     assert_eq!(metric(&collector, "fabriclens_forward_failed_total").await, 5.0);
     assert_eq!(receiver.samples().len(), 10);
 
-    // One series that is never taken costs nobody else a sample.
+    // A series that is always rejected costs no other series a sample.
     *receiver.refuses.lock() = Some("h3".to_owned());
     collector.remote_write(tick(begin, 1)).await;
     collector.remote_write(tick(begin, 2)).await;
@@ -198,7 +198,7 @@ async fn busy_and_broken_receivers_get_it_again_and_refused_samples_are_counted(
 }
 
 #[tokio::test]
-async fn a_selection_is_sent_in_order_with_markers_and_without_what_the_store_refused() {
+async fn selection_is_forwarded_in_order() {
     let receiver = Receiver::default();
     receiver.answers.lock().push_back((503, "1"));
     let url = receiver.start().await;
@@ -216,7 +216,7 @@ async fn a_selection_is_sent_in_order_with_markers_and_without_what_the_store_re
     let stale = f64::from_bits(0x7ff0_0000_0000_0002);
     let one = |name: &str, host: &str, points: &[(i64, f64)]| series(&[("__name__", name), ("host", host)], points);
     let future = now_ms() + 3_600_000;
-    // Out of order between requests, and beyond what the store takes.
+    // Out of order between requests, and outside the accepted time range.
     let meta =
         |name: &str| MetricMetadata { kind: 1, name: name.into(), help: "What it is.".into(), unit: String::new() };
     let metadata =
@@ -233,7 +233,7 @@ async fn a_selection_is_sent_in_order_with_markers_and_without_what_the_store_re
         assert_eq!(collector.remote_write(request).await.0, status);
     }
     drained(&collector).await;
-    // What metrics mean comes too, for those that are selected.
+    // Metadata of selected metrics is forwarded too.
     let told = || receiver.taken.lock().iter().flat_map(|(_, r)| r.metadata.clone()).collect::<Vec<_>>();
     until("metadata is told", async || !told().is_empty()).await;
     let kinds: Vec<_> = told().iter().map(|m| (m.name.clone(), m.kind_word(), m.help.clone())).collect();

@@ -1,4 +1,4 @@
-//! Incidents over HTTP: the list, one with its series, what people say, the stream, Grafana's annotations, the client.
+//! Incidents over HTTP: list, detail with series, operator actions, event stream, Grafana annotations, and the client.
 
 use crate::common;
 use std::io::{BufRead as _, BufReader};
@@ -22,7 +22,7 @@ fn ids(answer: &(u16, Value)) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn incidents_are_listed_shown_with_their_series_and_spoken_of() {
+async fn incidents_are_listed_shown_and_annotated() {
     let c = Collector::start().await;
     let now = now_ns() as i64;
     let over = Incident { end_ns: Some(now - 50 * S), kind: IncidentKind::Incast, ..incident("old", now - 100 * S) };
@@ -95,7 +95,7 @@ async fn incidents_are_listed_shown_with_their_series_and_spoken_of() {
     }
     assert_eq!(post(&c, "/api/v1/incidents/x/acknowledge", "").await.0, 404);
 
-    // All of it is there after a restart.
+    // A restart keeps all of it.
     let Collector { running, dir } = c;
     running.stop().await;
     let c = Collector::over(dir, |_| {}).await;
@@ -106,7 +106,7 @@ async fn incidents_are_listed_shown_with_their_series_and_spoken_of() {
 }
 
 #[tokio::test]
-async fn annotations_are_what_grafana_expects() {
+async fn annotations_match_grafana() {
     let c = Collector::start().await;
     let now = now_ns() as i64;
     let over = Incident { end_ns: Some(now - 50 * S), kind: IncidentKind::Incast, ..incident("old", now - 100 * S) };
@@ -150,7 +150,7 @@ fn event(lines: &std::sync::mpsc::Receiver<String>) -> (String, String, Value) {
     let (mut id, mut name, mut data) = (String::new(), String::new(), Value::Null);
     let patience = std::time::Instant::now() + Duration::from_secs(40);
     loop {
-        // Lines that keep the connection alive come for ever.
+        // Keep-alive lines never end.
         assert!(std::time::Instant::now() < patience, "no event");
         let line = lines.recv_timeout(Duration::from_secs(30)).unwrap();
         match line.split_once(": ") {
@@ -164,7 +164,7 @@ fn event(lines: &std::sync::mpsc::Receiver<String>) -> (String, String, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_tells_each_change_once_resumes_and_ends_with_the_collector() {
+async fn stream_sends_each_change_once() {
     let c = Collector::start().await;
     let now = now_ns() as i64;
     let book = c.running.incidents().clone();
@@ -212,7 +212,7 @@ async fn until(c: &Collector, query: &str, series: usize) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn incidents_are_series_that_end_and_part_of_reports() {
+async fn incidents_appear_as_series_and_in_reports() {
     let c = Collector::start().await;
     let now = now_ns() as i64;
     for (id, hosts) in [("4711", r#"["h8"]"#), ("9", r#"["h3", "h4"]"#), ("10", r#"["h5"]"#)] {
@@ -260,7 +260,7 @@ async fn incidents_are_series_that_end_and_part_of_reports() {
 }
 
 #[tokio::test]
-async fn the_client_lists_shows_and_speaks() {
+async fn client_lists_shows_and_annotates() {
     let c = Collector::start().await;
     let now = now_ns() as i64;
     let over = Incident { end_ns: Some(now - 3000 * S), ..incident("old", now - 4000 * S) };

@@ -1,5 +1,5 @@
-//! Everything that can arrive: good, bad and hostile, over gRPC, HTTP and remote write. Each refusal names its remedy,
-//! and nothing else is lost by it.
+//! Ingest over gRPC, HTTP and remote write with valid, invalid and hostile requests. Each rejection names its remedy and affects
+//! no other sample.
 
 use crate::common;
 use crate::common::{Collector, gzip, now_ms, now_ns, otlp, series};
@@ -52,7 +52,7 @@ async fn otlp_over_http_in_both_encodings() {
 }
 
 #[tokio::test]
-async fn malformed_requests_are_refused_and_the_connection_lives() {
+async fn malformed_requests_keep_the_connection() {
     let c = Collector::start().await;
     let mut client = c.grpc().await;
     // A point whose list of attributes is longer than the message that holds it.
@@ -78,7 +78,7 @@ fn huge(bytes: usize) -> ExportMetricsServiceRequest {
 }
 
 #[tokio::test]
-async fn a_hundred_megabytes_and_bombs_are_refused_with_the_limit() {
+async fn oversized_requests_and_bombs_are_rejected() {
     let c = Collector::start().await;
     let big = huge(100 << 20);
     let bytes = big.encode_to_vec();
@@ -90,7 +90,7 @@ async fn a_hundred_megabytes_and_bombs_are_refused_with_the_limit() {
     let mut client = c.grpc().await.send_compressed(CompressionEncoding::Zstd);
     let zstd = client.export(big).await.unwrap_err();
     for error in [plain, gzipped, zstd] {
-        // Agents send less at a time, and no exporter tries for ever, since it is not told when to come back.
+        // Agents then send less at a time. Without a retry delay in the answer, exporters stop retrying.
         assert_eq!((error.code(), error.details()), (Code::ResourceExhausted, &[][..]), "{error}");
         assert!(
             error.message().contains("16777216 bytes") && error.message().contains("ingest.message_size"),
@@ -112,7 +112,7 @@ async fn a_hundred_megabytes_and_bombs_are_refused_with_the_limit() {
 }
 
 #[tokio::test]
-async fn json_that_takes_many_times_its_size_is_refused() {
+async fn expanding_json_is_rejected() {
     let c = Collector::start().await;
     let json = |points: usize| {
         let points = vec!["{}"; points].join(",");
@@ -133,7 +133,7 @@ async fn client_still_works(c: &Collector) {
 }
 
 #[tokio::test]
-async fn other_services_and_other_protocols_are_told_where_to_go() {
+async fn wrong_protocol_names_the_right_address() {
     use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
     let c = Collector::start().await;
     let (status, text) = common::post(format!("http://{}/v1/metrics", c.running.otlp_grpc), &[PROTOBUF], vec![]).await;
@@ -144,7 +144,7 @@ async fn other_services_and_other_protocols_are_told_where_to_go() {
 }
 
 #[tokio::test]
-async fn future_and_ancient_points_are_rejected_with_the_remedy_and_the_rest_is_taken() {
+async fn points_out_of_range_are_rejected_singly() {
     let c = Collector::start().await;
     let (now, day) = (now_ns(), 86_400 * SECOND);
     let mut client = c.grpc().await;
@@ -174,7 +174,7 @@ async fn future_and_ancient_points_are_rejected_with_the_remedy_and_the_rest_is_
 }
 
 #[tokio::test]
-async fn duplicates_are_fine_conflicts_are_told_and_late_points_find_their_place() {
+async fn duplicates_conflicts_and_late_points() {
     let c = Collector::start().await;
     let ms = now_ms();
     let at = |t: i64, v: f64| vec![series(&[("__name__", "m"), ("host", "h")], &[(t, v)])];
@@ -191,7 +191,7 @@ async fn duplicates_are_fine_conflicts_are_told_and_late_points_find_their_place
 }
 
 #[tokio::test]
-async fn otlp_duplicated_and_out_of_order_loses_nothing() {
+async fn otlp_duplicates_and_disorder_lose_nothing() {
     let c = Collector::start().await;
     let mut client = c.grpc().await;
     let (now, start) = (now_ns(), now_ns() - 60 * SECOND);
@@ -206,7 +206,7 @@ async fn otlp_duplicated_and_out_of_order_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_senders_clock_that_steps_by_an_hour_costs_only_the_steps() {
+async fn stepped_sender_clock_recovers() {
     let c = Collector::start().await;
     let mut client = c.grpc().await;
     let (hour, now) = (3600 * SECOND, now_ns());
@@ -228,7 +228,7 @@ async fn a_senders_clock_that_steps_by_an_hour_costs_only_the_steps() {
 }
 
 #[tokio::test]
-async fn a_staleness_marker_ends_a_series() {
+async fn staleness_marker_ends_a_series() {
     let c = Collector::start().await;
     let ms = now_ms();
     let name = [("__name__", "gone")];
@@ -239,7 +239,7 @@ async fn a_staleness_marker_ends_a_series() {
 }
 
 #[tokio::test]
-async fn remote_write_2_is_told_to_speak_1() {
+async fn remote_write_2_is_rejected() {
     let c = Collector::start().await;
     let url = format!("http://{}/api/v1/write", c.running.http);
     let kind = "application/x-protobuf;proto=io.prometheus.write.v2.Request";
@@ -248,7 +248,7 @@ async fn remote_write_2_is_told_to_speak_1() {
 }
 
 #[tokio::test]
-async fn two_agents_under_one_name_are_noticed_and_nothing_is_lost() {
+async fn duplicate_host_names_are_reported() {
     let c = Collector::start().await;
     let (mut one, mut two) = (c.grpc().await, c.grpc().await);
     let begin = now_ns() - 10 * SECOND;
@@ -272,7 +272,7 @@ async fn two_agents_under_one_name_are_noticed_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn many_senders_at_once_lose_nothing() {
+async fn concurrent_senders_lose_nothing() {
     let c = Collector::with(|config| config.ingest.in_flight = 2).await;
     let now = now_ns();
     let jobs: Vec<_> = (0..24)
@@ -295,15 +295,16 @@ async fn many_senders_at_once_lose_nothing() {
 }
 
 #[tokio::test]
-async fn a_sender_that_is_slow_holds_up_nobody() {
+async fn slow_sender_delays_no_other() {
     use std::io::Write as _;
     let c = Collector::with(|config| config.ingest.in_flight = 1).await;
-    // It announces a body and never sends it.
+    // Announces a body and never sends it.
     let mut slow = std::net::TcpStream::connect(c.running.otlp_http).unwrap();
     slow.write_all(
         b"POST /v1/metrics HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-protobuf\r\ncontent-length: 9\r\n\r\n",
     )
     .unwrap();
+    // Nothing shows that the collector has read the head of the request.
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     client_still_works(&c).await;
     let (_, metrics) = c.get("/metrics").await;
@@ -311,9 +312,9 @@ async fn a_sender_that_is_slow_holds_up_nobody() {
     drop(slow);
 }
 
-/// As a collector that has nearly all the memory it may have.
+/// A collector that has nearly reached its memory limit.
 #[tokio::test]
-async fn a_collector_without_memory_says_when_to_come_back_and_stays_ready() {
+async fn memory_limit_sends_retry_after() {
     let c = Collector::with(|config| config.memory = Some(1)).await;
     let mut client = c.grpc().await;
     let error = client.export(otlp("h", "fabric.test", &[(1, now_ns(), 3)])).await.unwrap_err();
@@ -323,7 +324,7 @@ async fn a_collector_without_memory_says_when_to_come_back_and_stays_ready() {
     assert!(error.details().windows(info.len()).any(|w| w == info), "{:?}", error.details());
     for (url, wanted) in [
         (format!("http://{}/v1/metrics", c.running.otlp_http), "http/1.1 429"),
-        // Prometheus drops what is refused with 429.
+        // Prometheus drops samples that are rejected with 429.
         (format!("http://{}/api/v1/write", c.running.http), "http/1.1 503"),
     ] {
         let text = tokio::task::spawn_blocking(move || raw_post(&url)).await.unwrap().to_lowercase();
@@ -339,7 +340,7 @@ async fn a_collector_without_memory_says_when_to_come_back_and_stays_ready() {
     );
 }
 
-/// The answer as it comes, to a POST of nothing.
+/// Raw answer to an empty POST.
 fn raw_post(url: &str) -> String {
     use std::io::{Read as _, Write as _};
     let (address, path) = url.trim_start_matches("http://").split_once('/').unwrap();

@@ -1,4 +1,4 @@
-//! Who tells of jobs beside requests and files: agents by their samples, slurmrestd, Kubernetes, and Slurm's hooks.
+//! Job sources other than requests and files: agents' samples, slurmrestd, Kubernetes, and Slurm's hooks.
 
 use crate::common;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use fabriclens_config::{Config, Endpoint, Kubernetes, Pods, Slurmrestd};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// The jobs that are known, once one of them is as wanted.
+/// All jobs, once one of them fits.
 async fn until(c: &Collector, wanted: impl Fn(&Value) -> bool) -> Vec<Value> {
     let patience = Instant::now() + Duration::from_secs(40);
     loop {
@@ -44,7 +44,7 @@ fn endpoint(url: String) -> Endpoint {
 }
 
 #[tokio::test]
-async fn what_agents_see_joins_what_slurm_says_and_goes_on_over_a_restart() {
+async fn agent_and_slurm_jobs_merge() {
     let c = Collector::start().await;
     let now = common::now_ms();
     let every = |from: i64, to: i64| -> Vec<(i64, f64)> {
@@ -92,11 +92,11 @@ async fn what_agents_see_joins_what_slurm_says_and_goes_on_over_a_restart() {
     ];
     let (status, why) = c.remote_write(sent).await;
     assert_eq!(status, 204, "{why}");
-    // The first look goes back furthest, and this one's may have been before the samples came.
+    // The first evaluation looks back furthest, and may have been before the samples arrived.
     let Collector { running, dir } = c;
     running.stop().await;
     let c = Collector::over(dir, |_| {}).await;
-    // Nobody but agents told of them: one runs, on the host where its processes are still, the other is over.
+    // Known from agents only: one job runs on the host that still has its processes, the other has ended.
     let jobs = until(&c, |j| j["id"] == "704" && j["state"] == "ended").await;
     let of = |jobs: &[Value], id: &str| jobs.iter().find(|j| j["id"] == id).unwrap().clone();
     let (runs, over) = (of(&jobs, "703"), of(&jobs, "704"));
@@ -127,12 +127,12 @@ async fn what_agents_see_joins_what_slurm_says_and_goes_on_over_a_restart() {
     let said = task["disagreements"].as_array().unwrap();
     assert!(said.contains(&json!("no agent is called n9")), "{said:?}");
     assert!(said.contains(&json!("seen on n2.example, which slurm does not name")), "{said:?}");
-    // Its number finds it too.
+    // The job number finds it too.
     assert_eq!(c.json("/api/v1/jobs/703").await.1["data"]["id"], "700_3");
 }
 
 #[tokio::test]
-async fn slurmrestd_is_asked_with_user_and_token() {
+async fn slurmrestd_requests_carry_user_and_token() {
     let dir = tempfile::tempdir().unwrap();
     let token = dir.path().join("token");
     std::fs::write(&token, "SLURM_JWT=abc\n").unwrap();
@@ -157,7 +157,7 @@ async fn slurmrestd_is_asked_with_user_and_token() {
 }
 
 #[tokio::test]
-async fn kubernetes_is_asked_part_by_part() {
+async fn kubernetes_lists_are_paged() {
     let pod = |name: &str| {
         json!({"metadata": {"name": name, "namespace": "ml", "uid": format!("uid-{name}"),
                 "ownerReferences": [{"kind": "PyTorchJob", "name": "llama", "uid": "u", "controller": true}]},
@@ -213,7 +213,7 @@ fn events(spool: &std::path::Path) -> usize {
 
 #[tokio::test]
 #[ignore = "needs: curl"]
-async fn hooks_tell_of_jobs_and_keep_what_they_could_not_tell() {
+async fn hooks_report_jobs_and_retry() {
     let c = Collector::start().await;
     let spool = tempfile::tempdir().unwrap();
     let (url, path) = (format!("http://{}", c.running.http), spool.path().to_owned());
@@ -234,12 +234,12 @@ async fn hooks_tell_of_jobs_and_keep_what_they_could_not_tell() {
     let (u, p) = (url.clone(), path.clone());
     tokio::task::spawn_blocking(move || {
         hook(&u, &p, "prolog_slurmctld", begin);
-        // A node knows the number of its part alone; the controller knows its place, and may be later.
+        // A node knows only the number of its task; the controller knows the array index, and may report later.
         hook(&u, &p, "prolog_slurmd", &of_node("n3"));
         hook(&u, &p, "prolog_slurmctld", &part);
         hook(&u, &p, "prolog_slurmd", &of_node("n4"));
         hook(&u, &p, "epilog_slurmd", &of_node("n3"));
-        // An epilog whose job nobody knows is no error, and is not kept.
+        // An epilog of an unknown job is no error and is not kept.
         hook(&u, &p, "epilog_slurmctld", &[("SLURM_JOB_ID", "1")]);
     })
     .await
@@ -259,7 +259,7 @@ async fn hooks_tell_of_jobs_and_keep_what_they_could_not_tell() {
     );
     assert_eq!(events(&path), 0);
 
-    // The collector is away: hooks succeed and keep what they have to say.
+    // The collector is down: hooks succeed and keep their events.
     let Collector { running, dir } = c;
     let address = running.http;
     running.stop().await;
@@ -268,7 +268,7 @@ async fn hooks_tell_of_jobs_and_keep_what_they_could_not_tell() {
     tokio::task::spawn_blocking(move || {
         hook(&u, &p, "epilog_slurmctld", begin);
         hook(&u, &p, "prolog_slurmctld", later);
-        // A node knows no start: later it would begin another run.
+        // A node does not know the start time, so a late event would begin another run.
         hook(&u, &p, "prolog_slurmd", &of_node("n3"));
     })
     .await
@@ -276,8 +276,9 @@ async fn hooks_tell_of_jobs_and_keep_what_they_could_not_tell() {
     assert_eq!(events(&path), 2);
     let ended = common::now_ms();
     let c = Collector::over(dir, move |config| config.listen.http = address).await;
+    // Times of events are whole seconds: the delivery must be later than `ended`.
     tokio::time::sleep(Duration::from_millis(1100)).await;
-    // Half a minute later; the mark is all that tells how long it is ago.
+    // The mark delays the next attempt by half a minute; without it the hook tries at once.
     std::fs::remove_file(path.join("away")).unwrap();
     let (u, p) = (url, path.clone());
     tokio::task::spawn_blocking(move || hook(&u, &p, "epilog_slurmctld", later)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Jobs told by requests and by files: what is answered, what becomes of it in series, and after a restart.
+//! Jobs from requests and files: answers, series, and the state after a restart.
 
 use crate::common;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ async fn until(c: &Collector, query: &str, series: usize) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_job_is_told_is_seen_in_queries_and_ends() {
+async fn posted_job_appears_in_queries_and_ends() {
     let c = Collector::start().await;
     let job = r#"{"id": 4711, "user": "ann", "name": "bert", "hosts": ["n1", "n2"], "start": 1700000000}"#;
     let (status, first) = post(&c, "/api/v1/jobs", job).await;
@@ -49,7 +49,7 @@ async fn a_job_is_told_is_seen_in_queries_and_ends() {
     );
     assert_eq!((&of("4711", "n2")["attribution"], &of("7", "n2")["cluster"]), (&json!("shared"), &json!("west")));
 
-    // What docs/jobs.md asks: two ports of the host that one job has alone.
+    // The query of docs/jobs.md: two ports of the host that one job has exclusively.
     let sent = |at: i64, port: &'static str, value: f64| {
         let labels = [("__name__", "fabric_port_io_bytes_total"), ("host", "n1"), ("port", port)];
         common::series(&labels, &[(at - 30_000, 0.0), (at, value)])
@@ -63,7 +63,7 @@ async fn a_job_is_told_is_seen_in_queries_and_ends() {
     let rate: f64 = found[0]["value"][1].as_str().unwrap().parse().unwrap();
     assert!((rate - 30.0).abs() < 1.0, "{rate}: half a minute's bytes over a minute");
 
-    // Once the other job is over, the host is one job's alone.
+    // After the other job, one job has the host exclusively.
     assert_eq!(post(&c, "/api/v1/jobs/7/end", "").await.0, 404, "the id alone is another cluster's");
     assert_eq!(post(&c, "/api/v1/jobs/7/end?cluster=west", "").await.0, 200);
     until(&c, r#"fabric_job_info{attribution="shared"}"#, 0).await;
@@ -80,7 +80,7 @@ async fn a_job_is_told_is_seen_in_queries_and_ends() {
     assert_eq!([some("state=running").await, some("state=ended").await, some("user=ann&host=n1").await], [1, 1, 1]);
     assert_eq!([some("end=1600000000").await, some("limit=1").await, some("cluster=east").await], [0, 1, 0]);
 
-    // A restart forgets nothing, and the job goes on.
+    // After a restart the job is known and continues.
     let Collector { running, dir } = c;
     running.stop().await;
     let c = Collector::over(dir, |_| {}).await;
@@ -92,7 +92,7 @@ async fn a_job_is_told_is_seen_in_queries_and_ends() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_job_is_said_and_nothing_is_kept() {
+async fn invalid_jobs_are_rejected() {
     let c = Collector::start().await;
     let error = |answer: (u16, Value)| (answer.0, answer.1["error"].as_str().unwrap().to_owned());
     let (status, message) = error(post(&c, "/api/v1/jobs", r#"{"id": "1", "node": "n1"}"#).await);
@@ -107,7 +107,7 @@ async fn what_is_wrong_with_a_job_is_said_and_nothing_is_kept() {
 }
 
 #[tokio::test]
-async fn a_directory_of_files_tells_of_jobs() {
+async fn job_directory_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     std::fs::write(path("a.json"), r#"{"id": "a", "user": "ann", "hosts": {"n1": {"devices": ["mlx5_0"]}}}"#).unwrap();
@@ -118,7 +118,7 @@ async fn a_directory_of_files_tells_of_jobs() {
     until(&c, "fabric_job_info", 1).await;
     let job = c.json("/api/v1/jobs/a").await.1["data"].clone();
     assert_eq!((&job["sources"], &job["hosts"]), (&json!(["file"]), &json!({"n1": {"devices": ["mlx5_0"]}})));
-    // A request that knows better, and a file that goes: the job is over.
+    // A request overrides the file, and a removed file ends the job.
     let patch = format!("http://{}/api/v1/jobs/a", c.running.http);
     let call = tokio::task::spawn_blocking(move || ureq::patch(&patch).send(r#"{"user": "root"}"#).unwrap().status());
     assert_eq!(call.await.unwrap(), 200);

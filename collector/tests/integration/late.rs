@@ -1,4 +1,5 @@
-//! What agents kept while no collector took it: verdicts on it come late, say when it was, and wake nobody for what is over.
+//! Samples that agents spooled during an outage: their incidents are late, have the right times, and send no notification if
+//! they have ended.
 
 use crate::common;
 use std::sync::Arc;
@@ -12,14 +13,14 @@ use serde_json::{Value, json};
 
 const STORM: &str = "h2";
 
-/// Four hosts with a port each; one of them storms for a while, and its job suffers.
+/// Four hosts with a port each; one of them has a pause storm for a while, and its job slows down.
 struct Hosts {
     /// Begin and end, Unix ms.
     storm: [i64; 2],
 }
 
 impl Hosts {
-    /// What all of them told at these instants.
+    /// Sends the samples of all hosts at these instants.
     async fn tell(&self, c: &Collector, times: impl Iterator<Item = i64>) {
         let times: Vec<i64> = times.collect();
         let storm = |t: i64| t.clamp(self.storm[0], self.storm[1]) - self.storm[0];
@@ -46,7 +47,7 @@ impl Hosts {
         }
     }
 
-    /// As they are now, until something holds.
+    /// Sends live samples until an incident fits.
     async fn live(&self, c: &Collector, what: &str, so: impl Fn(&Value) -> bool) -> Value {
         let began = Instant::now();
         loop {
@@ -61,7 +62,7 @@ impl Hosts {
     }
 }
 
-/// A receiver of messages, and all that came to it.
+/// A webhook and its received messages.
 async fn phone() -> (String, Arc<Mutex<Vec<String>>>) {
     let came: Arc<Mutex<Vec<String>>> = Arc::default();
     let took = came.clone();
@@ -94,7 +95,7 @@ fn seconds(incident: &Value, field: &str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_storm_of_ten_minutes_ago_is_found_as_it_was_and_wakes_nobody() {
+async fn late_storm_is_found_without_notification() {
     let (url, came) = phone().await;
     let c = Collector::with(|config| {
         soon(config);
@@ -109,7 +110,7 @@ async fn a_storm_of_ten_minutes_ago_is_found_as_it_was_and_wakes_nobody() {
         assert_eq!(common::post(url, &[("content-type", "application/json")], job.into_bytes()).await.0, 201);
     }
     let hosts = Hosts { storm: [now - 600_000, now - 540_000] };
-    // Agents tell what is live first, then what they kept.
+    // Agents send live samples first, then spooled ones.
     hosts.tell(&c, [now - 1000, now].into_iter()).await;
     for minute in (1..13).rev() {
         hosts.tell(&c, (0..60).map(|second| now - minute * 60_000 + second * 1000)).await;
@@ -122,22 +123,18 @@ async fn a_storm_of_ten_minutes_ago_is_found_as_it_was_and_wakes_nobody() {
     assert_eq!(states(&found), ["opened", "late", "ended"]);
     assert!(seconds(&found, "detected_ns") >= now / 1000, "it is known since now");
 
-    // The same once more changes nothing.
+    // Repeated samples change nothing.
     hosts.tell(&c, (0..60).map(|second| now - 13 * 60_000 + second * 1000)).await;
-    // What happens now is told, and nothing else was.
+    // Only the live incident is notified.
     c.running.incidents().update(now_ns() as i64, &[incident("now", now_ns() as i64)]);
-    let began = Instant::now();
-    while came.lock().len() < 2 {
-        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", came.lock());
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    common::until("two notifications", async || came.lock().len() >= 2).await;
     let told = came.lock().clone();
     assert!(told.iter().all(|body| body.contains("h3") && !body.contains("mlx5_0")), "{told:?}");
     c.running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_storm_that_goes_on_began_when_late_samples_say_so() {
+async fn late_samples_correct_the_start() {
     let c = Collector::with(soon).await;
     let now = now_ms();
     let hosts = Hosts { storm: [now - 240_000, i64::MAX] };
@@ -160,7 +157,8 @@ async fn a_storm_that_goes_on_began_when_late_samples_say_so() {
     );
     let all = c.json("/api/v1/incidents").await.1;
     assert_eq!(all["total"], 1, "{all}");
-    // Who watches it knows of another begin; it stays as it was corrected.
+    // The live tracker has another start time; the corrected one stays.
+    // Several evaluations must pass.
     for _ in 0..8 {
         hosts.live(&c, "it is over", open).await;
         tokio::time::sleep(Duration::from_millis(300)).await;

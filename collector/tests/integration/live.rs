@@ -1,5 +1,5 @@
-//! Verdicts on live data, end to end: samples come in by remote write, an incident is on the API, survives a restart of
-//! the collector, and is over when the trouble is.
+//! Live incidents, end to end: samples arrive by remote write, an incident appears in the API, survives a restart of the
+//! collector, and ends with the fault.
 
 use crate::common;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const AHEAD_MS: i64 = 3000;
 
-/// Sends what four hosts with a port each would, ten times as often as needed, so that the test takes less.
+/// Sends the samples of four hosts with a port each, ten times as often as needed, to shorten the test.
 struct Hosts {
     url: String,
     began_ms: i64,
@@ -27,7 +27,7 @@ impl Hosts {
         let seconds = (now - self.began_ms) as f64 / 1000.0;
         for host in ["h0", "h1", "h2", "h3"] {
             let mut list = Vec::new();
-            // The clock of the one that storms is ahead.
+            // The clock of the host with the storm is ahead.
             let now = if host == "h2" { now + AHEAD_MS } else { now };
             let mut one = |name: &str, extra: &[(&str, &str)], value: f64| {
                 let own = [("__name__", name), ("host", host), ("device", "mlx5_0"), ("port", "1")];
@@ -41,9 +41,9 @@ impl Hosts {
             let priority = ("priority", "3");
             one("fabric_pfc_pause_seconds_total", &[("direction", "transmit"), priority], paused);
             one("fabric_pfc_frames_total", &[("direction", "transmit"), priority], paused * 3000.0);
-            // One moves more than its link can, says its driver.
+            // The driver of one host reports more traffic than its link carries.
             one("fabric_port_rate_bytes_per_second", &[], if host == "h3" { 0.1e9 } else { 12.5e9 });
-            // The collector may be away for a moment.
+            // The collector may be down for a moment.
             let body = common::remote_write(&self.url, list);
             _ = tokio::time::timeout(Duration::from_secs(5), body).await;
         }
@@ -64,7 +64,7 @@ impl Hosts {
 }
 
 #[tokio::test]
-async fn a_storm_is_an_incident_from_its_begin_over_a_restart_to_its_end() {
+async fn storm_incident_survives_restart() {
     let c = Collector::start().await;
     let url = |c: &Collector| format!("http://{}/api/v1/write", c.running.http);
     let now = now_ms();

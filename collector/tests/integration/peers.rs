@@ -1,4 +1,4 @@
-//! Two collectors of the same agents: whoever is asked answers with what both have, once, and goes on alone.
+//! Two collectors of the same agents: each answers with the merged samples of both, and alone if the other is down.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ fn peer(address: SocketAddr) -> Endpoint {
     Endpoint { headers: [].into(), ..forward(&format!("http://{address}")).endpoint }
 }
 
-/// Each knows the other.
+/// Two collectors that are peers.
 async fn pair() -> [Collector; 2] {
     let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let [a, b] = [free(), free()];
@@ -25,7 +25,7 @@ async fn pair() -> [Collector; 2] {
     [Collector::with(with(a, b)).await, Collector::with(with(b, a)).await]
 }
 
-/// One sample a second of these seconds.
+/// One sample per second of this range.
 async fn tell(c: &Collector, host: &str, begin: i64, seconds: impl Iterator<Item = i64>) {
     let samples: Vec<(i64, f64)> = seconds.map(|s| (begin + s * 1000, s as f64)).collect();
     let labels = [("__name__", "told"), ("host", host)];
@@ -33,13 +33,13 @@ async fn tell(c: &Collector, host: &str, begin: i64, seconds: impl Iterator<Item
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_is_asked_has_what_both_were_told_and_nothing_twice() {
+async fn peers_merge_without_duplicates() {
     let [a, b] = pair().await;
     let begin = now_ms() - 200_000;
-    // Fail-over: each has a part, and the last request before the change was told to both.
+    // Failover: each has a part, and both have the last request before the change.
     tell(&a, "moved", begin, 0..50).await;
     tell(&b, "moved", begin, 49..100).await;
-    // Both are told all, and each was away for a while.
+    // Both receive everything, and each was down for a while.
     tell(&a, "both", begin, (0..20).chain(40..100)).await;
     tell(&b, "both", begin, (0..60).chain(70..100)).await;
     tell(&b, "only-b", begin, 0..10).await;
@@ -48,7 +48,7 @@ async fn whoever_is_asked_has_what_both_were_told_and_nothing_twice() {
             let query = format!("count_over_time(told{{host=\"{host}\"}}[5m])");
             assert_eq!(c.value(&query).await, Some(count), "{host}");
         }
-        // A counter that both know grows once.
+        // The growth of a counter that both have counts once.
         assert_eq!(c.value("max_over_time(told{host=\"both\"}[5m])").await, Some(99.0));
         assert_eq!(c.value("resets(told{host=\"both\"}[5m])").await, Some(0.0));
         let (_, hosts) = c.json("/api/v1/label/host/values").await;
@@ -79,7 +79,7 @@ async fn whoever_is_asked_has_what_both_were_told_and_nothing_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_peer_that_hangs_is_asked_once_and_then_left_alone() {
+async fn hanging_peer_is_skipped() {
     let hole = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = hole.local_addr().unwrap();
     let calls = Arc::new(AtomicUsize::new(0));

@@ -1,14 +1,15 @@
-//! The real binary: what survives `kill -9`, how it stops, what it says when it cannot start, its help, its client.
+//! The collector's binary: SIGKILL, clean stops, start-up errors, help and client.
 
 use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::now_ms;
 use crate::common::process::{BIN, Server, agent, serve, stdout, wait};
+use fabriclens_testing::eventually;
 
-/// Runs it where it cannot start: exit code 1, and one line that says why and what helps.
+/// Runs it where it cannot start: exit code 1, and one line with cause and remedy.
 fn refusal(command: &mut Command) -> String {
     let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let code = wait(&mut child);
@@ -21,7 +22,7 @@ fn refusal(command: &mut Command) -> String {
 }
 
 #[test]
-fn what_was_acknowledged_survives_kill_9() {
+fn acknowledged_samples_survive_kill_9() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let begin = now_ms() - 60_000;
@@ -48,7 +49,7 @@ fn what_was_acknowledged_survives_kill_9() {
 }
 
 #[test]
-fn signals_end_it_cleanly_and_it_starts_again() {
+fn signals_end_cleanly_and_restart_works() {
     let dir = tempfile::tempdir().unwrap();
     for signal in [2, 15] {
         let server = Server::start(dir.path().join("data").as_path(), &[]);
@@ -61,7 +62,7 @@ fn signals_end_it_cleanly_and_it_starts_again() {
 }
 
 #[test]
-fn a_directory_in_use_or_foreign_or_not_writable_is_refused() {
+fn unusable_directory_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let server = Server::start(&data, &[]);
@@ -84,7 +85,7 @@ fn a_directory_in_use_or_foreign_or_not_writable_is_refused() {
 
 #[test]
 #[ignore = "needs: mount"]
-fn a_full_disk_refuses_samples_keeps_the_rest_and_recovers() {
+fn full_disk_rejects_samples_and_recovers() {
     let dir = tempfile::tempdir().unwrap();
     let mount = dir.path().join("small");
     std::fs::create_dir(&mount).unwrap();
@@ -101,7 +102,7 @@ fn a_full_disk_refuses_samples_keeps_the_rest_and_recovers() {
     let begin = now_ms() - 100_000;
     assert_eq!(server.write(&[(begin, 1.0)]), 204);
     let ballast = mount.join("ballast");
-    // The file system gives out what it has, then says no.
+    // Fills the file system; the write fails when it is full.
     _ = std::fs::write(&ballast, vec![1; 8 << 20]);
     let samples: Vec<(i64, f64)> = (1..2000).map(|i| (begin + i, i as f64 / 3.0)).collect();
     assert_eq!(server.write(&samples), 503, "temporary: the sender tries again");
@@ -111,18 +112,14 @@ fn a_full_disk_refuses_samples_keeps_the_rest_and_recovers() {
     assert_eq!(text.lines().count(), 2, "reads go on: {text}");
 
     std::fs::remove_file(&ballast).unwrap();
-    let began = Instant::now();
-    while server.write(&samples) != 204 {
-        assert!(began.elapsed() < Duration::from_secs(20), "it recovers when there is space again");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    eventually("samples are accepted again", Duration::from_secs(20), || server.write(&samples) == 204);
     let text = stdout(&server.query("count_over_time(durable[5m])", &["--format", "csv"]));
     assert!(text.lines().nth(1).unwrap().ends_with(",h,2000"), "nothing twice, nothing missing: {text}");
     assert_eq!(server.end(15).0, Some(0));
 }
 
 #[test]
-fn a_port_in_use_is_named_with_the_remedy() {
+fn port_in_use_names_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
@@ -137,7 +134,7 @@ fn a_port_in_use_is_named_with_the_remedy() {
 }
 
 #[test]
-fn the_client_prints_tables_csv_and_json_and_clear_errors() {
+fn client_prints_every_format() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir.path().join("data"), &["--retention", "100y"]);
     assert_eq!(server.write(&[(1_000_000, 1.5), (1_010_000, 2.5)]), 204, "samples of 1970 are kept");
@@ -172,7 +169,7 @@ fn the_client_prints_tables_csv_and_json_and_clear_errors() {
 }
 
 #[test]
-fn config_is_checked_without_starting() {
+fn config_check_does_not_start() {
     let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/config/collector.toml");
     let check = |file: &str| Command::new(BIN).args(["serve", "--check-config", "--config", file]).output().unwrap();
     assert_eq!(stdout(&check(shipped)), "config is valid\n");
@@ -186,7 +183,7 @@ fn config_is_checked_without_starting() {
 }
 
 #[test]
-fn help_is_what_it_was() {
+fn help_matches_golden() {
     let mut all = String::new();
     for args in [
         &["--help"][..],

@@ -1,6 +1,6 @@
-//! The API against a real Prometheus: the same samples, the same requests, the same answers to the letter.
+//! The API against a real Prometheus: the same samples and requests give identical answers.
 //!
-//! Skipped, loudly, where `prometheus` is not installed. Debian's is 2.42; where 2.53 differs, the table leaves it out.
+//! Debian has 2.42; requests that 2.53 answers differently are left out.
 
 use crate::common;
 use crate::common::engine::{Engine, Kind};
@@ -26,7 +26,7 @@ fn samples(end: i64) -> Vec<TimeSeries> {
     all
 }
 
-/// Status, type, and body without times that no two servers share. Of an error only its type: words may be better.
+/// Status, type, and body without times that no two servers share. Of an error only its type, because messages may differ.
 fn shown(answer: &(u16, String, String)) -> (u16, &str, String) {
     let mut body = answer.2.clone();
     if answer.0 != 200 {
@@ -47,7 +47,7 @@ fn shown(answer: &(u16, String, String)) -> (u16, &str, String) {
 
 #[tokio::test]
 #[ignore = "needs: prometheus"]
-async fn the_same_requests_get_the_same_answers() {
+async fn answers_match_prometheus() {
     let prometheus = Engine::start(Kind::Prometheus).await;
     let ours = Collector::start().await;
     let end = now_ms() / 1000 * 1000;
@@ -88,7 +88,7 @@ async fn the_same_requests_get_the_same_answers() {
         format!("/api/v1/series?match[]=m_total&start={hour}&end={now}"),
         format!("/api/v1/labels?match[]=odd&start={hour}&end={now}"),
         format!("/api/v1/label/job/values?start={hour}&end={now}"),
-        // What cannot be read.
+        // Malformed parameters.
         "/api/v1/series".to_owned(),
         "/api/v1/series?match[]={}".to_owned(),
         "/api/v1/series?match[]={a=~%22.*%22}".to_owned(),

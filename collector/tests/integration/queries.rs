@@ -1,10 +1,9 @@
-//! Many queries at once: memory that all share, turns, and light ones beside heavy ones.
+//! Concurrent queries: shared memory, admission control, and light queries among heavy ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use crate::common::{Collector, now_ms, series};
+use crate::common::{Collector, now_ms, series, until};
 use serde_json::{Value, json};
 
 const MIB: usize = 1 << 20;
@@ -38,7 +37,7 @@ async fn own(c: &Collector, name: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn heavy_queries_share_the_memory_and_light_ones_get_through() {
+async fn heavy_queries_share_the_memory() {
     const MEMORY: usize = 16 * MIB;
     let c = Arc::new(filled(MEMORY, 8).await);
     let heavy: Vec<_> = (0..12)
@@ -73,17 +72,11 @@ async fn heavy_queries_share_the_memory_and_light_ones_get_through() {
     let most = watch.await.unwrap();
     assert!(beside > 2 && (MIB..=MEMORY).contains(&most), "{beside} light ones, {most} bytes at most");
     assert!(own(&c, "fabriclens_query_memory_waits_total").await > 0, "nobody had to wait");
-    for _ in 0..100 {
-        if own(&c, "fabriclens_query_memory_bytes").await == 0 {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("memory was not given back: {}", own(&c, "fabriclens_query_memory_bytes").await);
+    until("memory is given back", async || own(&c, "fabriclens_query_memory_bytes").await == 0).await;
 }
 
 #[tokio::test]
-async fn a_query_larger_than_all_memory_is_refused_with_the_remedy() {
+async fn oversized_query_names_the_remedy() {
     let c = filled(2 * MIB, 4).await;
     let (status, answer) = ask(&c, "sum(sum_over_time(m[2h]))", "100s").await;
     assert_eq!((status, &answer["errorType"]), (422, &json!("execution")), "{answer}");
@@ -97,7 +90,7 @@ async fn a_query_larger_than_all_memory_is_refused_with_the_remedy() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn who_waits_too_long_for_a_turn_is_told_so() {
+async fn long_queue_wait_is_reported() {
     let c = Arc::new(filled(64 * MIB, 1).await);
     let slow = tokio::spawn({
         let c = c.clone();

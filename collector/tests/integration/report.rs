@@ -1,4 +1,4 @@
-//! The report of a job over HTTP and by the client: forms, errors, and that it is what its series say.
+//! The report of a job over HTTP and by the client: formats, errors, and agreement with the series.
 
 use crate::common;
 use crate::common::Collector;
@@ -11,7 +11,7 @@ async fn told(c: &Collector, job: &str) {
 }
 
 #[tokio::test]
-async fn a_report_is_html_markdown_or_json_and_errors_name_the_remedy() {
+async fn report_formats_and_errors() {
     let c = Collector::start().await;
     let now = common::now_ms();
     let sent = |host: &'static str| {

@@ -1,4 +1,4 @@
-//! The drill: a snapshot while samples come in, copied and opened elsewhere, has all that was acknowledged before it.
+//! Backup and restore: a snapshot under load, copied and opened elsewhere, has all samples acknowledged before it.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ async fn say(c: &Collector, path: &str, body: &str) -> Value {
     serde_json::from_str(&answer).unwrap()
 }
 
-/// What people are told; of the topology what held at that time, Unix s.
+/// Answers of the API; the topology at that time, Unix s.
 async fn told(c: &Collector, at: i64) -> Vec<Value> {
     let mut all = vec![say(c, "/api/v1/annotations", ASKED).await];
     let topology = format!("/api/v1/topology?time={at}");
@@ -48,7 +48,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_snapshot_under_load_is_restored_elsewhere_with_all_there_was() {
+async fn snapshot_under_load_restores_everything() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("ibnetdiscover.txt");
     std::fs::write(&file, TOPOLOGY).unwrap();
@@ -57,7 +57,7 @@ async fn a_snapshot_under_load_is_restored_elsewhere_with_all_there_was() {
         say(&c, "/api/v1/jobs", &format!(r#"{{"cluster":"c","id":"{job}","user":"ann","hosts":["h3"]}}"#)).await;
     }
     say(&c, "/api/v1/jobs/7/end?cluster=c", "").await;
-    // One that is over: what is open goes on to be judged.
+    // An ended incident, because open ones are still evaluated.
     let now = now_ns() as i64;
     let over = |id: &str| fabriclens_correlate::Incident { end_ns: Some(now), ..incident(id, now - 60_000_000_000) };
     c.running.incidents().update(now, &[over("kept")]);
@@ -104,7 +104,7 @@ async fn a_snapshot_under_load_is_restored_elsewhere_with_all_there_was() {
     let restored = Collector::over(elsewhere, |_| {}).await;
     let held = restored.value("sum(count_over_time(durable[20m]))").await.unwrap() as i64;
     assert!(held >= before && held <= sent, "{before} were acknowledged, {held} are there, {sent} were sent");
-    // Of each writer all up to some number: none is missing between.
+    // Of each writer, every sample up to some number, without gaps.
     let gaps = "count(count_over_time(durable[20m]) != max_over_time(durable[20m]) + 1)";
     assert_eq!(restored.value(gaps).await, None);
     assert!(told(&restored, at).await == wanted, "jobs, incidents, silences, topology or annotations differ");
@@ -112,7 +112,7 @@ async fn a_snapshot_under_load_is_restored_elsewhere_with_all_there_was() {
     assert_eq!(metadata["data"]["corruptionCount"], 0);
     restored.running.stop().await;
 
-    // What a later release has written is not taken for damage.
+    // Data of a later release is not reported as damage.
     let data = restored.dir.path().join("data");
     std::fs::write(data.join("FABRICLENS"), "fabriclens store\nversion 9\n").unwrap();
     let output = process::serve(&data, &[]).output().unwrap();
@@ -122,7 +122,7 @@ async fn a_snapshot_under_load_is_restored_elsewhere_with_all_there_was() {
     assert!(last.contains("has format version 9") && last.contains("use a newer release"), "{text}");
 }
 
-/// The commands of the page's block that holds these words.
+/// Commands of the page's code block with these words.
 fn block(words: &str) -> String {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/redundancy.md")).unwrap();
     let (_, section) = page.split_once("## Backup and restore").unwrap();
@@ -136,7 +136,7 @@ fn block(words: &str) -> String {
 /// rsync.
 #[test]
 #[ignore = "needs: curl"]
-fn the_commands_of_the_page_back_up_and_restore() {
+fn documented_backup_commands_work() {
     const HARNESS: &str = r#"set -euo pipefail
         command -v rsync > /dev/null || rsync() { mkdir -p "$3" && cp --archive "$2." "$3"; }
         systemctl() {
@@ -183,7 +183,7 @@ fn the_commands_of_the_page_back_up_and_restore() {
     let name = told.lines().next().unwrap();
     assert!(dir.path().join("fabriclens").join(name).is_dir(), "{told}");
     assert!(!data.join("snapshots").join(name).exists(), "it is copied and gone");
-    // What comes later is not in it.
+    // Later samples are not in the snapshot.
     assert_eq!(server.write(&[(now, 100.0)]), 204);
     let told = bash(&format!("name={name}{}", block("systemctl start")));
     let value = told.lines().last().unwrap().split_whitespace().last().unwrap();

@@ -1,4 +1,4 @@
-//! Listeners with TLS: certificate, client certificates, and the errors of files that do not fit.
+//! TLS: server and client certificates, reloads, and errors of mismatched files.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,7 +42,7 @@ impl Ca {
         self.sign(name, CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap())
     }
 
-    /// What a client with these names shows: DNS names, and URIs where there is a colon.
+    /// Client certificate with these names: DNS names, and URIs if they have a colon.
     fn identity(&self, names: &[&str]) -> Identity {
         let (cert, key) = self.identity_pem(names);
         Identity::from_pem(cert, key)
@@ -69,7 +69,7 @@ impl Ca {
     }
 }
 
-/// A client that trusts this authority alone.
+/// A client that trusts only this authority.
 fn trusting(pem: &str) -> ureq::Agent {
     let roots = RootCerts::new_with_certs(&[ureq::tls::Certificate::from_pem(pem.as_bytes()).unwrap()]);
     let tls = TlsConfig::builder().root_certs(roots).build();
@@ -77,7 +77,7 @@ fn trusting(pem: &str) -> ureq::Agent {
 }
 
 #[tokio::test]
-async fn a_host_writes_only_as_itself_and_a_gateway_for_all() {
+async fn certificates_limit_host_names() {
     let ca = Ca::new();
     let (cert, key) = ca.issue("server");
     let c = Collector::with(|config| {
@@ -102,7 +102,7 @@ async fn a_host_writes_only_as_itself_and_a_gateway_for_all() {
     assert!(other.starts_with("1 points rejected") && other.contains("gpu-01.example may write only as"), "{other}");
     assert!(other.contains("\"gpu-02\""), "{other}");
     assert!(send(&["gpu-09.example"], point("gpu-01")).await.unwrap().contains("rejected"));
-    // A point's own attribute is the label that counts.
+    // A point's own attribute decides the label.
     let mut hidden = point("gpu-01");
     let metric = &mut hidden.resource_metrics[0].scope_metrics[0].metrics[0];
     let Some(metric::Data::Sum(sum)) = &mut metric.data else { panic!("no sum") };
@@ -112,12 +112,12 @@ async fn a_host_writes_only_as_itself_and_a_gateway_for_all() {
     let mut nameless = point("gpu-01");
     nameless.resource_metrics[0].resource = None;
     assert!(send(&["gpu-01.example"], nameless).await.unwrap().contains("label host"));
-    // Who may only ask, or is nobody's host.
+    // A certificate that may only query, and one without a host name.
     for names in [&["spiffe://td/grafana"], &["spiffe://td/ns/x/sa/y"]] {
         let refused = send(names, point("grafana")).await.unwrap_err();
         assert!(refused.contains(names[0]) && refused.contains("auth.certificates"), "{refused}");
     }
-    // Over HTTP the same, and a host asks nothing.
+    // The same over HTTP; a host may not query.
     let client = |names: &[&str]| {
         let (cert, key) = ca.identity_pem(names);
         let certificate = ureq::tls::Certificate::from_pem(cert.as_bytes()).unwrap();
@@ -161,7 +161,7 @@ async fn a_host_writes_only_as_itself_and_a_gateway_for_all() {
     );
 }
 
-/// The certificate that the main listener shows now.
+/// Current certificate of the main listener.
 async fn shown(c: &Collector, ca: &Ca) -> Vec<u8> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca.issuer.pem().as_bytes()).unwrap()).unwrap();
@@ -184,7 +184,7 @@ async fn connect(c: &Collector, ca: &Ca, identity: Option<Identity>) -> Result<M
 }
 
 #[tokio::test]
-async fn agents_with_a_certificate_get_in_and_others_do_not() {
+async fn client_certificate_is_required() {
     let (ca, stranger) = (Ca::new(), Ca::new());
     let (cert, key) = ca.issue("server");
     let c = Collector::with(|config| {
@@ -200,7 +200,7 @@ async fn agents_with_a_certificate_get_in_and_others_do_not() {
     let (cert, key) = ca.sign("expired", expired);
     let expired = Identity::from_pem(std::fs::read(cert).unwrap(), std::fs::read(key).unwrap());
     for other in [None, identity(&stranger), Some(expired)] {
-        // With TLS 1.3 the client learns of its refusal only when it speaks.
+        // With TLS 1.3 the client notices the rejection only when it sends a request.
         let refused = match connect(&c, &ca, other).await {
             Err(_) => true,
             Ok(mut client) => client.export(request()).await.is_err(),
@@ -210,7 +210,7 @@ async fn agents_with_a_certificate_get_in_and_others_do_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_taken_out_is_disconnected_and_others_are_not() {
+async fn removed_client_is_disconnected() {
     let (ca, other) = (Ca::new(), Ca::new());
     let (cert, key) = ca.issue("server");
     let clients = ca.path("clients.crt");
@@ -232,7 +232,7 @@ async fn who_is_taken_out_is_disconnected_and_others_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates_change_under_load_and_no_request_fails() {
+async fn certificate_reload_drops_no_request() {
     let ca = Ca::new();
     let (cert, key) = ca.issue("server");
     let tls = Tls { cert: cert.clone(), key: key.clone(), client_ca: None };
@@ -264,7 +264,7 @@ async fn certificates_change_under_load_and_no_request_fails() {
         .collect();
     for turn in 0..3 {
         let before = shown(&c, &ca).await;
-        // The certificate and its key change one after the other: between them they do not fit.
+        // The certificate and its key change one after the other, and mismatch in between.
         let (new_cert, new_key) = ca.issue("next");
         std::fs::rename(new_cert, &cert).unwrap();
         c.running.reload();
@@ -283,7 +283,7 @@ async fn certificates_change_under_load_and_no_request_fails() {
 }
 
 #[tokio::test]
-async fn the_client_asks_over_https_and_checks_who_answers() {
+async fn client_verifies_the_server() {
     let ca = Ca::new();
     let (cert, key) = ca.issue("server");
     let c = Collector::with(|config| config.tls = Some(Tls { cert, key, client_ca: None })).await;
@@ -304,7 +304,7 @@ async fn the_client_asks_over_https_and_checks_who_answers() {
 }
 
 #[tokio::test]
-async fn the_client_shows_its_certificate() {
+async fn client_sends_its_certificate() {
     let ca = Ca::new();
     let (cert, key) = ca.issue("server");
     let c = Collector::with(|config| {
@@ -335,7 +335,7 @@ async fn the_client_shows_its_certificate() {
 }
 
 #[tokio::test]
-async fn files_that_do_not_fit_are_named() {
+async fn mismatched_key_files_are_named() {
     let ca = Ca::new();
     let (cert, key) = ca.issue("server");
     let start = |tls: Tls| async {
@@ -356,29 +356,23 @@ async fn files_that_do_not_fit_are_named() {
 }
 
 #[tokio::test]
-async fn forwarding_goes_over_https_to_whom_it_trusts() {
+async fn forwarding_verifies_the_target() {
     let ca = Ca::new();
     let (cert, key) = ca.issue("server");
     let far = Collector::with(|config| config.tls = Some(Tls { cert, key, client_ca: None })).await;
     let mut target = forward(&format!("https://localhost:{}/api/v1/write", far.running.http.port()));
-    // Whom it does not trust gets nothing; that can change, so nothing is lost either.
+    // An untrusted target gets nothing, and the samples wait, because trust can change.
     let near = Collector::with(|c| c.forward = vec![target.clone()]).await;
     let at = now_ms();
     near.remote_write(vec![series(&[("__name__", "m")], &[(at, 1.0)])]).await;
-    let began = std::time::Instant::now();
-    while !near.get("/metrics").await.1.contains("fabriclens_forward_failed_total{queue=\"far\"} 2\n") {
-        assert!(began.elapsed().as_secs() < 60, "it is tried again");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let failed = "fabriclens_forward_failed_total{queue=\"far\"} 2\n";
+    until("forwarding is retried", async || near.get("/metrics").await.1.contains(failed)).await;
     let Collector { running, dir } = near;
     running.stop().await;
     target.endpoint.ca = Some(ca.path("ca.crt"));
     let near = Collector::over(dir, |c| c.forward = vec![target.clone()]).await;
     let pending = "fabriclens_forward_pending_samples{queue=\"far\"} 0\n";
-    while !near.get("/metrics").await.1.contains(pending) {
-        assert!(began.elapsed().as_secs() < 60, "it is sent");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    until("everything is forwarded", async || near.get("/metrics").await.1.contains(pending)).await;
     let stats = far.running.stop();
     stats.await;
     let far = Collector::over(far.dir, |_| {}).await;
@@ -386,7 +380,7 @@ async fn forwarding_goes_over_https_to_whom_it_trusts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whom_a_target_is_trusted_by_may_change_and_what_waits_is_sent() {
+async fn target_ca_reload_sends_the_backlog() {
     let (old, new) = (Ca::new(), Ca::new());
     let serve = |ca: &Ca| {
         let (cert, key) = ca.issue("server");
@@ -424,7 +418,7 @@ async fn whom_a_target_is_trusted_by_may_change_and_what_waits_is_sent() {
     std::fs::write(&trusted, new.issuer.pem()).unwrap();
     until("it is sent to whom it trusts now", async || told(pending).await == 0.0).await;
     assert_eq!(told("fabriclens_reload_failing{what=\"server_ca\"}").await, 0.0);
-    // Who is no longer trusted gets nothing more, also not over a connection of before.
+    // A target that is no longer trusted gets nothing more, even over an existing connection.
     let before = told(failed).await;
     std::fs::write(&trusted, old.issuer.pem()).unwrap();
     write(3.0).await;

@@ -8,7 +8,7 @@ const DISCOVERED: &str = "Switch\t8 \"S-00000000000000a1\"\t\t# \"MF0;leaf1:MQM9
 [1]\t\"H-0000000000000010\"[1](11) \t\t# \"h1 HCA-1\" lid 1 4xHDR\n\
 [2]\t\"H-0000000000000020\"[1](21) \t\t# \"h2 HCA-1\" lid 2 4xHDR\n";
 
-/// What a port's agent tells.
+/// Labels that an agent exports for a port.
 fn port<'a>(host: &'a str, guid: &'a str, switch: &'a str) -> Vec<(&'a str, &'a str)> {
     let all = [
         ("__name__", "fabric_port_info"),
@@ -22,7 +22,7 @@ fn port<'a>(host: &'a str, guid: &'a str, switch: &'a str) -> Vec<(&'a str, &'a 
     all.into_iter().filter(|(_, value)| !value.is_empty()).collect()
 }
 
-/// What the API tells of the cable of a host.
+/// Cable of a host in the API's answer.
 fn cable(answer: &Value, host: &str) -> Value {
     let links = answer["data"]["links"].as_array().unwrap();
     let of = |l: &&Value| l["a"] == host || l["b"] == host;
@@ -30,14 +30,14 @@ fn cable(answer: &Value, host: &str) -> Value {
 }
 
 #[tokio::test]
-async fn files_and_agents_make_one_topology_that_outlives_the_process() {
+async fn topology_merges_and_survives_restart() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("ibnetdiscover.txt");
     std::fs::write(&file, DISCOVERED).unwrap();
     let files = vec![file.clone(), dir.path().join("gone.json")];
     let c = Collector::over(dir, |config| config.topology = files.clone()).await;
     let began = common::now_ms();
-    // Before any agent has told anything, hosts and ports are called as in the file.
+    // Before agents send samples, hosts and ports have the names of the file.
     let (status, answer) = c.json("/api/v1/topology").await;
     assert_eq!(status, 200);
     let expected = json!({"a": "leaf1", "a_port": "1", "b": "h1", "b_port": "HCA-1/1", "rate_gbps": 200.0, "rail": null,
@@ -53,7 +53,7 @@ async fn files_and_agents_make_one_topology_that_outlives_the_process() {
     ];
     let (status, why) = c.remote_write(sent).await;
     assert_eq!(status, 204, "{why}");
-    // A start looks at once.
+    // The topology is evaluated at start.
     let Collector { running, dir } = c;
     running.stop().await;
     let c = Collector::over(dir, |config| config.topology = files.clone()).await;
@@ -78,13 +78,13 @@ async fn files_and_agents_make_one_topology_that_outlives_the_process() {
     let nodes = answer["data"]["nodes"].as_array().unwrap();
     assert!(nodes.contains(&json!({"name": "leaf1", "role": "leaf"})), "{nodes:?}");
 
-    // A version holds from its time on.
+    // A version applies from its time on.
     let (_, before) = c.json(&format!("/api/v1/topology?time={}", began / 1000)).await;
     assert_eq!(cable(&before, "h1")["b_port"], "HCA-1/1");
     let (status, answer) = c.json("/api/v1/topology?time=soon").await;
     assert_eq!((status, &answer["errorType"]), (400, &json!("bad_data")));
 
-    // Without agents and files the next process begins where this one ended.
+    // Without agents and files the next process starts with the stored topology.
     let Collector { running, dir } = c;
     running.stop().await;
     std::fs::remove_file(&file).unwrap();

@@ -1,4 +1,4 @@
-//! Runs the scenarios on real kernels. `cargo xtask vm` builds the programs and starts this.
+//! Runs the scenarios on real kernels. `cargo xtask vm` builds and starts it.
 
 use anyhow::{Context, Result, bail};
 use fabriclens_tests::vm::{self, Programs};

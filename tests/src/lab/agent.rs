@@ -1,4 +1,4 @@
-//! Agents in guests, streaming to the collector on this host; and perftest between guests.
+//! Agents in guests that send to the collector on this host, and perftest traffic between guests.
 
 use super::collector::Collector;
 use super::vm::Vm;
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use std::path::Path;
 use std::time::Duration;
 
-/// Where guests find this host.
+/// Address of this host, seen from a guest.
 const HOST: &str = "10.0.2.2";
 
 /// Configuration of a guest's agent.
@@ -15,7 +15,7 @@ pub const CONFIG: &str = "/agent.toml";
 /// Copies the agent into a guest and starts it. Its log goes to the guest's console, which is kept if a test fails.
 ///
 /// # Errors
-/// When the guest refuses.
+/// When a command in the guest fails.
 pub fn start(guest: &Vm, program: &Path, collector: &Collector) -> Result<()> {
     start_as(guest, program, collector, "")
 }
@@ -23,7 +23,7 @@ pub fn start(guest: &Vm, program: &Path, collector: &Collector) -> Result<()> {
 /// As [`start`], with a configuration.
 ///
 /// # Errors
-/// When the guest refuses.
+/// When a command in the guest fails.
 pub fn start_as(guest: &Vm, program: &Path, collector: &Collector, config: &str) -> Result<()> {
     guest.put(program, "/bin/fabriclens-agent", 0o755)?;
     guest.write(CONFIG, config)?;
@@ -33,7 +33,7 @@ pub fn start_as(guest: &Vm, program: &Path, collector: &Collector, config: &str)
 /// Starts an agent that is in the guest already.
 ///
 /// # Errors
-/// When the guest refuses.
+/// When a command in the guest fails.
 pub fn restart(guest: &Vm, collector: &Collector) -> Result<()> {
     guest.sh(&format!(
         "FABRICLENS_AGENT_COLLECTOR_INSECURE=true setsid fabriclens-agent run --config {CONFIG} --collector http://{HOST}:{} \
@@ -45,7 +45,7 @@ pub fn restart(guest: &Vm, collector: &Collector) -> Result<()> {
 
 /// `ib_send_bw` of `messages` x 64 KiB from one guest to another, event-driven: busy polling would starve the agent.
 ///
-/// The time-out is 4 s, so that a slow guest repeats nothing. `extra` goes to both sides. The client's output comes back.
+/// The time-out is 4 s, so that a slow guest repeats nothing. `extra` goes to both sides. Returns the client's output.
 ///
 /// # Errors
 /// When either side fails.

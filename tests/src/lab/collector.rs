@@ -1,4 +1,4 @@
-//! A collector on this host, as its users run it: the binary, its ports, its Prometheus API.
+//! A collector process on this host, queried over its Prometheus API.
 
 use super::vm::free_port;
 use anyhow::{Context, Result, bail, ensure};
@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// One series of an answer.
+/// One series of a query result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Labels, name included.
+    /// Labels, including `__name__`.
     pub labels: BTreeMap<String, String>,
     /// (Nanoseconds since 1970, value), oldest first.
     pub points: Vec<(u64, f64)>,
@@ -28,10 +28,10 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// What `fabriclens query` prints.
+    /// Output of `fabriclens query`.
     ///
     /// # Errors
-    /// When it fails; with what it printed.
+    /// When it fails, with its output.
     pub fn shell(&self, program: &Path, promql: &str) -> Result<String> {
         let url = format!("http://127.0.0.1:{}", self.http);
         let done = Command::new(program).args(["query", "--url", &url, promql]).output()?;
@@ -43,7 +43,7 @@ impl Collector {
     /// Starts `program` with its data in `folder` and waits until it answers.
     ///
     /// # Errors
-    /// When it ends or does not answer; with its log.
+    /// When it exits or does not answer, with its log.
     pub fn start(program: &Path, folder: &Path) -> Result<Self> {
         Self::start_as(program, folder, "")
     }
@@ -87,7 +87,7 @@ impl Collector {
     /// Evaluates an instant query now.
     ///
     /// # Errors
-    /// When the collector refuses it or is gone.
+    /// When the collector rejects the query or does not answer.
     pub fn query(&self, promql: &str) -> Result<Vec<Series>> {
         let mut path = String::from("/api/v1/query?query=");
         for byte in promql.bytes() {
@@ -98,31 +98,31 @@ impl Collector {
         Ok(series.iter().map(parse).collect())
     }
 
-    /// The newest value of the one series that `selector` means, if it was read wholly after `after_ns`; `None` if
-    /// there is none yet. A point's time is the end of its read, so the first one may have been read before.
+    /// Newest value of the only series of `selector`, if its read began after `after_ns`; `None` if there is none yet. A point
+    /// has the time at which its read ended, so the first point after `after_ns` may have been read before it.
     ///
     /// # Errors
-    /// When it means several series.
+    /// When `selector` matches several series.
     pub fn newest(&self, selector: &str, after_ns: u64) -> Result<Option<f64>> {
         let found = self.points(selector, 60)?;
         let newer = found.iter().filter(|point| point.0 >= after_ns);
         Ok(newer.skip(1).last().map(|point| point.1))
     }
 
-    /// Raw points of the one series that `selector` means, of the last `seconds`.
+    /// Raw points of the only series of `selector` in the last `seconds`.
     ///
     /// # Errors
-    /// When it means several series.
+    /// When `selector` matches several series.
     pub fn points(&self, selector: &str, seconds: u32) -> Result<Vec<(u64, f64)>> {
         let mut found = self.query(&format!("{selector}[{seconds}s]"))?;
         ensure!(found.len() < 2, "{selector} means {} series: {found:?}", found.len());
         Ok(found.pop().map(|series| series.points).unwrap_or_default())
     }
 
-    /// JSON of a path of its API.
+    /// JSON answer of an API path.
     ///
     /// # Errors
-    /// When it refuses, with what it says, or is gone.
+    /// When the collector answers with an error, or not at all.
     pub fn get(&self, path: &str) -> Result<Value> {
         let url = format!("http://127.0.0.1:{}{path}", self.http);
         let agent = ureq::Agent::config_builder()
@@ -139,7 +139,7 @@ impl Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // Fails if the process has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -156,7 +156,7 @@ fn parse(series: &Value) -> Series {
     }
 }
 
-/// `[seconds, "value"]`; the API gives milliseconds at best.
+/// `[seconds, "value"]`; the API has milliseconds.
 fn point(pair: &Value) -> Option<(u64, f64)> {
     let seconds = pair[0].as_f64()?;
     Some(((seconds * 1000.0).round() as u64 * 1_000_000, pair[1].as_str()?.parse().ok()?))
@@ -168,7 +168,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn vectors_and_matrices_are_read() {
+    fn vectors_and_matrices_parse() {
         let vector = parse(&json!({"metric": {"host": "vm1"}, "value": [1.5, "3"]}));
         assert_eq!(vector.labels["host"], "vm1");
         assert_eq!(vector.points, [(1_500_000_000, 3.0)]);

@@ -1,4 +1,4 @@
-//! Host's side of the guests' command channel (the format is `fabriclens_guest`'s).
+//! Host side of the command channel to a guest; `fabriclens_guest` has the format.
 
 use anyhow::{Context, Result, bail, ensure};
 use fabriclens_guest::{Frame, Op, write_bytes};
@@ -7,7 +7,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What a command left behind.
+/// Exit status and output of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// Exit status, or 128 + the signal's number.
@@ -22,7 +22,7 @@ impl Output {
     /// Standard output of a command that must have succeeded.
     ///
     /// # Errors
-    /// With status and both outputs if it has not.
+    /// With status and both outputs if it failed.
     pub fn ok(self) -> Result<String> {
         ensure!(self.status == 0, "status {}: {}{}", self.status, self.out, self.err);
         Ok(self.out)
@@ -34,7 +34,7 @@ impl Output {
 pub struct Channel(pub SocketAddr);
 
 impl Channel {
-    /// Runs a shell script and waits for it. What it starts in the background dies with it unless it uses `setsid`.
+    /// Runs a shell script and waits for it. Its background processes are killed with it, except those under `setsid`.
     ///
     /// # Errors
     /// When the guest is gone or `limit` has passed; the guest then kills the command.

@@ -1,4 +1,4 @@
-//! The lab: guests with a real kernel, the switch between them, and the programs that run in and beside them.
+//! The lab: guests with a real kernel, the switch between them, agents in them and a collector on the host.
 
 pub mod agent;
 pub mod collector;

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Runs one command on the control socket and gives what it returned.
+/// Runs one command on the control socket and returns its result.
 ///
 /// # Errors
-/// When QEMU is gone or refuses the command.
+/// When QEMU has exited or rejects the command.
 pub fn run(socket: &Path, command: &str, arguments: Value) -> Result<Value> {
     let mut stream = UnixStream::connect(socket).with_context(|| format!("connecting to {}", socket.display()))?;
     stream.set_read_timeout(Some(LIMIT))?;

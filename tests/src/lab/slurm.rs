@@ -1,5 +1,5 @@
-//! A real Slurm in guests: the one that is installed on this host, copied into them. Guests and host are of the same
-//! Debian release, so what is not Slurm's own is there already, or comes along.
+//! A real Slurm in guests, copied from this host. Guests and host run the same Debian release, so most libraries that Slurm
+//! needs are in the guest already; the others are copied too.
 
 use super::vm::Vm;
 use anyhow::{Context, Result, ensure};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Programs that are copied.
+/// Programs to copy.
 const PROGRAMS: &[&str] = &[
     "/usr/sbin/slurmctld",
     "/usr/sbin/slurmd",
@@ -18,23 +18,23 @@ const PROGRAMS: &[&str] = &[
     "/usr/bin/sinfo",
     "/usr/bin/scancel",
 ];
-/// Its plugins and its own library.
+/// Directory of Slurm's plugins and of its own library.
 const PLUGINS: &str = "/usr/lib/x86_64-linux-gnu/slurm-wlm";
-/// What every guest has.
+/// Libraries that every guest has.
 const PRESENT: &[&str] = &["libc.so.6", "ld-linux-x86-64.so.2"];
-/// A plugin that needs a library which is not there is passed over by Slurm; these are needed.
+/// Plugins that must load: Slurm skips a plugin whose libraries are missing.
 const NEEDED: &[&str] = &["cgroup_v2.so", "serializer_json.so", "select_cons_tres.so"];
 
-/// What to run where there is no Slurm.
+/// Command that installs Slurm.
 pub const REMEDY: &str = "apt-get install --no-install-recommends slurmctld slurmd slurm-client";
 
-/// Whether it is installed here.
+/// Whether Slurm is installed on this host.
 #[must_use]
 pub fn is_here() -> bool {
     PROGRAMS.iter().all(|program| Path::new(program).exists())
 }
 
-/// Two nodes: `vm1`, which also has the controller, and `vm2`. Nobody is authenticated: there is nobody else.
+/// Two nodes: `vm1`, which also has the controller, and `vm2`. Without authentication, because the guests have no other users.
 const CONFIG: &str = "\
 ClusterName=lab
 SlurmctldHost=vm1(10.77.0.1)
@@ -59,7 +59,7 @@ PartitionName=lab Nodes=ALL Default=YES State=UP
 ";
 const GROUPS: &str = "CgroupPlugin=cgroup/v2\nIgnoreSystemd=yes\nConstrainCores=no\nConstrainRAMSpace=no\n";
 
-/// Before agents start: the tree of control groups that Slurm expects, as systemd would make it.
+/// Script that creates the control groups that Slurm expects from systemd; runs before the agents start.
 pub const TREE: &str = "mkdir -p /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; \
     mkdir -p /sys/fs/cgroup/system.slice; for at in /sys/fs/cgroup /sys/fs/cgroup/system.slice; do \
     for one in cpuset cpu memory pids; do echo +$one >$at/cgroup.subtree_control; done; done";
@@ -91,7 +91,7 @@ pub fn start(folder: &Path, one: &Vm, two: &Vm) -> Result<()> {
     done.ok().map(drop).context("waiting until Slurm's nodes are idle")
 }
 
-/// An archive of all of it.
+/// Archive of the programs, plugins and libraries.
 fn pack(folder: &Path) -> Result<PathBuf> {
     let mut files: BTreeSet<PathBuf> = PROGRAMS.iter().map(PathBuf::from).collect();
     for entry in std::fs::read_dir(PLUGINS).with_context(|| format!("reading {PLUGINS}"))? {
@@ -110,7 +110,7 @@ fn pack(folder: &Path) -> Result<PathBuf> {
     let present = |path: &PathBuf| PRESENT.iter().any(|name| path.ends_with(name));
     files.extend(libraries.into_iter().filter(|path| path.is_absolute() && !present(path)));
     let archive = folder.join("slurm.tar");
-    // Links become what they lead to: Debian's alternatives lead elsewhere.
+    // Follow links: Debian's alternatives point outside the archive.
     let done = Command::new("tar")
         .args(["--create", "--dereference", "--directory=/", "--file"])
         .arg(&archive)

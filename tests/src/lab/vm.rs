@@ -1,4 +1,4 @@
-//! One guest: spawned, waited for, talked to, and killed when dropped.
+//! One guest under QEMU: start, commands, and the end when dropped.
 
 use super::exec::{Channel, Output};
 use super::image::Image;
@@ -11,19 +11,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The emulator. KVM is never used: nested virtualisation hangs on many hosts, and tests must not depend on it.
+/// The emulator. KVM is never used: nested virtualization hangs on many hosts, and tests must not depend on it.
 pub const QEMU: &str = "qemu-system-x86_64";
 
-/// How a guest is made.
+/// Hardware and modules of a guest.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Host name in the guest.
     pub name: String,
     /// Last byte of its fabric address 10.77.0.N and of its MAC addresses.
     pub number: u8,
-    /// Module list that it loads (`image::modules::LISTS`).
+    /// Module list to load (`image::modules::LISTS`).
     pub modules: &'static str,
-    /// Switch port (a unix socket) behind the fabric card `fab0`; none = no fabric card.
+    /// Switch port (a unix socket) behind the fabric card `fab0`; `None`: no fabric card.
     pub fabric: Option<PathBuf>,
     /// PCIe cards (82574L, never driven by their own driver) for a test module to claim.
     pub cards: u8,
@@ -32,7 +32,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// A guest without fabric.
+    /// A guest without a fabric card.
     #[must_use]
     pub fn new(name: &str, number: u8, modules: &'static str) -> Self {
         Self { name: name.to_owned(), number, modules, fabric: None, cards: 0, memory: 256 }
@@ -61,7 +61,7 @@ pub struct Vm {
     channel: Channel,
     child: Child,
     folder: PathBuf,
-    /// Kernel's seconds since boot when the guest was ready.
+    /// Uptime in seconds when the guest was ready.
     pub booted: f64,
 }
 
@@ -126,7 +126,7 @@ impl Vm {
     /// Waits until the guest answers, then sets its clock.
     ///
     /// # Errors
-    /// When QEMU ends or `limit` passes; with the end of the guest's console.
+    /// When QEMU exits or `limit` passes; the error shows the last lines of the guest's console.
     pub fn wait(&mut self, limit: Duration) -> Result<()> {
         let end = Instant::now() + limit;
         loop {
@@ -148,7 +148,7 @@ impl Vm {
         }
     }
 
-    /// Runs a shell script and gives all that came of it.
+    /// Runs a shell script and returns its status and output.
     ///
     /// # Errors
     /// When the guest does not answer within `limit`.
@@ -168,7 +168,7 @@ impl Vm {
     /// Copies a file into the guest.
     ///
     /// # Errors
-    /// When either side cannot.
+    /// When the file cannot be read here or written there.
     pub fn put(&self, file: &Path, to: &str, mode: u32) -> Result<()> {
         self.channel.put(file, to, mode, Duration::from_secs(60))
     }
@@ -176,7 +176,7 @@ impl Vm {
     /// Writes a text file in the guest.
     ///
     /// # Errors
-    /// When the guest cannot.
+    /// When the guest cannot write it.
     pub fn write(&self, to: &str, text: &str) -> Result<()> {
         self.channel.put_bytes(text.as_bytes(), to, 0o644, Duration::from_secs(10))
     }
@@ -206,7 +206,7 @@ impl Vm {
 
 impl Drop for Vm {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // Fails if the process has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

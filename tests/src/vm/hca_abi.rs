@@ -1,4 +1,4 @@
-//! The fake HCA itself, by the guest's own tools: what the other scenarios rest on is the kernel's real interface.
+//! The fake HCA through the guest's own tools: the other scenarios rely on these kernel interfaces.
 
 use super::watched::{boot_hca, drive, load, set_pfc};
 use super::{Lab, Scenario};
@@ -37,7 +37,7 @@ fn values(guest: &Vm) -> Result<()> {
          mlx5_0 saturate port_xmit_wait\nmlx5_0 set port_xmit_data 123456789012\nmlx5_0 add rx_prio3_pause 7\n\
          mlx5_0 set fec_corrected_blocks 11",
     )?;
-    // A 32-bit counter wraps, a 16-bit one sticks, 64 bits hold.
+    // A 32-bit counter wraps, a 16-bit one saturates, a 64-bit one does neither.
     expect(guest, &format!("cd {PORT}; cat hw_counters/np_cnp_sent hw_counters/out_of_sequence"), "5\n3")?;
     expect(
         guest,

@@ -1,4 +1,4 @@
-//! PFC per priority, CNP, ECN and an optional counter, from the driver's names to canonical series.
+//! Driver counters of PFC per priority, CNP and ECN, and an optional counter, arrive as canonical series.
 
 use super::watched::{Hca, port};
 use super::{Lab, Scenario};
@@ -12,7 +12,7 @@ pub const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Driver's counter, what it is set to, canonical series, its labels, value expected.
+/// Driver counter, its value, canonical series, its labels, expected value.
 const ROWS: &[(&str, u64, &str, &str, f64)] = &[
     ("rx_prio3_pause", 1200, "fabric_pfc_frames_total", "direction=\"receive\",priority=\"3\"", 1200.0),
     ("tx_prio3_pause", 34, "fabric_pfc_frames_total", "direction=\"transmit\",priority=\"3\"", 34.0),
@@ -48,7 +48,7 @@ fn run(lab: &Lab) -> Result<()> {
     ensure!(hca.settled(lab, &other)? == 0.0, "the other device counts along");
     lab.say(&format!("{} counters arrive as canonical series, on their own device only", ROWS.len()));
 
-    // A storm that pauses 0.6 of each second, and CNPs that grow meanwhile. `ethtool -S` is too dear on mlx5 for the
+    // A storm that pauses 0.6 of each second, and CNPs that grow meanwhile. `ethtool -S` is too expensive on mlx5 for the
     // congestion sample, so only the CNPs have a peak.
     hca.drive("mlx5_0 rate rx_prio3_pause_duration 600000\nmlx5_0 rate np_cnp_sent 4000")?;
     let share = port("hca1", "mlx5_0", "fabric_pfc_pause_share_ratio", "direction=\"receive\",priority=\"3\"");
@@ -62,7 +62,7 @@ fn run(lab: &Lab) -> Result<()> {
     let series = hca.collector.query(&switched_on)?.len();
     hca.guest.sh("rdma statistic set link mlx5_0/1 optional-counters cc_rx_ce_pkts,cc_rx_cnp_pkts")?;
     hca.drive("mlx5_0 set cc_rx_cnp_pkts 751\nmlx5_0 set cc_rx_ce_pkts 5001")?;
-    // The optional counters ask the same questions; whichever the catalog prefers, the series stay single.
+    // The optional counters feed the same series; whichever the catalog prefers, no series is duplicated.
     let still = hca.collector.query(&switched_on)?.len();
     ensure!(still == series, "switching optional counters on made {still} series of {series}");
     let ours = hca.settled(lab, &port("hca1", "mlx5_0", "fabric_cnp_packets_total", "direction=\"receive\""))?;

@@ -1,4 +1,4 @@
-//! Firmware that does not answer, on one device: the other goes on each second, and the first returns when it can.
+//! The firmware of one device hangs: the other device is sampled each second, and the first one recovers.
 
 use super::watched::{Hca, port};
 use super::{Lab, Scenario};
@@ -24,6 +24,7 @@ fn run(lab: &Lab) -> Result<()> {
     hca.settled(lab, &sent("mlx5_1"))?;
     let start = hca.guest.now_ns()?;
     hca.drive(&format!("mlx5_0 hang rdma {HANG}"))?;
+    // The length of the hang is what is tested.
     std::thread::sleep(Duration::from_secs(HANG));
     let end = hca.guest.now_ns()?;
     hca.settled(lab, &sent("mlx5_1"))?;
@@ -40,7 +41,7 @@ fn run(lab: &Lab) -> Result<()> {
     let stalls = stalls.first().and_then(|series| series.points.first()).map_or(0.0, |point| point.1);
     ensure!(stalls > 0.0, "the stall is not reported");
 
-    // EIO instead of silence: counted as errors, and the other device unmoved.
+    // EIO instead of a hang is counted as errors and does not affect the other device.
     hca.drive("mlx5_0 fail rdma 5")?;
     lab.wait("errors to be reported", Duration::from_secs(60), || {
         let errors = hca.collector.query("sum(fabriclens_agent_sampler_errors_total{host=\"hca1\"}) > 0")?;

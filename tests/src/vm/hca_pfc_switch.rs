@@ -1,4 +1,4 @@
-//! PFC moved from one priority to another while the agent runs: the driver's list of statistics changes under it.
+//! PFC moves to another priority while the agent runs, so that the driver's list of statistics changes.
 
 use super::watched::{Hca, port, set_pfc};
 use super::{Lab, Scenario};
@@ -18,7 +18,7 @@ fn frames(priority: u8) -> String {
 
 fn run(lab: &Lab) -> Result<()> {
     let hca = Hca::start(lab)?;
-    // A value of its own for each, so that a mix-up by position shows.
+    // Different values, so that a mix-up of positions shows.
     let mut commands = String::new();
     for priority in 0..8_u32 {
         commands += &format!("mlx5_0 set rx_prio{priority}_pause {}\n", 1000 + priority);
@@ -38,7 +38,7 @@ fn run(lab: &Lab) -> Result<()> {
             let series = hca.collector.query(&all)?;
             Ok((series.len() == 1).then_some(()))
         })?;
-        // It stands behind all that moved.
+        // This counter comes after all that moved.
         let behind = hca.settled(lab, &last)?;
         ensure!(behind == 7008.0, "{last} is {behind} after the list changed");
     }

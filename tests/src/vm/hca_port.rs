@@ -1,4 +1,4 @@
-//! A port of an mlx5 goes down and comes back: state, reason, counts; the other port does not notice.
+//! A port of an mlx5 goes down and comes back: state, reason and counts follow, and the other port is unaffected.
 
 use super::watched::{Hca, port};
 use super::{Lab, Scenario};

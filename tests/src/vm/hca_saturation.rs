@@ -1,4 +1,4 @@
-//! A counter at its end says nothing more: the series must stop growing visibly, never read as "no errors".
+//! A saturated counter: its series must be flagged and end, so that it never reads as "no errors".
 
 use super::watched::{Hca, INFINIBAND, port};
 use super::{Lab, Scenario};
@@ -13,7 +13,7 @@ pub const SCENARIO: Scenario = Scenario {
 };
 
 fn run(lab: &Lab) -> Result<()> {
-    // On Ethernet the agent rightly does not take link errors from these saturating counters.
+    // On Ethernet the agent does not read link errors from these saturating counters.
     let hca = Hca::start_as(lab, INFINIBAND)?;
     let errors = port("hca1", "mlx5_0", "fabric_link_symbol_errors_total", "");
     hca.drive("mlx5_0 set symbol_error 65000")?;
@@ -33,9 +33,10 @@ fn run(lab: &Lab) -> Result<()> {
         Ok(hca.collector.query(&errors)?.is_empty().then_some(()))
     })?;
 
-    // Someone clears the counters, as perfquery -R does: counting goes on, and no rate jumps.
+    // A reset as by perfquery -R: the series continues without a jump of its rate.
     hca.drive("mlx5_0 set symbol_error 3")?;
     ensure!(hca.settled(lab, &errors)? == 3.0, "symbol errors after a reset");
+    // Absence has no condition: a jump would show in these samples.
     std::thread::sleep(Duration::from_secs(3));
     let jump = hca.collector.query(&format!("max_over_time(rate({errors}[5s])[20s:1s])"))?;
     let highest = jump.first().and_then(|series| series.points.first()).map_or(0.0, |point| point.1);

@@ -1,4 +1,4 @@
-//! The driver goes away under a sampling agent, and comes back; the agent stays.
+//! The driver is unloaded and loaded again while the agent samples; the agent stays up.
 
 use super::watched::{Hca, load, port};
 use super::{Lab, Scenario};

@@ -1,4 +1,4 @@
-//! A pause that must be known at once, of an agent that otherwise sends once a minute: its incident does not wait for that.
+//! An agent that sends once a minute reports a pause at once, so that its incident does not wait for the minute.
 
 use super::watched::Hca;
 use super::{Lab, Scenario};
@@ -13,7 +13,7 @@ pub const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// When the agent sends what is not urgent, and how much sooner the incident must be there.
+/// Interval in which the agent sends, and how much earlier the incident must open.
 const FLUSH: Duration = Duration::from_secs(60);
 const SOONER: Duration = Duration::from_secs(5);
 

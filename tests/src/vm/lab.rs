@@ -1,4 +1,4 @@
-//! What a scenario is given: an image, a folder of its own, a deadline, and the programs under test.
+//! Resources of a scenario: an image, a folder, a deadline, and the programs under test.
 
 use crate::lab::image::{self, Image, cpio::Archive};
 use crate::lab::switch::Switch;
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Built programs. The guest's is needed by all scenarios, the others by those that watch the agent.
+/// Built programs. Every scenario needs the guest's, scenarios with an agent need the others.
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
     /// `fabriclens-guest`, static.
@@ -30,7 +30,7 @@ pub struct Prepared {
     programs: Programs,
 }
 
-/// One scenario's surroundings.
+/// Resources of one scenario.
 #[derive(Debug)]
 pub struct Lab {
     image: Image,
@@ -43,13 +43,13 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Builds what is missing.
+    /// Builds the image and the module, unless they are cached.
     ///
     /// # Errors
     /// When the image or the fake HCA cannot be built.
     pub fn prepare(cache: &Path, programs: &Programs) -> Result<Prepared> {
         fs::create_dir_all(cache).with_context(|| format!("making {}", cache.display()))?;
-        // make and the packages' programs run in other folders.
+        // Absolute, because make and the packages' programs run in other folders.
         let cache = &fs::canonicalize(cache).with_context(|| format!("finding {}", cache.display()))?;
         let image = image::build(cache)?;
         let module = image::fakehca::build(&image)?;
@@ -63,7 +63,7 @@ impl Lab {
         Ok(Prepared { image, initrd, programs: programs.clone() })
     }
 
-    /// Starts guests side by side and waits for all of them.
+    /// Starts guests in parallel and waits for all of them.
     ///
     /// # Errors
     /// When one does not come up in time.
@@ -100,17 +100,17 @@ impl Lab {
     /// Time left before the scenario's deadline.
     ///
     /// # Errors
-    /// When there is none.
+    /// When the deadline has passed.
     pub fn left(&self) -> Result<Duration> {
         let left = self.end.saturating_duration_since(Instant::now());
         ensure!(!left.is_zero(), "the scenario's deadline has passed");
         Ok(left)
     }
 
-    /// Repeats `look` until it gives something or `limit` (or the scenario's deadline) has passed.
+    /// Repeats `look` until it returns a value, or until `limit` or the scenario's deadline.
     ///
     /// # Errors
-    /// With what was waited for and the last error of `look`.
+    /// With `what` and the last error of `look`.
     pub fn wait<T>(&self, what: &str, limit: Duration, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
         let end = Instant::now() + limit.min(self.left()?);
         let mut last = None;
@@ -126,7 +126,7 @@ impl Lab {
         Err(last.map_or_else(|| anyhow::anyhow!(waited.clone()), |error| error.context(waited.clone())))
     }
 
-    /// One line of progress.
+    /// Prints a line of progress.
     pub fn say(&self, line: &str) {
         println!("      {line}");
     }
@@ -137,7 +137,7 @@ impl Lab {
         &self.folder
     }
 
-    /// Keeps the folder for a person to look at.
+    /// Keeps the folder for inspection.
     pub fn keep(&self) -> &Path {
         self.kept.set(true);
         &self.folder
@@ -146,7 +146,7 @@ impl Lab {
     /// Removes the folder.
     ///
     /// # Errors
-    /// When it cannot.
+    /// When it cannot be removed.
     pub fn discard(self) -> Result<()> {
         fs::remove_dir_all(&self.folder).with_context(|| format!("removing {}", self.folder.display()))
     }
@@ -159,10 +159,10 @@ impl Prepared {
         &self.image.release
     }
 
-    /// Surroundings for one scenario that must end within `limit`.
+    /// Resources for one scenario that must end within `limit`.
     ///
     /// # Errors
-    /// When its folder cannot be made.
+    /// When its folder cannot be created.
     pub fn open(&self, limit: Duration) -> Result<Lab> {
         // Short: the path of a unix socket has 108 bytes.
         let folder = tempfile::Builder::new().prefix("fl-").tempdir().context("making a folder")?.keep();

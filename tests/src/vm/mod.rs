@@ -31,11 +31,11 @@ use std::time::{Duration, Instant};
 pub struct Scenario {
     /// Name on the command line.
     pub name: &'static str,
-    /// What it shows, in a line.
+    /// Tested behavior, in a line.
     pub shows: &'static str,
-    /// It has failed when it takes longer.
+    /// Time limit.
     pub limit: Duration,
-    /// Starts its guests and checks; everything it started ends when it returns.
+    /// Starts guests and checks; everything that it started ends when it returns.
     pub run: fn(&Lab) -> Result<()>,
 }
 
@@ -60,7 +60,7 @@ pub const ALL: &[Scenario] = &[
     tcp_probes::SCENARIO,
 ];
 
-/// Those that measure more than they check, and take minutes: only who names them runs them.
+/// Scenarios that take minutes and measure rather than check; they run only when named.
 pub const BY_NAME: &[&str] = &["rxe-faults"];
 
 /// Runs the scenarios called `names` (if there are none, all but [`BY_NAME`]), one after the other.
@@ -93,8 +93,8 @@ pub fn run(names: &[String], cache: &Path, programs: &Programs) -> Result<()> {
                 lab.discard()
             })
         };
-        // Emulated guests on a busy machine miss deadlines for reasons of their own: a second try tells a slow
-        // machine from a defect, and both are printed.
+        // Emulated guests on a busy machine can miss deadlines: a second try separates a slow machine from a defect,
+        // and both results are printed.
         let done = attempt().or_else(|error| {
             println!("      failed in {:.1} s, trying once more: {error:#}", start.elapsed().as_secs_f64());
             attempt()

@@ -1,6 +1,6 @@
-//! A slow switch port: with ECN its marks arrive as `InCEPkts`, without loss; lossless, the sender is held back.
+//! A slow switch port: with ECN, marks arrive as `InCEPkts` without loss; a lossless port blocks the sender.
 //!
-//! Soft-RoCE ignores marks (it sends no CNP) and no QEMU card does PFC: both are shown on the fake HCA.
+//! Soft-RoCE ignores marks (it sends no CNP) and no QEMU card implements PFC; the fake HCA covers both.
 
 use super::watched::{Pair, settled};
 use super::{Lab, Scenario};

@@ -1,4 +1,4 @@
-//! What perftest sends is what the kernel counts is what PromQL says: packets exactly, bytes exactly.
+//! perftest, the kernel and PromQL agree exactly on packets and bytes.
 
 use super::watched::{Pair, port};
 use super::{Lab, Scenario};
@@ -39,7 +39,7 @@ fn run(lab: &Lab) -> Result<()> {
         let two = counts(&pair.two.sh(LOOK)?)?;
         Ok(vec![one[0], one[1], two[1], one[2], one[3], two[5]])
     };
-    // The kernel is asked between the two reads of the store on one side and the traffic on the other, all in silence.
+    // In this order, with no other traffic: store, kernel, traffic, kernel, store.
     let (before, kernel_before, wire_before) = (read()?, kernel()?, pair.switch.stats(0));
     let said = agent::traffic(&pair.one, &pair.two, "10.77.0.2", MESSAGES, "")?;
     ensure!(said.contains(&format!(" {MESSAGE} ")) && said.contains(&MESSAGES.to_string()), "perftest says {said}");
@@ -59,7 +59,7 @@ fn run(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-/// sent_pkts, rcvd_pkts, then packets and bytes sent, packets and bytes received, one a line.
+/// sent_pkts, rcvd_pkts, then packets and bytes sent, packets and bytes received, one per line.
 const LOOK: &str = "cd /sys/class/infiniband/rxe0/ports/1/hw_counters; \
     rdma statistic show link rxe0/1 | tr ' ' '\\n' | grep -A1 -x -e sent_pkts -e rcvd_pkts | grep -v -e pkts -e --; \
     cd /sys/class/net/fab0/statistics; cat tx_packets tx_bytes rx_packets rx_bytes";

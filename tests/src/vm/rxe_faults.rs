@@ -1,5 +1,5 @@
-//! Faults injected in real kernels, beside what the collector calls them: the third source of accuracy. What soft-RoCE
-//! counts must be told rightly; what it does not count is printed, and stands in `docs/verdicts.md`.
+//! Faults in real kernels against the collector's incidents. A fault that soft-RoCE counts must get the right kind; for the
+//! others the result is printed and documented in `docs/verdicts.md`.
 
 use super::watched::Pair;
 use super::{Lab, Scenario};
@@ -15,23 +15,23 @@ pub const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// How long is waited for what must be told, and for an incident to be over: guests are slow.
+/// Time in which an incident must open or end; guests are slow.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often traffic is begun, and how long it may take until it flows.
+/// Attempts to start traffic, and the time until it flows.
 const TRIES: usize = 4;
 const FLOWS: Duration = Duration::from_secs(40);
-/// How long anything may be told of faults of which nothing must be.
+/// Time for which faults without a required incident are observed.
 const LISTENS: Duration = Duration::from_secs(25);
 
-/// One fault, always of the guest `vm1` or its port.
+/// A fault of the guest `vm1` or its port.
 struct Fault {
     name: &'static str,
-    /// What `vm1` is told, and what ends it.
+    /// Commands at `vm1` that begin and end the fault.
     inject: &'static str,
     mend: &'static str,
-    /// How often queue pairs try again; 7 is for ever.
+    /// Retries of the queue pairs; 7 is without limit.
     retries: u8,
-    /// Kinds that are right; whether one of them must be told, because soft-RoCE counts it.
+    /// Correct kinds, and whether one of them is required because soft-RoCE counts the fault.
     right: &'static [&'static str],
     told: bool,
 }
@@ -103,7 +103,7 @@ fn run(lab: &Lab) -> Result<()> {
             Ok(incidents(&pair)?.into_iter().filter(|one| !before.contains(&id(one))).collect())
         };
         let patience = if fault.told { PATIENCE } else { LISTENS };
-        // Trouble shows itself bit by bit: the last word counts, and others beside it.
+        // Evidence arrives gradually, so the last kind counts, together with other open incidents.
         let hit = lab.wait("the verdict", patience, || Ok(fresh()?.iter().any(right).then(|| begin.elapsed())));
         let told = fresh()?;
         pair.one.sh(fault.mend)?;
@@ -121,7 +121,7 @@ fn run(lab: &Lab) -> Result<()> {
         if fault.told && hit.is_err() {
             wrong.push(fault.name);
         }
-        // Nobody is accused who has nothing.
+        // A healthy host must not be accused.
         let innocent = told.iter().any(|one| one["root"]["node"] == "vm2");
         ensure!(!innocent || !fault.told, "vm2 was accused of {}: {told:?}", fault.name);
     }
@@ -147,8 +147,8 @@ fn place(one: &Value) -> String {
     words.join(" ").trim().to_owned()
 }
 
-/// New traffic from `vm1` to `vm2`. Either side may come too soon for the other, or wait for one that is gone, so both begin
-/// again until it flows.
+/// Starts traffic from `vm1` to `vm2`. Either side may start before the other or wait for one that has ended, so both restart
+/// until traffic flows.
 fn keep_busy(lab: &Lab, pair: &Pair, retries: u8) -> Result<()> {
     let sent =
         || -> Result<u64> { Ok(pair.one.sh("cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts")?.parse()?) };
@@ -168,7 +168,7 @@ fn begin_traffic(pair: &Pair, retries: u8) -> Result<()> {
     for guest in [&pair.one, &pair.two] {
         guest.sh("rm -f /tmp/go; while pidof ib_send_bw; do killall -9 ib_send_bw; sleep 0.2; done; sleep 1.5; touch /tmp/go")?;
     }
-    // The link may have come up just now.
+    // The link may have come up a moment ago.
     pair.one.sh("until ping -c 1 -W 1 10.77.0.2; do :; done")?;
     let start = |peer: &str| {
         let again = format!("while [ -e /tmp/go ]; do {TRAFFIC}={retries} {peer}; sleep 1; done");

@@ -1,4 +1,4 @@
-//! Queue pairs of a job that runs on two hosts: whose they are, who talks to whom, and that they end with the job.
+//! Queue pairs of a job on two hosts are attributed to the job, name their peers, and end with the job.
 
 use super::watched::Pair;
 use super::{Lab, Scenario};
@@ -15,7 +15,7 @@ pub const SCENARIO: Scenario = Scenario {
 
 /// Slurm's control group of a job's task.
 const GROUP: &str = "/sys/fs/cgroup/system.slice/slurmstepd.scope/job_4703/step_0/user/task_0";
-/// What Slurm's processes have in their environment.
+/// Environment of a Slurm task.
 const ENVIRONMENT: &str = "SLURM_JOB_ID=4703 SLURM_ARRAY_JOB_ID=4700 SLURM_ARRAY_TASK_ID=3 SLURM_CLUSTER_NAME=west";
 const CONFIG: &str = "[sampling]\nslow = \"2s\"\n";
 
@@ -48,7 +48,7 @@ fn run(lab: &Lab) -> Result<()> {
     let count = pairs.first().and_then(|series| series.points.first()).map(|point| point.1);
     ensure!(count == Some(1.0), "one pair expected: {pairs:?}");
 
-    // What the tools of the kernel's own say.
+    // The kernel's tools show the same.
     let shown = pair.one.sh("rdma resource show qp | grep -c rping; rdma statistic qp show")?;
     lab.say(&format!("rdma resource shows {} queue pair of rping", shown.trim()));
 

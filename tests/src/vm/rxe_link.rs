@@ -1,4 +1,4 @@
-//! A cable pulled and plugged: the state series follows, and no later than 200 ms after the kernel knew.
+//! A cable is pulled and plugged: the state series follows within 200 ms of the kernel's message.
 
 use super::watched::{Pair, port};
 use super::{Lab, Scenario};
@@ -12,7 +12,7 @@ pub const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// What the issue allows between the kernel's message and our sample.
+/// Longest time between the kernel's message and the sample.
 const ALLOWED_NS: u64 = 200_000_000;
 
 fn run(lab: &Lab) -> Result<()> {
@@ -21,7 +21,7 @@ fn run(lab: &Lab) -> Result<()> {
         guest.sh("setsid /bin/ip -ts monitor link >/tmp/monitor </dev/null 2>&1 & sleep 1")?;
         for (up, state) in [(false, 1.0), (true, 4.0)] {
             let start = guest.now_ns()?;
-            // vm1 loses its cable; vm2, whose card has the same kind of cable, is shut by its administrator.
+            // vm1 loses its cable; the interface of vm2 is set down by command.
             if host == "vm1" {
                 guest.set_link(up)?;
             } else {
@@ -33,13 +33,13 @@ fn run(lab: &Lab) -> Result<()> {
                 Ok(points.into_iter().find(|point| point.0 >= start && point.1 == state).map(|point| point.0))
             })?;
             let kernel = kernel_saw(&guest.sh("cat /tmp/monitor")?, up, start)?;
-            // The store keeps milliseconds: a sample may seem one earlier than it was.
+            // The store has milliseconds, so a sample may appear up to one too early.
             let late = (seen + 1_000_000).saturating_sub(kernel);
             ensure!(late <= ALLOWED_NS, "{selector} became {state} {} ms after the kernel's message", late / 1_000_000);
             lab.say(&format!("{host} {}: sampled {} ms after the kernel's message", word(up), late / 1_000_000));
         }
         if host == "vm1" {
-            // Only the agent with verbs hears of these.
+            // Only the agent with rdma-core receives these events.
             for event in ["port_err", "port_active"] {
                 let events = port(host, "rxe0", "fabric_port_async_events_total", &format!("event=\"{event}\""));
                 let count = pair.settled(lab, &events)?;
@@ -54,7 +54,7 @@ fn word(up: bool) -> &'static str {
     if up { "up" } else { "down" }
 }
 
-/// When the kernel said that the carrier was `up`: first such line of `ip -ts monitor link` after `start`.
+/// Time of the kernel's message that the carrier is `up`: first such line of `ip -ts monitor link` after `start`.
 fn kernel_saw(monitor: &str, up: bool, start: u64) -> Result<u64> {
     let found = monitor.lines().find_map(|line| {
         let (stamp, rest) = line.strip_prefix('[')?.split_once(']')?;
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stamps_of_the_monitor() {
+    fn monitor_stamps_parse() {
         assert_eq!(nanoseconds("1970-01-01T00:00:00.000001"), Some(1_000));
         assert_eq!(nanoseconds("2000-02-29T12:00:00.500000"), Some(951_825_600_500_000_000));
         assert_eq!(nanoseconds("2026-11-21T10:05:00.000000"), Some(1_795_255_500_000_000_000));

@@ -1,4 +1,4 @@
-//! Packets lost on the way to one host: the requester counts NAKs, the responder gaps, each on its own host only.
+//! Packets to one host are lost: the requester counts NAKs and the responder gaps, each on its own host only.
 
 use super::watched::{Pair, port};
 use super::{Lab, Scenario};
@@ -28,7 +28,7 @@ fn run(lab: &Lab) -> Result<()> {
     ensure!(lost > 0, "the switch lost nothing");
     ensure!(after[0] > 0.0 && after[1] > 0.0, "loss towards vm2 is not seen: {after:?}");
     ensure!(after[2] == 0.0 && after[3] == 0.0, "loss is seen in the direction that lost nothing: {after:?}");
-    // And the same numbers as the kernel's own.
+    // The same numbers as the kernel's.
     let kernel = pair.two.sh("cat /sys/class/infiniband/rxe0/ports/1/hw_counters/out_of_seq_request")?;
     ensure!(after[1] == kernel.parse::<f64>()?, "the kernel says {kernel}, the series {}", after[1]);
     Ok(())

@@ -1,4 +1,4 @@
-//! The RDMA device is deleted and made again while the agent runs: it stays up, says so, and counts on.
+//! The RDMA device is deleted and recreated while the agent runs: the agent stays up, and its series end and resume.
 
 use super::watched::{Pair, port, settled};
 use super::{Lab, Scenario};
@@ -19,7 +19,7 @@ fn run(lab: &Lab) -> Result<()> {
     let packets = port("vm1", "rxe0", "fabric_rdma_packets_total", "direction=\"transmit\"");
     for round in 1..=3 {
         pair.one.sh("rdma link del rxe0")?;
-        // Gone: the series ends instead of standing still.
+        // The series of a deleted device must end, not stay constant.
         lab.wait("the series of a deleted device to end", Duration::from_secs(60), || {
             Ok(pair.collector.query(&packets)?.is_empty().then_some(()))
         })?;

@@ -1,4 +1,4 @@
-//! Jobs of a real Slurm that send over soft-RoCE, and whether their reports say what perftest says.
+//! Jobs of a real Slurm send over soft-RoCE; their reports must agree with perftest.
 
 use super::watched::Pair;
 use super::{Lab, Scenario};
@@ -17,7 +17,7 @@ pub const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// 256 MiB a job.
+/// Messages per job: 256 MiB.
 const MESSAGES: u64 = 4096;
 /// Payload of a packet at the MTU of 1024 that an Ethernet MTU of 1500 allows, and what the interface counts for it:
 /// Ethernet, IPv4, UDP, base transport header and checksum come on top.
@@ -25,7 +25,7 @@ const PAYLOAD: f64 = 1024.0;
 const ON_WIRE: f64 = 1024.0 + 14.0 + 20.0 + 8.0 + 12.0 + 4.0;
 const TOLERANCE: f64 = 0.05;
 
-/// A task: the first one listens, the other sends. A job does something else before and after, as jobs do.
+/// Script of a task: the first one listens, the other sends. Idle time before and after the traffic imitates a real job.
 const TASK: &str = "\
 common=\"ib_send_bw -d rxe0 -x 1 -n $1 -s $2 -p $3 -u 20 -e -F\"
 sleep 2
@@ -70,7 +70,7 @@ fn run(lab: &Lab) -> Result<()> {
         ensure!((ratio - 1.0).abs() < TOLERANCE && shared.is_none(), "{way}: {}", told["traffic"][way]);
     }
 
-    // Both on both nodes: what the ports count is of the two.
+    // Both jobs use both nodes, so they share the port counters.
     let two = [Job::start(&pair.one, 18516)?, Job::start(&pair.one, 18517)?];
     for job in &two {
         job.done(lab, &pair.one)?;
@@ -105,7 +105,7 @@ impl Job {
         Ok(Self { id: controller.sh(&look)?, port })
     }
 
-    /// Waits until it has ended well.
+    /// Waits until the job has completed successfully.
     fn done(&self, lab: &Lab, controller: &Vm) -> Result<()> {
         let port = self.port;
         let limit = Duration::from_secs(200).min(lab.left()?);
@@ -116,9 +116,9 @@ impl Job {
         controller.exec(&script, limit)?.ok().map(drop).with_context(|| format!("job {}", self.id))
     }
 
-    /// Its report, once the collector has read that it is over.
+    /// Report of the job, once the collector knows that it has ended.
     fn report(&self, lab: &Lab, pair: &Pair, queue: &Path) -> Result<Value> {
-        // Read each fifteen seconds, so never half of it.
+        // Replaced as a whole, because the collector reads the file every fifteen seconds.
         let next = queue.with_extension("next");
         std::fs::write(&next, pair.one.sh("squeue --json --states=all")?)?;
         std::fs::rename(&next, queue)?;
@@ -131,7 +131,7 @@ impl Job {
     }
 }
 
-/// Bytes of the ports: exclusive, shared.
+/// Bytes of exclusive and of shared ports.
 fn parts(report: &Value, way: &str) -> [Option<f64>; 2] {
     let parts = report["traffic"][way]["parts"].as_array().map_or(&[][..], Vec::as_slice);
     ["exclusive", "shared"].map(|grade| parts.iter().find(|p| p["grade"] == grade)?["value"].as_f64())

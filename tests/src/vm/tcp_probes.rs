@@ -1,5 +1,5 @@
-//! The probes on Debian's kernel, with TCP over a switch that delays, loses and marks: what they count is what `ss`, the
-//! kernel and the switch say.
+//! The BPF probes on Debian's kernel, with TCP over a switch that delays, loses and marks packets: their counts agree with
+//! `ss`, the kernel and the switch.
 
 use super::watched::Pair;
 use super::{Lab, Scenario};
@@ -15,12 +15,12 @@ pub const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// What a host has from its init system.
+/// Mount and setting that a host has from its init system.
 const MOUNTS: &str = "mount -t cgroup2 cgroup2 /sys/fs/cgroup; \
                       sysctl -q -w net.ipv4.tcp_ecn=1";
-/// Far above what emulation adds.
+/// Added delay, far above that of the emulation.
 const DELAY_MS: f64 = 100.0;
-/// A sample, a flush, and a slow guest.
+/// Time in which a sample must arrive: a sample, a flush, and a slow guest.
 const ARRIVAL: Duration = Duration::from_secs(30);
 
 fn run(lab: &Lab) -> Result<()> {
@@ -33,7 +33,7 @@ fn run(lab: &Lab) -> Result<()> {
     let working = "fabriclens_agent_sampler_state{state=\"data\",sampler=~\"tcp_.*\",sampler!=\"tcp_peers\"}";
     let all = lab.wait("all probes on both hosts", ARRIVAL, || Ok((sum(working)? == 8.0).then_some(())));
     all.with_context(|| pair.one.sh("sysctl kernel.perf_event_paranoid kernel.unprivileged_bpf_disabled; FABRICLENS_AGENT_LOG=debug timeout 15 fabriclens-agent run --http 127.0.0.1:0 2>&1 | grep -a tcp_ | cut -c1-1500 | head -8; true").unwrap_or_else(|e| e.to_string()))?;
-    // What grew by as much as the kernel or the switch says, give or take a share.
+    // Growth must match that of the kernel or the switch within a tolerance.
     let grows = |what: &str, promql: &str, before: f64, told: &dyn Fn() -> Result<f64>, share: f64| -> Result<()> {
         let mut seen = (0.0, 0.0);
         let same = lab.wait(what, ARRIVAL, || {
@@ -75,7 +75,7 @@ fn run(lab: &Lab) -> Result<()> {
     side_by_side(lab, &pair)
 }
 
-/// Both kinds of traffic over a link that loses packets, and the query of the documentation.
+/// Sends TCP and RDMA over a link that loses packets, and runs the documented query.
 fn side_by_side(lab: &Lab, pair: &Pair) -> Result<()> {
     pair.one.sh("tc qdisc add dev fab0 root netem loss 1%")?;
     stream(&pair.one, "--bytes 10M")?;
@@ -94,7 +94,7 @@ fn side_by_side(lab: &Lab, pair: &Pair) -> Result<()> {
     Ok(())
 }
 
-/// What a command in a guest prints.
+/// Number that a command in a guest prints.
 fn number(guest: &Vm, command: &str) -> Result<f64> {
     let told = guest.sh(command)?;
     told.parse().with_context(|| format!("{command} says {told:?}"))
@@ -108,7 +108,7 @@ fn stream(from: &Vm, amount: &str) -> Result<()> {
 /// Mean of the histogram over a stream with a delay, against what `ss` shows each half second.
 fn round_trips(lab: &Lab, pair: &Pair, sum: &dyn Fn(&str) -> Result<f64>) -> Result<()> {
     let of = |part: &str| format!("fabric_tcp_rtt_seconds_{part}{{host=\"vm1\",netdev=\"fab0\"}}");
-    // What came before must have arrived.
+    // Samples of earlier traffic must have arrived; a histogram that rests for three seconds shows that.
     let (count, total) = lab.wait("the histogram to rest", ARRIVAL, || {
         let before = (sum(&of("count"))?, sum(&of("sum"))?);
         std::thread::sleep(Duration::from_secs(3));

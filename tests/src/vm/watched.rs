@@ -1,4 +1,4 @@
-//! A soft-RoCE pair with agents in both guests and a collector outside: what most scenarios start from.
+//! Guests with agents and a collector on the host, from which most scenarios start.
 
 use super::Lab;
 use crate::lab::agent;
@@ -8,10 +8,10 @@ use crate::lab::vm::{Config, Vm};
 use anyhow::{Result, ensure};
 use std::time::Duration;
 
-/// How long a sample may take to arrive: a second of sampling, batching, and a slow guest.
+/// Time in which a sample must arrive: a second of sampling, batching, and a slow guest.
 const ARRIVAL: Duration = Duration::from_secs(60);
 
-/// Two watched guests. `vm1` runs the agent as hosts with rdma-core do, `vm2` the static one.
+/// Two guests with agents. `vm1` runs the agent that loads rdma-core, `vm2` the static one.
 pub struct Pair {
     /// Port 0 leads to `vm1`, port 1 to `vm2`.
     pub switch: Switch,
@@ -19,15 +19,15 @@ pub struct Pair {
     pub one: Vm,
     /// 10.77.0.2
     pub two: Vm,
-    /// Outside.
+    /// Collector on the host.
     pub collector: Collector,
 }
 
 impl Pair {
-    /// Boots, starts the agents and waits until both ports are seen.
+    /// Boots, starts the agents and waits until both ports have series.
     ///
     /// # Errors
-    /// When any of that fails.
+    /// When a guest, an agent or the collector does not start.
     pub fn start(lab: &Lab) -> Result<Self> {
         Self::start_as(lab, "", "")
     }
@@ -35,15 +35,15 @@ impl Pair {
     /// As [`Pair::start`], with a script for both guests before the agents start, and the agents' configuration.
     ///
     /// # Errors
-    /// When any of that fails.
+    /// When a guest, an agent or the collector does not start.
     pub fn start_as(lab: &Lab, script: &str, config: &str) -> Result<Self> {
         Self::start_with(lab, "", script, config)
     }
 
-    /// As [`Pair::start_as`], with the collector's configuration before.
+    /// As [`Pair::start_as`], with a configuration of the collector.
     ///
     /// # Errors
-    /// When any of that fails.
+    /// When a guest, an agent or the collector does not start.
     pub fn start_with(lab: &Lab, collector: &str, script: &str, config: &str) -> Result<Self> {
         let collector = Collector::start_as(&lab.programs.collector, lab.folder(), collector)?;
         let (switch, one, two) = lab.rxe_pair()?;
@@ -69,8 +69,8 @@ impl Pair {
     }
 }
 
-/// Switches PFC of the first fake HCA, as `all:off 3:on`. Twice if need be: `dcb` numbers its messages by the second, and
-/// takes a late receipt for a question before the second turned for the answer to the next one.
+/// Switches PFC of the first fake HCA, as `all:off 3:on`. Tries twice: `dcb` numbers its messages by the second, and a late acknowledgment of
+/// the previous command can pass for the answer to this one.
 ///
 /// # Errors
 /// When it fails twice.
@@ -79,19 +79,19 @@ pub fn set_pfc(guest: &Vm, priorities: &str) -> Result<()> {
     guest.sh(&format!("{set} || {set}")).map(drop)
 }
 
-/// One guest with two fake HCAs, an agent in it and a collector outside.
+/// One guest with two fake HCAs and an agent.
 pub struct Hca {
     /// The guest, `hca1`.
     pub guest: Vm,
-    /// Outside.
+    /// Collector on the host.
     pub collector: Collector,
 }
 
 impl Hca {
-    /// Boots, loads the module, starts the agent and waits until both devices are seen.
+    /// Boots, loads the module, starts the agent and waits until both devices have series.
     ///
     /// # Errors
-    /// When any of that fails.
+    /// When a guest, an agent or the collector does not start.
     pub fn start(lab: &Lab) -> Result<Self> {
         Self::start_as(lab, ETHERNET)
     }
@@ -99,7 +99,7 @@ impl Hca {
     /// As [`Hca::start`], with parameters of the module: [`ETHERNET`] or [`INFINIBAND`].
     ///
     /// # Errors
-    /// When any of that fails.
+    /// When a guest, an agent or the collector does not start.
     pub fn start_as(lab: &Lab, parameters: &str) -> Result<Self> {
         let collector = Collector::start(&lab.programs.collector, lab.folder())?;
         let guest = lab.boot(&[Config::new("hca1", 1, "hca").cards(2)])?.remove(0);
@@ -121,10 +121,10 @@ impl Hca {
         settled(lab, &self.collector, selector, self.guest.now_ns()?)
     }
 
-    /// Commands of `tests/lab/fakehca/README.md`, one a line.
+    /// Writes commands to the module, one per line; `tests/lab/fakehca/README.md` lists them.
     ///
     /// # Errors
-    /// When the module refuses one.
+    /// When the module rejects one.
     pub fn drive(&self, commands: &str) -> Result<()> {
         drive(&self.guest, commands)
     }
@@ -140,10 +140,10 @@ pub fn boot_hca(lab: &Lab) -> Result<Vm> {
     Ok(guest)
 }
 
-/// Loads the module and takes both interfaces up.
+/// Loads the module and brings both interfaces up.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// When the kernel rejects the module or an interface.
 pub fn load(guest: &Vm) -> Result<()> {
     load_as(guest, ETHERNET)
 }
@@ -163,20 +163,20 @@ fn load_as(guest: &Vm, parameters: &str) -> Result<()> {
 /// Writes commands to the module.
 ///
 /// # Errors
-/// When it refuses one.
+/// When the module rejects one.
 pub fn drive(guest: &Vm, commands: &str) -> Result<()> {
     guest.sh(&format!("cat >/proc/fakehca <<'END'\n{}\nEND", commands.trim()))?;
     Ok(())
 }
 
-/// Selector of a port's series; `labels` are more matchers, as `direction="receive"`.
+/// Selector of a port's series; `labels` are further matchers such as `direction="receive"`.
 #[must_use]
 pub fn port(host: &str, device: &str, metric: &str, labels: &str) -> String {
     let comma = if labels.is_empty() { "" } else { "," };
     format!("{metric}{{host=\"{host}\",device=\"{device}\"{comma}{labels}}}")
 }
 
-/// Value of the one series that `selector` means, from a sample at or after `after_ns`.
+/// Value of the only series of `selector`, from a sample at or after `after_ns`.
 ///
 /// # Errors
 /// When none arrives in time.

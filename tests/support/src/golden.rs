@@ -50,7 +50,7 @@ mod tests {
     use super::first_difference;
 
     #[test]
-    fn the_first_line_that_differs_is_named() {
+    fn first_differing_line_is_named() {
         assert_eq!(first_difference("a\nb\nc", "a\nx\nc"), (2, "b", "x"));
         assert_eq!(first_difference("a\n", "a\nb\n"), (2, "(end of file)", "b"));
     }

@@ -1,5 +1,5 @@
-//! Recordings and simulations that are too large for the repository. Each collection has an environment variable; without
-//! it, it is looked for in `../shared`, next to the repository.
+//! Directories of recordings and simulations. The large ones are not in the repository: each has an environment variable, and
+//! defaults to a directory of `../shared`, next to the repository.
 
 use std::path::{Path, PathBuf};
 

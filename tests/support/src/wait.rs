@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-/// Time between two looks at the condition.
+/// Interval at which the condition is checked.
 const PACE: Duration = Duration::from_millis(10);
 
-/// Waits until `condition` holds, looking every 10 ms.
+/// Waits until `condition` holds, checking every 10 ms.
 ///
 /// # Panics
 /// When it does not hold within `limit`; `what` names it.

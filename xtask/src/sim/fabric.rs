@@ -25,6 +25,10 @@ pub enum Fault {
     Storm { nic: Port },
     /// Frames to this NIC arrive corrupted.
     BadLink { nic: Port },
+    /// This NIC drains its receive buffer at a share of the line rate.
+    SlowReceiver { nic: Port, drain: f64 },
+    /// The link of this NIC falls to a share of its rate, in both directions.
+    SlowLink { nic: Port, rate: f64 },
 }
 
 /// A job that alternates computing and a ring all-reduce.
@@ -102,6 +106,14 @@ impl Fabric {
         Flow { job, src, dst, left, ring, path, rate: 0.0, sender: Sender::default() }
     }
 
+    /// Rate of the link of a NIC, as a share of the line rate.
+    pub fn link_rate(&self, port: Port) -> f64 {
+        match self.fault {
+            Some(Fault::SlowLink { nic, rate }) if nic == port => rate,
+            _ => 1.0,
+        }
+    }
+
     /// Advances by `dt` seconds.
     pub fn step(&mut self, dt: f64) {
         self.start_flows(dt);
@@ -109,6 +121,9 @@ impl Fabric {
         let (incast, paused) = self.incast(dt);
         incast.iter().for_each(|c| pause[uplink(self.flows[c.flow].src)] = paused);
         let mut capacity: Vec<f64> = pause.iter().map(|p| LINE * DATA * (1.0 - p)).collect();
+        if let Some(Fault::SlowLink { nic, rate }) = self.fault {
+            [uplink(nic), downlink(nic)].iter().for_each(|l| capacity[*l] *= rate);
+        }
         for c in &incast {
             self.flows[c.flow].path.iter().for_each(|l| capacity[*l] = (capacity[*l] - c.bytes / dt).max(0.0));
         }
@@ -129,6 +144,7 @@ impl Fabric {
             }
             let dst = &mut self.nics[index(f.dst)];
             dst.rx_bytes += sent;
+            dst.delivered += sent * (1.0 - loss);
             if loss > 0.0 {
                 dst.out_of_sequence += 40.0 * dt;
             }
@@ -138,6 +154,7 @@ impl Fabric {
             self.nics[src].tx_bytes += c.bytes;
             self.nics[src].cnp_handled += c.cnps;
             self.nics[dst].rx_bytes += c.bytes;
+            self.nics[dst].delivered += c.bytes;
             self.nics[dst].ecn_marked += c.marks;
             self.nics[dst].cnp_sent += c.cnps;
         }
@@ -157,6 +174,7 @@ impl Fabric {
                 n.crc_errors += 40.0 * dt;
                 n.corrected_bits += 4e6 * dt;
             }
+            Some(Fault::SlowReceiver { nic, .. }) => self.nics[index(nic)].tx_pause_s += pause[downlink(nic)] * dt,
             _ => {}
         }
         let keeps_sending = matches!(self.fault, Some(Fault::Incast { .. }));
@@ -237,6 +255,10 @@ impl Fabric {
                         hold(*link, [0.99, 0.93, 0.6, 0.5][hops.min(3)]);
                     }
                 }
+                // With one flow to the NIC, each hop up to the sender passes what the NIC drains.
+                Some(Fault::SlowReceiver { nic, drain }) if nic == f.dst => {
+                    f.path.iter().for_each(|link| hold(*link, 1.0 - drain));
+                }
                 _ => {}
             }
         }
@@ -299,6 +321,23 @@ mod tests {
         assert!(sent(&storm, 2) > 0.9 * sent(&calm, 2), "a job in the other pod is not affected");
         assert!(storm.nics[index((12, 2))].tx_pause_s > 9.0 && storm.nics[index((11, 2))].rx_pause_s > 8.0);
         assert_eq!(calm.nics.iter().map(|n| n.rx_pause_s).sum::<f64>(), 0.0);
+    }
+
+    #[test]
+    fn a_slow_receiver_paces_its_sender_by_pause() {
+        let slow = run(Some(Fault::SlowReceiver { nic: (7, 1), drain: 0.125 }), 10);
+        let (nic, sender) = (&slow.nics[index((7, 1))], &slow.nics[index((6, 1))]);
+        assert!((0.5..0.9).contains(&(nic.tx_pause_s / 10.0)), "{}", nic.tx_pause_s);
+        assert!((nic.tx_pause_s - sender.rx_pause_s).abs() < 1e-9);
+        assert!(nic.rx_bytes < 0.13 * LINE * 10.0 && nic.rx_bytes > 0.05 * LINE * 10.0);
+    }
+
+    #[test]
+    fn a_slow_link_slows_its_job_without_pause() {
+        let (calm, slow) = (run(None, 10), run(Some(Fault::SlowLink { nic: (13, 6), rate: 0.25 }), 10));
+        let got = |f: &Fabric, host: usize| f.nics[index((host, 0))].delivered;
+        assert!(got(&slow, 10) < 0.6 * got(&calm, 10) && got(&slow, 1) > 0.99 * got(&calm, 1));
+        assert_eq!(slow.nics.iter().map(|n| n.rx_pause_s).sum::<f64>(), 0.0);
     }
 
     #[test]

@@ -7,7 +7,7 @@ pub const RAILS: usize = 8;
 /// Hosts per pod.
 const POD: usize = 8;
 pub const SPINES: usize = 4;
-const LEAVES: usize = HOSTS / POD * RAILS;
+pub const LEAVES: usize = HOSTS / POD * RAILS;
 /// Line rate in bytes per second: 400 Gb/s.
 pub const LINE: f64 = 50e9;
 /// Bytes of a full RoCE frame.
@@ -19,6 +19,11 @@ pub type Port = (usize, usize);
 /// Index of a NIC among all NICs.
 pub fn index((host, rail): Port) -> usize {
     host * RAILS + rail
+}
+
+/// Every NIC, in the order of [`index`].
+pub fn ports() -> impl Iterator<Item = Port> {
+    (0..HOSTS).flat_map(|host| (0..RAILS).map(move |rail| (host, rail)))
 }
 
 /// Link from a NIC to its leaf.

@@ -1,12 +1,13 @@
 //! A flow-level simulator of a RoCE fabric, whose hosts the real agent reads in `demo`, `chaos` and `bench`.
 //!
 //! `layout` has the hosts and links, `nic` the counters of an mlx5 NIC, `fabric` moves the bytes (with `dcqcn` for an incast),
-//! `tree` writes the counters to files as the kernel shows them.
+//! `tree` writes the counters to files as the kernel shows them; `scenario` records runs with ground truth.
 
 mod dcqcn;
 pub mod fabric;
 pub mod layout;
 pub mod nic;
+pub mod scenario;
 pub mod tree;
 
 use anyhow::Result;

@@ -10,6 +10,8 @@ const PAUSE_REFRESH_S: f64 = 8e-6;
 pub struct Nic {
     pub tx_bytes: f64,
     pub rx_bytes: f64,
+    /// Received bytes without corrupted frames and those that go-back-N repeats. No counter shows it.
+    pub delivered: f64,
     pub rx_pause_s: f64,
     pub tx_pause_s: f64,
     pub ecn_marked: f64,

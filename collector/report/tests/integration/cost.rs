@@ -1,4 +1,4 @@
-//! Cost of the network for a job, over a store with synthetic samples.
+//! Network cost of a job, over a store that the test fills.
 
 use crate::common::{BEGIN, Fabric, job};
 use fabriclens_report::model::{CauseKind, Cost, Grade, Incident, Method, Severity, Why};

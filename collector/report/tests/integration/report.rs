@@ -1,4 +1,4 @@
-//! Reports over a store with synthetic samples.
+//! Reports over a store that the test fills, compared with the stored samples.
 
 use crate::common::{Fabric, job};
 use fabriclens_report::model::{CauseKind, Figure, Grade, Method, Over, Pattern, Shares, StandsOut};

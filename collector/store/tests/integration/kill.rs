@@ -114,6 +114,7 @@ fn survives_kills() {
         if kill % 4 != 0 {
             wait_open.recv_timeout(Duration::from_secs(30)).unwrap();
         }
+        // The moment of the kill is what is tested.
         std::thread::sleep(delay);
         child.kill().unwrap();
         child.wait().unwrap();

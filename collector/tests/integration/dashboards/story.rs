@@ -1,5 +1,5 @@
-//! A small fabric in which everything that dashboards and alerts tell of goes wrong at some time of forty minutes: the series
-//! that agents and the collector would have written. Names and labels of agents' series are held to the catalog.
+//! Series of a small simulated fleet with every fault that dashboards and alerts show, within forty minutes. Names and labels of
+//! the agents' series are checked against the catalog.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use fabriclens_core::prompb::TimeSeries;
 
 use crate::common::series;
 
-/// How long it lasts, and how often is sampled; seconds.
+/// Duration and sampling interval, in seconds.
 pub const LASTS: i64 = 2400;
 const EVERY: i64 = 15;
-/// Bytes a second of a port.
+/// Bytes per second of a port.
 const LINE: f64 = 50e9;
 
 type Value = Box<dyn Fn(f64) -> Option<f64>>;
 
-/// Series as functions of the time since the story began.
+/// Series as functions of the time since the start.
 pub struct Story {
     all: Vec<(Vec<(String, String)>, Value)>,
     catalog: BTreeMap<String, &'static Metric>,
 }
 
-/// Grows at a rate from one time to another, and stands still else.
+/// Counter that grows at a rate between two times and is constant otherwise.
 fn grows(rate: f64, from: f64, to: f64) -> impl Fn(f64) -> f64 + Copy {
     move |t| rate * (t.min(to) - from).max(0.0)
 }
 
-/// Seconds since the begin of time that any series has: counters grow from there.
+/// Time in seconds from which counters grow.
 fn always(rate: f64) -> impl Fn(f64) -> f64 + Copy {
     move |t| rate * (t + 90_000.0)
 }
@@ -122,14 +122,14 @@ impl Story {
             self.agent("fabric_port_io_bytes_total", &with(&dir), io(20e9));
             self.agent("fabric_port_packets_total", &with(&dir), io(5e6));
             self.agent("fabric_port_io_peak_bytes_per_second", &with(&dir), |_| 45e9);
-            // h4's RDMA ceases, and its kernel takes over.
+            // The RDMA traffic of h4 ends, and TCP replaces it.
             let rdma = move |t: f64| if host == 4 { always(20e9)(t.min(1500.0)) } else { always(20e9)(t) };
             self.agent("fabric_rdma_io_bytes_total", &with(&dir), rdma);
             let tcp = move |t: f64| always(1e6)(t) + if host == 4 { grows(4e9, 1500.0, 1e9)(t) } else { 0.0 };
             self.agent("fabric_netdev_io_bytes_total", &with(&dir), tcp);
             let cause = storm && host == 2 && direction == "transmit";
             let hit = storm && host < 2 && direction == "receive";
-            // Beside the storm, h6 is paused a little all the time while it sends, and nobody tells it to slow down.
+            // Apart from the storm, h6 is paused a little while it sends, without CNPs.
             let mute = host == 6 && direction == "receive";
             let lame = (host, device) == (2, 1) && direction == "transmit";
             let paused = move |t: f64| {
@@ -193,7 +193,7 @@ impl Story {
         self.agent("fabric_pcie_aer_errors_all_total", &severity, always(if host == 6 { 0.1 } else { 0.0 }));
     }
 
-    /// What is told of a host, not of a port.
+    /// Series of a host.
     fn host(&mut self, h: &str, n: usize) {
         let own = [("host", h)];
         let with = |more: &[(&'static str, &'static str)]| [&own[..], more].concat();
@@ -261,13 +261,13 @@ impl Story {
         self.host(h, 99);
     }
 
-    /// Heard of until some minutes ago.
+    /// Host that has been silent for some minutes.
     fn agent_that_went(&mut self) {
         let until = (LASTS - 200) as f64;
         self.put("fabriclens_agent_start_time_seconds", &[("host", "gone")], move |t| (t < until).then_some(1.7e9));
     }
 
-    /// As the collector writes of a job that runs on all of h0 to h7.
+    /// The collector's series of a job on h0 to h7.
     fn job(&mut self) {
         let own = [("job_id", "4711"), ("job_name", "train"), ("user", "ann"), ("attribution", "exclusive")];
         for host in 0..8 {
@@ -297,7 +297,7 @@ impl Story {
         one("fabric_job_tcp_rtt_seconds", &[], |_| 8e-5);
     }
 
-    /// As the collector writes of the storm, which is over, and of the bad link, which is not.
+    /// The collector's series of the storm, which has ended, and of the bad link, which has not.
     fn incidents(&mut self) {
         let told = [
             ("1-1", "pfc_storm", "h2", "mlx5_0/1", 1203.0, 1515.0),

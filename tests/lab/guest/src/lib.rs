@@ -1,7 +1,6 @@
 //! The command channel between a test and its guest: one TCP connection per request, little-endian frames.
 //!
-//! The guest's PID 1 (`main.rs`) answers it; the host's side is `fabriclens_tests::lab::exec`. Both use this file, so
-//! the format exists once.
+//! The guest's PID 1 (`main.rs`) answers it; the host's side is `fabriclens_tests::lab::exec`. Both use this file.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +15,7 @@ pub const READY: &str = "LAB-READY";
 /// Longest string or frame accepted; larger means that the peer does not speak this protocol.
 pub const MAX_FRAME: u32 = 64 << 20;
 
-/// What a connection asks for: its first byte.
+/// Operation of a connection: its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Op {
@@ -26,12 +25,12 @@ pub enum Op {
     Put = 2,
     /// Set the wall clock: u64 nanoseconds since 1970. Answered by [`Frame`]s.
     Clock = 3,
-    /// Tell the wall clock: answered by [`Frame::Out`] with the nanoseconds since 1970 as text.
+    /// Read the wall clock. Answered by [`Frame::Out`] with the nanoseconds since 1970 as text.
     Now = 4,
 }
 
 impl Op {
-    /// The operation that `byte` stands for.
+    /// Operation of a byte.
     ///
     /// # Errors
     /// `InvalidData` for a byte that no version ever sent.
@@ -46,7 +45,7 @@ impl Op {
     }
 }
 
-/// Answers to a request, in the order things happened; `Exit` is the last.
+/// Parts of the answer to a request, in order of time; `Exit` is the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// Bytes of standard output.
@@ -61,7 +60,7 @@ impl Frame {
     /// Writes one frame.
     ///
     /// # Errors
-    /// What the stream reports.
+    /// When the stream fails.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let (kind, bytes) = match self {
             Self::Out(bytes) => (b'o', bytes.clone()),
@@ -75,7 +74,7 @@ impl Frame {
     /// Reads one frame.
     ///
     /// # Errors
-    /// What the stream reports; `InvalidData` for anything that is no frame.
+    /// When the stream fails; `InvalidData` if it has no valid frame.
     pub fn read(from: &mut impl Read) -> io::Result<Self> {
         let mut kind = [0];
         from.read_exact(&mut kind)?;
@@ -95,7 +94,7 @@ impl Frame {
 /// Writes a length and the bytes.
 ///
 /// # Errors
-/// What the stream reports.
+/// When the stream fails.
 pub fn write_bytes(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     to.write_all(&(bytes.len() as u32).to_le_bytes())?;
     to.write_all(bytes)?;
@@ -105,7 +104,7 @@ pub fn write_bytes(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 /// Reads a length and that many bytes.
 ///
 /// # Errors
-/// What the stream reports; `InvalidData` beyond [`MAX_FRAME`].
+/// When the stream fails; `InvalidData` beyond [`MAX_FRAME`].
 pub fn read_bytes(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let length = read_u32(from)?;
     if length > MAX_FRAME {
@@ -122,7 +121,7 @@ pub fn read_bytes(from: &mut impl Read) -> io::Result<Vec<u8>> {
 /// Reads a little-endian u32.
 ///
 /// # Errors
-/// What the stream reports.
+/// When the stream fails.
 pub fn read_u32(from: &mut impl Read) -> io::Result<u32> {
     let mut bytes = [0; 4];
     from.read_exact(&mut bytes)?;
@@ -134,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_survive_the_way() {
+    fn frames_round_trip() {
         let frames = [Frame::Out(b"a\0b".to_vec()), Frame::Err(vec![]), Frame::Exit(-7)];
         let mut wire = Vec::new();
         for frame in &frames {
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_without_allocating_it() {
+    fn oversized_length_is_rejected() {
         assert!(Op::from_byte(0).is_err());
         assert!(Frame::read(&mut b"x\x02\0\0\0ab".as_slice()).is_err());
         let error = Frame::read(&mut b"o\xff\xff\xff\xff".as_slice()).unwrap_err();

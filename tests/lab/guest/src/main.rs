@@ -1,4 +1,4 @@
-//! PID 1 of the test guests: mounts, loads modules, names the network cards, then runs what the test asks for.
+//! PID 1 of the test guests: mounts, loads modules, names the network cards, then runs the test's commands.
 //!
 //! Started as `/init` by the kernel. It splits in two: the first process only reaps orphans, its child does the work,
 //! because a reaper in the same process would steal the exit status of commands.
@@ -36,7 +36,7 @@ fn main() -> std::io::Result<()> {
 fn say(line: &str) {
     let console = std::fs::OpenOptions::new().write(true).open("/dev/console");
     if let Ok(mut console) = console {
-        // Nowhere to report a console that cannot be written to.
+        // A failure of the console cannot be reported.
         let _ = writeln!(console, "{line}");
     }
 }

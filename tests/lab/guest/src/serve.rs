@@ -11,13 +11,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
-/// Where guests keep their programs.
+/// Directories of the guest's programs.
 pub const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// How long output of a finished command may still arrive from processes that it left behind.
+/// Time for which background processes of a finished command may still write output.
 const LINGER: Duration = Duration::from_millis(100);
 
-/// Listens for ever; says so on the console first.
+/// Accepts connections without end; announces it on the console first.
 pub fn run() -> io::Result<()> {
     let listener = TcpListener::bind(("0.0.0.0", PORT))?;
     let uptime = fs::read_to_string("/proc/uptime").unwrap_or_default();
@@ -30,7 +30,7 @@ pub fn run() -> io::Result<()> {
                 let _ = Frame::Err(error.to_string().into_bytes()).write(&mut to);
                 let _ = Frame::Exit(255).write(&mut to);
             }
-            // A peer that is gone already needs no goodbye.
+            // Fails if the peer has already disconnected.
             let _ = stream.shutdown(Shutdown::Both);
         });
     }
@@ -101,7 +101,7 @@ fn exec(stream: &TcpStream, script: &str) -> io::Result<()> {
         let status =
             child.wait().map_or(255, |status| status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)));
         std::thread::sleep(LINGER);
-        // The receiver is gone only when the peer is.
+        // Fails only if the peer has disconnected.
         let _ = send.send(Frame::Exit(status));
     });
     let mut to = stream;
@@ -131,7 +131,7 @@ fn watch_hangup(stream: &TcpStream, child: &Child) -> io::Result<()> {
     let group = rustix::process::Pid::from_child(child);
     std::thread::spawn(move || {
         let hung_up = !matches!(stream.read(&mut [0]), Ok(1..));
-        // After a regular end the group is empty and the signal finds nobody.
+        // After a regular end the group is empty, and the signal has no effect.
         if hung_up {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }

@@ -1,4 +1,4 @@
-//! What must be true in a guest before the first command: file systems, modules, network cards under known names.
+//! Prepares a guest for the first command: file systems, modules, and network cards with known names.
 
 use rustix::mount::MountFlags;
 use std::fs::{self, File};
@@ -20,11 +20,11 @@ const MOUNTS: &[(&str, &str, &str)] = &[
 /// Cards with this prefix are fabric cards; the next two bytes are the rail and the guest's number.
 const FABRIC_MAC: &str = "52:54:00:77:";
 
-/// Mounts all of [`MOUNTS`]. A missing file system type is reported by whoever needs it, not here.
+/// Mounts all of [`MOUNTS`]. A missing file system type is ignored; the program that needs it will fail.
 pub fn mounts() -> io::Result<()> {
     for (device, at, kind) in MOUNTS {
         fs::create_dir_all(at).or_else(|error| {
-            // Directories under /sys exist or cannot be made; the mount then says which.
+            // Directories in /sys cannot be created; if one is missing, the mount fails.
             if at.starts_with("/sys") { Ok(()) } else { Err(error) }
         })?;
         if let Err(error) = rustix::mount::mount(*device, *at, *kind, MountFlags::empty(), None) {
@@ -41,7 +41,7 @@ pub fn run() -> io::Result<()> {
     let name = word("lab.name").unwrap_or("guest");
     rustix::system::sethostname(name.as_bytes())?;
     load_modules(word("lab.modules").unwrap_or("base"))?;
-    // No stray neighbour discovery on the fabric: tests compare packet counts exactly.
+    // No stray neighbor discovery on the fabric: tests compare packet counts exactly.
     for which in ["all", "default"] {
         fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1")?;
     }

@@ -25,7 +25,7 @@ impl<W: Write> Archive<W> {
     /// A directory; its parent must have been added before.
     ///
     /// # Errors
-    /// What the writer reports.
+    /// When the writer fails.
     pub fn directory(&mut self, path: &str) -> io::Result<()> {
         self.entry(path, DIRECTORY | 0o755, &[])
     }
@@ -33,7 +33,7 @@ impl<W: Write> Archive<W> {
     /// A regular file.
     ///
     /// # Errors
-    /// What the writer reports.
+    /// When the writer fails.
     pub fn file(&mut self, path: &str, mode: u32, bytes: &[u8]) -> io::Result<()> {
         self.entry(path, REGULAR | mode, bytes)
     }
@@ -41,7 +41,7 @@ impl<W: Write> Archive<W> {
     /// A symbolic link.
     ///
     /// # Errors
-    /// What the writer reports.
+    /// When the writer fails.
     pub fn symlink(&mut self, path: &str, target: &str) -> io::Result<()> {
         self.entry(path, SYMLINK | 0o777, target.as_bytes())
     }
@@ -49,7 +49,7 @@ impl<W: Write> Archive<W> {
     /// Everything below `folder`, with modes and links, in name order (the same tree gives the same bytes).
     ///
     /// # Errors
-    /// What reading the tree or the writer reports.
+    /// When the tree cannot be read, or the writer fails.
     pub fn tree(&mut self, folder: &Path) -> io::Result<()> {
         self.below(folder, "")
     }
@@ -73,10 +73,10 @@ impl<W: Write> Archive<W> {
         Ok(())
     }
 
-    /// Ends the archive and gives the writer back.
+    /// Ends the archive and returns the writer.
     ///
     /// # Errors
-    /// What the writer reports.
+    /// When the writer fails.
     pub fn finish(mut self) -> io::Result<W> {
         self.entry("TRAILER!!!", 0, &[])?;
         self.to.flush()?;
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_entry_starts_on_four_bytes() {
+    fn entries_are_aligned_to_four_bytes() {
         let mut archive = Archive::new(Vec::new());
         archive.directory("etc").unwrap();
         archive.file("etc/a", 0o644, b"12345").unwrap();

@@ -7,10 +7,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The module's file, built if its sources or the kernel are new.
+/// Path of the module, which is built if its sources or the kernel changed.
 ///
 /// # Errors
-/// When make or gcc is missing or the sources do not compile; with the compiler's words.
+/// When make or gcc is missing or the sources do not compile; with the compiler's output.
 pub fn build(image: &Image) -> Result<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/fakehca");
     let mut files: Vec<PathBuf> = fs::read_dir(&sources)
@@ -59,7 +59,7 @@ fn relocate_headers(image: &Image) -> Result<PathBuf> {
     let makefile = folder.join("Makefile");
     let text = fs::read_to_string(&makefile).with_context(|| format!("reading {}", makefile.display()))?;
     let here = image.root.join("usr/src").display().to_string();
-    // The cache may have been moved since the last time, so whatever stands before /usr/src/ goes.
+    // The cache may have been moved, so any prefix of /usr/src/ is replaced.
     let moved = text.lines().map(|line| match line.split_once("/usr/src/") {
         Some((_, tail)) => format!("include {here}/{tail}\n"),
         None => format!("{line}\n"),

@@ -50,13 +50,13 @@ const PROVIDER: &str = "librxe-rdmav34.so";
 
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
-/// busybox applets that would hide the real program of that name.
+/// busybox applets that would shadow the real program.
 const NOT_BUSYBOX: &[&str] = &["ip", "tc", "sh", "ash", "busybox"];
 
-/// What a guest boots.
+/// Kernel and root file system of a guest.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// Uncompressed ELF kernel: under software emulation the guest would unpack for seconds.
+    /// Uncompressed ELF kernel: unpacking takes seconds under software emulation.
     pub kernel: PathBuf,
     /// Root file system without the test's own files.
     pub base: PathBuf,
@@ -66,7 +66,7 @@ pub struct Image {
     pub release: String,
 }
 
-/// Builds the image below `cache`, or finds it there.
+/// Builds the image in `cache`, unless it is there.
 ///
 /// # Errors
 /// When apt, the network or a tool fails; the message names the remedy.
@@ -88,7 +88,7 @@ pub fn build(cache: &Path) -> Result<Image> {
     unpack_kernel(&image).context("unpacking the kernel")?;
     let staging = home.join("base.cpio.new");
     write_base(&image, &staging).context("writing the guest's root file system")?;
-    // Most of the space, and never needed again.
+    // The archives take most of the space and are not needed again.
     fs::remove_dir_all(image.root.join("lib/modules"))?;
     fs::rename(staging, &image.base)?;
     Ok(image)
@@ -221,10 +221,10 @@ fn needed(root: &Path, program: &str) -> Result<Vec<String>> {
     Ok(libraries)
 }
 
-/// Runs a program of the unpacked packages with their own libraries and gives its output.
+/// Runs a program of the unpacked packages with their own libraries and returns its output.
 ///
 /// # Errors
-/// When it cannot be started or fails; with what it printed.
+/// When it cannot be started or fails; with its output.
 pub fn run_unpacked(root: &Path, program: &str, arguments: &[&str]) -> Result<Vec<u8>> {
     let done = Command::new(loader(root))
         .arg("--library-path")

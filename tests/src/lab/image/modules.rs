@@ -1,4 +1,4 @@
-//! Kernel modules of the guest: which, and in which order they must be loaded.
+//! Lists of kernel modules for guests, in loading order.
 
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 pub struct List {
     /// `lab.modules=` on the kernel's command line.
     pub name: &'static str,
-    /// Modules, without what they depend on.
+    /// Modules, without their dependencies.
     pub modules: &'static [&'static str],
 }
 
-/// Network card and nothing else: what every guest needs to be reached.
+/// The network card, which every guest needs to be reachable.
 const BASE: &[&str] = &["virtio_pci", "virtio_net"];
 
-/// All lists. `crc32_generic` comes before `rdma_rxe`, which asks for it by name at run time.
+/// All lists. `crc32_generic` comes before `rdma_rxe`, which requests it by name at run time.
 pub const LISTS: &[List] = &[
     List { name: "base", modules: &[] },
     List {
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn depends_are_read_from_the_information_section() {
+    fn dependencies_come_from_modinfo() {
         let module = b"\x7fELF..\0license=GPL\0depends=ib-core,udp_tunnel\0name=x\0";
         assert_eq!(depends(module), ["ib_core", "udp_tunnel"]);
         assert!(depends(b"\x7fELF\0depends=\0name=x\0").is_empty());

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Programs of the guest; what they depend on follows from apt.
+/// Programs of the guest; apt resolves their dependencies.
 const USERLAND: &[&str] = &[
     "busybox-static",
     "dash",
@@ -26,14 +26,14 @@ pub struct Packages {
     /// Kernel release, for instance `6.1.0-56-amd64`.
     pub kernel: String,
     names: Vec<String>,
-    /// Changes whenever apt would choose another version of anything.
+    /// Changes whenever apt would choose another version of any package.
     pub key: String,
 }
 
-/// Asks apt which packages the newest guest consists of. Touches no network.
+/// Resolves the packages of the newest guest with apt, without network access.
 ///
 /// # Errors
-/// When apt is missing or knows no kernel, with the command that helps.
+/// When apt is missing or knows no kernel; the message names the remedy.
 pub fn resolve() -> Result<Packages> {
     let depends = apt("apt-cache", &["depends", "linux-image-amd64"])?;
     let kernel = depends
@@ -82,7 +82,7 @@ impl Packages {
     /// Downloads all packages and unpacks them into `root`.
     ///
     /// # Errors
-    /// When a download or an archive fails; names it.
+    /// When a download or an archive fails; the message names it.
     pub fn unpack(&self, root: &Path) -> Result<()> {
         let folder = root.with_extension("debs");
         fs::create_dir_all(&folder)?;

@@ -1,4 +1,4 @@
-//! What the switch looks at in an Ethernet frame: addresses, whether it is RoCEv2, and its ECN bits.
+//! Fields of an Ethernet frame that the switch uses: addresses, RoCEv2 or not, and the ECN bits.
 
 /// A MAC address.
 pub type Mac = [u8; 6];
@@ -28,7 +28,7 @@ pub fn is_roce(frame: &[u8]) -> bool {
         && udp(frame).and_then(|at| frame.get(at + 2..at + 4)) == Some(&ROCE_PORT)
 }
 
-/// Changes ECT(0) or ECT(1) to "congestion experienced", checksum included. False if the sender offered no ECN.
+/// Changes ECT(0) or ECT(1) to "congestion experienced", checksum included. False if the packet is not ECN-capable.
 pub fn mark_congestion(frame: &mut [u8]) -> bool {
     if frame.len() < ETHERNET + 20 || frame[12..14] != IPV4 || !matches!(frame[15] & 3, 1 | 2) {
         return false;
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn marking_keeps_the_checksum_right() {
+    fn marking_keeps_the_checksum_valid() {
         for tos in [1, 2, 106, 0xfd, 0xfe] {
             let mut frame = roce(tos);
             assert_eq!(header_sum(&frame), 0xffff);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_offers_ecn_is_marked() {
+    fn only_ecn_capable_frames_are_marked() {
         for tos in [0, 104, 3] {
             assert!(!mark_congestion(&mut roce(tos)), "tos {tos}");
         }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn roce_is_known_by_its_port() {
+    fn roce_is_recognized_by_its_port() {
         assert!(is_roce(&roce(0)));
         let mut other = roce(0);
         other[37] = 0;

@@ -1,8 +1,8 @@
 //! A switch for the guests' Ethernet frames: learning, rate, loss, ECN marks, and back-pressure as PFC does it.
 //!
-//! Each port is a unix socket that QEMU's `-netdev stream` connects to (length, then frame). Its knobs may be turned
-//! while traffic flows. A lossless port whose egress queue is full stops the reading of the ingress ports that feed
-//! it: head-of-line blocking, spreading and victims come out of that by themselves.
+//! Each port is a unix socket that QEMU's `-netdev stream` connects to (length, then frame). Settings may change while
+//! traffic flows. While the egress queue of a lossless port is full, the switch does not read from the ingress ports that
+//! feed it; head-of-line blocking, congestion spreading and victim flows follow from that.
 
 mod frame;
 mod port;
@@ -15,20 +15,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// How a port treats what leaves it.
+/// Settings of a port, for the frames that it sends.
 #[derive(Clone, Debug)]
 pub struct Knobs {
-    /// Bytes per second; none = as fast as it goes.
+    /// Bytes per second; `None`: unlimited.
     pub rate: Option<u64>,
     /// Queue length from which ECN-capable packets are marked, bytes.
     pub mark_from: Option<usize>,
-    /// Longest queue, bytes; what does not fit is dropped, or held back if `lossless`.
+    /// Longest queue, bytes; a frame that does not fit is dropped, or waits if `lossless`.
     pub limit: usize,
-    /// Of a million RoCE packets, how many are lost. ARP and TCP are spared, so that a test loses what it means to.
+    /// RoCE packets lost per million. ARP and TCP packets are never lost, so that only the tested traffic is.
     pub lose_per_million: u32,
-    /// Hold senders back instead of dropping.
+    /// Blocks senders instead of dropping.
     pub lossless: bool,
-    /// False: nothing passes in or out.
+    /// Whether frames pass, in both directions.
     pub up: bool,
 }
 
@@ -38,7 +38,7 @@ impl Default for Knobs {
     }
 }
 
-/// What a port has seen. `received` is from its guest, `sent` is to it.
+/// Counters of a port. `received` is from its guest, `sent` is to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Frames from the guest.
@@ -55,9 +55,9 @@ pub struct Stats {
     pub lost: u64,
     /// Frames to the guest that found its queue full.
     pub dropped: u64,
-    /// How often this guest was held back.
+    /// How often this guest was blocked.
     pub pauses: u64,
-    /// How long in all, microseconds.
+    /// Total time blocked, in microseconds.
     pub paused_us: u64,
 }
 
@@ -88,7 +88,7 @@ impl Shared {
     }
 }
 
-/// A running switch; it ends when dropped.
+/// A running switch; it stops when dropped.
 pub struct Switch {
     shared: Arc<Shared>,
     sockets: Vec<PathBuf>,
@@ -99,7 +99,7 @@ impl Switch {
     /// A switch with sockets `port-0` … in `folder`.
     ///
     /// # Errors
-    /// When a socket cannot be made.
+    /// When a socket cannot be created.
     pub fn new(folder: &Path, ports: usize) -> Result<Self> {
         let port = || Port {
             knobs: Knobs::default(),
@@ -137,7 +137,7 @@ impl Switch {
         &self.sockets[port]
     }
 
-    /// Turns a port's knobs.
+    /// Changes the settings of a port.
     ///
     /// # Panics
     /// When there is no such port.
@@ -146,7 +146,7 @@ impl Switch {
         self.shared.changed.notify_all();
     }
 
-    /// What a port has seen so far.
+    /// Counters of a port.
     ///
     /// # Panics
     /// When there is no such port.

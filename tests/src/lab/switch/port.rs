@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 /// Longest frame that QEMU sends (with segmentation offload).
 const MAX_FRAME: u32 = 1 << 20;
 
-/// How often a waiting thread looks whether it should end.
+/// Interval at which a waiting thread checks whether to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A paused sender may go on once the queue has drained to this share of the limit.
 const RESUME: (usize, usize) = (3, 4);
 
-/// Serves one guest after the other until the switch ends.
+/// Serves one guest after another until the switch stops.
 pub fn accept(shared: &Shared, number: usize, listener: &UnixListener) {
     for stream in listener.incoming().flatten() {
         if shared.lock().stop {
@@ -42,7 +42,7 @@ pub fn accept(shared: &Shared, number: usize, listener: &UnixListener) {
 }
 
 fn receive(shared: &Shared, number: usize, mut stream: &UnixStream) {
-    // A time-out lets the thread see that the switch ends; it is only taken between frames.
+    // The time-out lets the thread notice that the switch stops; it applies only between frames.
     let _ = stream.set_read_timeout(Some(PATIENCE));
     let mut length = [0; 4];
     let mut have = 0;
@@ -165,7 +165,7 @@ fn send(shared: &Shared, number: usize, mut stream: &UnixStream) {
         }
         let mut state = shared.lock();
         let port = &mut state.ports[number];
-        // The queue is emptied when the guest goes away.
+        // The queue is cleared when the guest disconnects.
         if port.queue.pop_front().is_some() {
             port.queued = port.queued.saturating_sub(bytes.len());
             port.stats.sent += 1;

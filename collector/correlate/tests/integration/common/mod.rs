@@ -8,7 +8,7 @@ use fabriclens_correlate::{Incident, Location};
 
 /// Bytes per second of every link: 100 Gb/s.
 pub const RATE: f64 = 12.5e9;
-/// What a host usually sends and receives, bytes per second.
+/// Normal send and receive rate of a host, bytes per second.
 pub const USUAL: f64 = 4e9;
 
 /// The fabric. Hosts are `h0` to `h7`; job `odd` has those with an odd number, `even` the others.
@@ -66,7 +66,7 @@ pub fn rails() -> Fabric {
     Fabric::new(topology, ports, vec![Job { id: "all".into(), ports: all, since_ns: i64::MIN }])
 }
 
-/// Sets what a port sends and receives.
+/// Sets the send and receive rate of a port.
 pub fn moves(frame: &mut Frame, port: usize, rate: f64) {
     [Signal::Tx, Signal::Rx].iter().for_each(|signal| frame.set(*signal, port, rate));
 }

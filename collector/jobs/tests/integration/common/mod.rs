@@ -1,4 +1,4 @@
-//! What the tests of the registry share.
+//! Helpers of the registry's tests.
 
 use std::time::{Duration, Instant};
 

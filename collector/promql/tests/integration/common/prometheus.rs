@@ -1,11 +1,12 @@
 //! A real Prometheus on a loopback port, fed by remote write and queried over HTTP.
 
 use fabriclens_model::{Labels, Series};
+use fabriclens_testing::eventually;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub struct Prometheus {
     child: Child,
@@ -36,11 +37,9 @@ impl Prometheus {
         let config = ureq::Agent::config_builder().http_status_as_error(false).build();
         let base = format!("http://127.0.0.1:{port}");
         let server = Self { child, base, agent: config.into(), _data: data };
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while !server.agent.get(format!("{}/-/ready", server.base)).call().is_ok_and(|r| r.status() == 200) {
-            assert!(Instant::now() < deadline, "prometheus did not become ready");
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        eventually("prometheus is ready", Duration::from_secs(60), || {
+            server.agent.get(format!("{}/-/ready", server.base)).call().is_ok_and(|r| r.status() == 200)
+        });
         server
     }
 
