@@ -3,10 +3,10 @@
 //! panic, hang or take memory without bound, and some rows hold what is read to a property.
 
 pub mod mutate;
+mod paths;
 pub mod seeds;
 pub mod targets;
 
-use std::path::PathBuf;
 use targets::Target;
 
 /// The row of that name.
@@ -18,9 +18,4 @@ pub fn target(name: &str) -> Option<&'static Target> {
 pub fn corpus(target: &Target) -> Vec<Vec<u8>> {
     let found = seeds::files(&format!("fuzz/findings/{}", target.name));
     (target.seeds)().into_iter().chain(found).collect()
-}
-
-/// The repository's root.
-pub(crate) fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")
 }

@@ -1,7 +1,6 @@
 //! What targets begin with: made by our own writers, or files of the repository.
 
-use crate::root;
-use crate::targets::{hosts as fixtures, scratch};
+use crate::paths::{host_fixtures, root, scratch};
 use fabriclens_agent::device::{Runner, Tick};
 use fabriclens_agent::schedule;
 use fabriclens_agent::state::{self, State};
@@ -55,7 +54,7 @@ fn file(path: &str) -> Vec<Vec<u8>> {
 pub(crate) fn otlp() -> Vec<Vec<u8>> {
     let sample = |name: &str| {
         let settings = schedule::Settings { host: name.into(), ..schedule::Settings::default() };
-        schedule::once(Arc::new(Roots::new(Some(fixtures().join(name)))), &settings).0
+        schedule::once(Arc::new(Roots::new(Some(host_fixtures().join(name)))), &settings).0
     };
     ["mlx5-roce", "rxe", "slurm", "mana"]
         .iter()
@@ -148,7 +147,7 @@ pub(crate) struct Remembering {
 impl Remembering {
     pub(crate) fn new() -> Self {
         let dir = scratch();
-        copy(&fixtures().join("mlx5-roce"), dir.path()).expect("a host can be copied");
+        copy(&host_fixtures().join("mlx5-roce"), dir.path()).expect("a host can be copied");
         let boot_id = dir.path().join("proc/sys/kernel/random/boot_id");
         fs::create_dir_all(boot_id.parent().expect("it is in a directory")).expect("the copy takes files");
         fs::write(boot_id, "one\n").expect("the copy takes files");
@@ -358,14 +357,14 @@ const HOSTS: [&str; 6] = ["mlx5-roce", "mlx5-ib", "bnxt", "slurm", "kubernetes",
 
 fn files_of(host: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    below(&fixtures().join(host), &mut found);
-    found.iter().filter_map(|path| path.strip_prefix(fixtures().join(host)).ok().map(Into::into)).collect()
+    below(&host_fixtures().join(host), &mut found);
+    found.iter().filter_map(|path| path.strip_prefix(host_fixtures().join(host)).ok().map(Into::into)).collect()
 }
 
 /// Which file, and what is in it: a byte, two bytes, the content. Of each host every seventh.
 pub(crate) fn hosts() -> Vec<Vec<u8>> {
     let seed = |(h, (n, path)): (usize, (usize, &PathBuf))| {
-        let content = fs::read(fixtures().join(HOSTS[h]).join(path)).ok()?;
+        let content = fs::read(host_fixtures().join(HOSTS[h]).join(path)).ok()?;
         Some([&[h as u8], &(n as u16).to_le_bytes()[..], &content].concat())
     };
     let of =
@@ -376,7 +375,7 @@ pub(crate) fn hosts() -> Vec<Vec<u8>> {
 impl Hosts {
     pub(crate) fn copied(dir: TempDir) -> Self {
         let hosts = HOSTS.map(|host| {
-            copy(&fixtures().join(host), &dir.path().join(host)).expect("a host can be copied");
+            copy(&host_fixtures().join(host), &dir.path().join(host)).expect("a host can be copied");
             (host, files_of(host))
         });
         Self { dir, hosts: hosts.into(), turn: Mutex::default() }
@@ -391,7 +390,7 @@ impl Hosts {
         let root = self.dir.path().join(name);
         fs::write(root.join(file), content).expect("the copy takes files");
         look(Arc::new(Roots::new(Some(root.clone()))));
-        fs::copy(fixtures().join(name).join(file), root.join(file)).expect("the copy takes files");
+        fs::copy(host_fixtures().join(name).join(file), root.join(file)).expect("the copy takes files");
     }
 }
 

@@ -1,6 +1,7 @@
 //! The table of targets.
 
-use crate::{root, seeds};
+use crate::paths::scratch;
+use crate::seeds;
 use fabriclens_agent::schedule;
 use fabriclens_agent_host::sysfile;
 use fabriclens_agent_workload::{cgroup, environ};
@@ -19,7 +20,6 @@ use fabriclens_server::auth::Certificate;
 use fabriclens_wire::Section;
 use fabriclens_wire::decode::Decoder;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -78,13 +78,6 @@ fn text(bytes: &[u8], read: impl FnOnce(&str)) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         read(text);
     }
-}
-
-/// Memory rather than a disk, where there is some.
-pub(crate) fn scratch() -> TempDir {
-    let memory = PathBuf::from("/dev/shm");
-    let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-    dir.expect("a temporary directory can be made")
 }
 
 fn otlp(bytes: &[u8]) {
@@ -249,9 +242,4 @@ fn agent_config(bytes: &[u8]) {
 
 fn collector_config(bytes: &[u8]) {
     with_file(bytes, |path| _ = config::load(Some(path), [], &Default::default()));
-}
-
-/// Hosts of the repository.
-pub(crate) fn hosts() -> PathBuf {
-    root().join("tests/fixtures/hosts")
 }

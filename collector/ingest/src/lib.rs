@@ -18,6 +18,7 @@ mod import;
 mod otlp;
 mod own;
 mod priority_class;
+mod refusal;
 mod remote;
 mod report;
 #[cfg(test)]

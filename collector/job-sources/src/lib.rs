@@ -144,7 +144,7 @@ pub async fn run(jobs: Arc<Jobs>, sink: Arc<Sink>, config: Config, stop: watch::
         if trigger == Trigger::Interval && !keep.is_zero() {
             jobs.forget(keep);
         }
-        writer.write(&jobs, &sink, trigger == Trigger::Stop);
+        writer.write(&jobs.registry, &jobs.store, &sink, trigger == Trigger::Stop);
     };
     periodic(WRITE_INTERVAL, wake, stop, "jobs are no longer written as series", work).await;
 }

@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
-use crate::listener::Peer;
+use crate::peer::Peer;
 
 /// Time for TLS handshake and first bytes; after it the connection is dropped.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);

@@ -14,49 +14,12 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use super::connection::{self, Connection, HANDSHAKE, Stream};
 use super::tls::{Acceptor, client_refused};
-use crate::auth::{Certificate, Guard};
+use crate::auth::Guard;
+pub use crate::listen_error::ListenError;
+use crate::peer::Peer;
 use fabriclens_config::ConnectionLimits;
 use fabriclens_core::client_network::client_network;
 use fabriclens_core::telemetry::Telemetry;
-
-/// A listener cannot start; `Display` names the remedy.
-#[derive(Debug, thiserror::Error)]
-pub enum ListenError {
-    /// The port is in use.
-    #[error(
-        "{key}: port {port} of {ip} is in use; stop the process that holds it (ss -ltnp 'sport = :{port}'), or set another address"
-    )]
-    InUse {
-        /// Config key.
-        key: &'static str,
-        /// Port.
-        port: u16,
-        /// Address.
-        ip: IpAddr,
-    },
-    /// The address cannot be bound.
-    #[error(
-        "{key}: cannot listen on {address}: {source}; set an address of this host and a port that this user may bind"
-    )]
-    Bind {
-        /// Config key.
-        key: &'static str,
-        /// Address.
-        address: SocketAddr,
-        /// Error of the system.
-        source: io::Error,
-    },
-    /// Certificate, key or client CA cannot be used.
-    #[error("{key} {path}: {message}; give a PEM file that this user can read")]
-    Tls {
-        /// Config key.
-        key: &'static str,
-        /// File.
-        path: std::path::PathBuf,
-        /// Cause.
-        message: String,
-    },
-}
 
 /// Binds an address.
 ///
@@ -67,17 +30,6 @@ pub async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener,
         io::ErrorKind::AddrInUse => ListenError::InUse { key, port: address.port(), ip: address.ip() },
         _ => ListenError::Bind { key, address, source },
     })
-}
-
-/// The remote end of a connection.
-#[derive(Clone, Debug)]
-pub struct Peer {
-    /// Remote address.
-    pub address: SocketAddr,
-    /// Whether the listener is bound to a loopback address.
-    pub loopback: bool,
-    /// Verified client certificate.
-    pub certificate: Option<Arc<Certificate>>,
 }
 
 /// Accepts the connections of one address.

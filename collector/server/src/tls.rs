@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::{Accept, TlsAcceptor};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use crate::listener::ListenError;
+use crate::listen_error::ListenError;
 use fabriclens_config::Tls;
 use fabriclens_core::reload::Reloaded;
 use fabriclens_core::telemetry::Telemetry;

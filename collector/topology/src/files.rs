@@ -5,13 +5,27 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use fabriclens_correlate::topology::{TopologyError, TopologySource, parse};
-
-use super::SourceFile;
+use serde::Serialize;
 
 /// Largest file, bytes; a dump of 20,000 ports takes 10 MB.
 const SIZE: u64 = 64 << 20;
 /// Most complaints that are logged per version.
 const LOGGED: usize = 3;
+
+/// State of a configured file, as shown by the API.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SourceFile {
+    /// Path.
+    pub path: String,
+    /// Format, once the file was read.
+    pub format: Option<&'static str>,
+    /// Number of cables in it.
+    pub cables: usize,
+    /// Lines that were skipped and why; bounded.
+    pub complaints: Vec<String>,
+    /// Why its last version was not used.
+    pub error: Option<String>,
+}
 
 /// All files, in the order of the configuration.
 pub(super) struct Files(Vec<TopologyFile>);

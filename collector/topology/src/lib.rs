@@ -18,7 +18,6 @@ use fabriclens_correlate::topology::{HostNames, PortInfo, TopologySource, from_a
 use fabriclens_promql::{Engine, QueryError, Value};
 use fabriclens_store::Store;
 use parking_lot::{Mutex, RwLock};
-use serde::Serialize;
 use tokio::sync::{Notify, watch};
 
 use change::Change;
@@ -27,6 +26,7 @@ use fabriclens_core::periodic::{Trigger, periodic};
 use fabriclens_core::time::now_ms;
 use fabriclens_data::Data;
 use files::Files;
+pub use files::SourceFile;
 use history::History;
 use reported::{Report, ReportedPorts};
 
@@ -42,21 +42,6 @@ const PORTS: &str = "timestamp(fabric_port_info)";
 #[derive(Debug, thiserror::Error)]
 #[error("cannot open the history of the topology: {0}; check the data directory's disk, or restore a backup")]
 pub struct TopologiesError(String);
-
-/// State of a configured file, as shown by the API.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SourceFile {
-    /// Path.
-    pub path: String,
-    /// Format, once the file was read.
-    pub format: Option<&'static str>,
-    /// Number of cables in it.
-    pub cables: usize,
-    /// Lines that were skipped and why; bounded.
-    pub complaints: Vec<String>,
-    /// Why its last version was not used.
-    pub error: Option<String>,
-}
 
 /// The current topology and its history.
 pub struct Topologies {

@@ -23,15 +23,9 @@ const ALLOWED: &[(&str, usize)] = &[
     ("agent/samplers", 2),
     ("agent/uplink", 5),
     ("agent/wire", 7),
-    ("collector/config", 5),
-    ("collector/ingest", 2),
-    ("collector/job-sources", 2),
     ("collector/promql", 9),
     ("collector/report", 2),
-    ("collector/server", 4),
     ("collector/store", 14),
-    ("collector/topology", 2),
-    ("fuzz", 3),
 ];
 
 /// Options of `layers`.

@@ -18,7 +18,7 @@ use super::refusal::{ErrorFormat, answer, refuse, set_retry_after};
 use super::{Caller, Denied, Guard};
 use crate::body::{self, BODY_TIME, BodyError};
 use crate::error::Kind;
-use crate::listener::Peer;
+use crate::peer::Peer;
 
 /// Largest body of a request that carries no samples.
 const BODY_BYTES: usize = 4 << 20;

@@ -27,7 +27,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 
-use crate::listener::Peer;
+use crate::peer::Peer;
 use fabriclens_base::host_check;
 use fabriclens_config as config;
 use fabriclens_config::{Access, Config, Role, Roles};
