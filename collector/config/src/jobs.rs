@@ -1,4 +1,4 @@
-//! Checks `[jobs]`: where jobs are read from besides the API.
+//! Checks `[jobs]`: the sources of jobs besides the API.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

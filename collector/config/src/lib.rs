@@ -316,7 +316,7 @@ pub enum ConfigError {
     Value {
         /// Config key.
         key: &'static str,
-        /// What is wrong and what would be valid.
+        /// Problem, and the valid values.
         message: String,
     },
     /// Listener that is reachable from other hosts without encryption.

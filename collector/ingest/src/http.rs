@@ -177,7 +177,7 @@ async fn remote_write(
     }
     match take_remote_write(&ingest, caller, &headers, body).await {
         Ok(message) if message.is_empty() => StatusCode::NO_CONTENT.into_response(),
-        // Everything that can be stored is stored. Status 400 tells the sender not to retry the rest.
+        // All valid samples are stored. With status 400 the sender does not retry the rest.
         Ok(message) => (StatusCode::BAD_REQUEST, format!("{message}\n")).into_response(),
         Err(refusal) => refusal.into_text(),
     }

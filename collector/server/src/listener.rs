@@ -107,7 +107,7 @@ impl Listener {
     }
 
     /// Completes the TLS handshake and returns the certificates of the client. Runs outside the accept loop, so that a
-    /// slow client delays nobody else.
+    /// slow client delays no other one.
     async fn handshake(&self, stream: TcpStream, peer: SocketAddr) -> Option<(Stream, Vec<CertificateDer<'static>>)> {
         let Some(tls) = &self.tls else { return Some((Stream::Plain(stream), Vec::new())) };
         match tokio::time::timeout(HANDSHAKE, tls.get().accept(stream)).await {
@@ -166,15 +166,21 @@ mod tests {
         let counts = ConnectionCounts::default();
         let take = |ip: &str| counts.take(ip.parse().unwrap(), 2);
         let held = [take("10.0.0.1"), take("::ffff:10.0.0.1")];
-        assert!(held.iter().all(Option::is_some) && take("10.0.0.1").is_none(), "one address in two forms");
+        assert!(
+            held.iter().all(Option::is_some) && take("10.0.0.1").is_none(),
+            "two forms of one address count together"
+        );
         let network = [take("2001:db8::1"), take("2001:db8::ffff:2")];
-        assert!(network.iter().all(Option::is_some) && take("2001:db8:0:0:1::").is_none(), "one network");
+        assert!(
+            network.iter().all(Option::is_some) && take("2001:db8:0:0:1::").is_none(),
+            "addresses of one network count together"
+        );
         assert!(take("2001:db8:0:1::1").is_some());
         assert!(take("10.0.0.2").is_some());
         let own: Vec<_> = ["127.0.0.1", "::1"].iter().flat_map(|ip| (0..5).map(|_| take(ip))).collect();
         assert!(own.iter().all(Option::is_some));
         drop((held, network, own));
         assert!(take("10.0.0.1").is_some());
-        assert!(counts.0.lock().is_empty(), "nothing is left of who is gone");
+        assert!(counts.0.lock().is_empty(), "closed connections leave no entry");
     }
 }

@@ -95,13 +95,13 @@ impl TopologyFile {
                 let (path, cables) = (self.path.display(), source.cables.len());
                 tracing::info!(file = %path, format = source.format, cables, "topology file read");
                 for complaint in source.complaints.iter().take(LOGGED) {
-                    tracing::warn!(left_out = source.left_out, "{complaint}");
+                    tracing::warn!(%complaint, left_out = source.left_out, "line of a topology file skipped");
                 }
                 (self.source, self.error) = (Some(source), None);
             }
             Err(error) => {
-                let kept = if self.source.is_some() { "; its previous version stays in use" } else { "" };
-                tracing::warn!("{error}{kept}");
+                let previous_in_use = self.source.is_some();
+                tracing::warn!(%error, previous_in_use, "cannot use a topology file");
                 self.error = Some(error.to_string());
             }
         }

@@ -1,5 +1,20 @@
 //! Topology of the fabric, merged every half minute from configured files and reports of agents. Every version is kept
 //! with the time from which it is valid, so that reports use the topology of their time.
+//!
+//! ```
+//! use fabriclens_config::Config;
+//! use fabriclens_store::{Options, Store};
+//! use fabriclens_topology::Topologies;
+//! use std::sync::Arc;
+//!
+//! let dir = tempfile::tempdir()?;
+//! let file = dir.path().join("topology.conf");
+//! std::fs::write(&file, "SwitchName=leaf1 Nodes=gpu-[01-02]\n")?;
+//! let store = Arc::new(Store::open(&dir.path().join("data"), Options::default())?);
+//! let topologies = Topologies::open(&store, &Config { topology: vec![file], ..Config::default() })?;
+//! assert_eq!(topologies.current().links.len(), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -209,7 +209,7 @@ fn secured(root: &Root) -> Result<()> {
         root.until(&format!("systemctl is-active {unit}"), |a| a == "active")?;
     }
     let url = "--url https://collector.example:7470 --ca /etc/fabriclens/ca.crt";
-    root.until(&format!("fabriclens query {url} up 2>&1 || true"), |a| a.contains("wants to know who asks"))?;
+    root.until(&format!("fabriclens query {url} up 2>&1 || true"), |a| a.contains("authentication required"))?;
     has_samples(root, &format!("{url} --token-file /etc/fabriclens/ann.token"), "{host=\"gpu-01.example\"}")
 }
 
