@@ -35,7 +35,7 @@ pub enum BacktestError {
 /// Evaluates all recordings and prints the incidents.
 ///
 /// # Errors
-/// [`BacktestError`]; then nothing is printed.
+/// [`BacktestError`]; no verdict is printed.
 pub fn run(args: &BacktestArgs) -> Result<(), BacktestError> {
     let how = ReadAs { stretch: i64::from(args.stretch), hosts_only: args.ports == PortsOf::Hosts };
     let overrides = thresholds::from_flags(&args.threshold)?;

@@ -38,7 +38,7 @@ pub enum Command {
     /// Evaluates recorded counters as a live collector would have: each sample sees only earlier ones. A recording is a
     /// directory with topology.json, jobs.json and ports.csv.gz (docs/verdicts.md).
     Backtest(BacktestArgs),
-    /// Write a report on what the network did to a job
+    /// Write the communication report of a job
     Report(ReportArgs),
     /// Create access tokens
     Token(TokenArgs),

@@ -117,7 +117,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         ..config.listen
     };
 
-    // Until the log is replayed, clients are told to retry; the ports are never closed.
+    // Until the log is replayed, the open ports answer that clients must retry.
     let (stop, stopped) = watch::channel(false);
     let listener = Listener {
         guard: guard.clone(),
@@ -251,9 +251,12 @@ fn log_start(config: &Config) {
     for (key, address) in config.listen.all() {
         tracing::info!(key, %address, tls, "listening");
         if config.insecure && !tls && !address.ip().is_loopback() {
-            let risk =
-                if config.requires_authentication() { "read tokens and samples in transit" } else { "read and write" };
-            tracing::warn!(key, %address, "insecure = true: anyone who can reach this address can {risk}");
+            let risk = if config.requires_authentication() {
+                "eavesdropping on tokens and samples"
+            } else {
+                "unauthenticated reads and writes"
+            };
+            tracing::warn!(key, %address, risk, "address is reachable without TLS (insecure = true)");
         }
     }
 }
@@ -272,7 +275,7 @@ async fn watch_memory(
     let mut forgot = Instant::now();
     loop {
         pressure.refresh();
-        let full = ingest.admission().look(Instant::now());
+        let full = ingest.admission().update(Instant::now());
         telemetry.memory[0].set(whole(pressure.used()));
         ingest.admission().count().iter().zip(&telemetry.senders).for_each(|(n, gauge)| gauge.set(whole(*n as u64)));
         telemetry.waiting.set(whole(ingest.gate().waiting() as u64));
@@ -296,7 +299,7 @@ async fn watch_memory(
                     tracing::warn!(
                         mib = used,
                         limit,
-                        "memory is short (limits.memory); senders are told to retry later"
+                        "memory is short (limits.memory); samples are rejected and senders retry later"
                     )
                 }
             }

@@ -1,26 +1,21 @@
-//! Whatever comes from outside, fed with what nobody would send: [`targets::ALL`] has a row for each reader of foreign
-//! bytes. `cargo xtask fuzz` mutates under coverage; `cargo test` replays seeds and what was found before. Nothing may
-//! panic, hang or take memory without bound, and some rows hold what is read to a property.
+//! Fuzz targets for every parser of untrusted bytes, listed in [`targets::ALL`]. `cargo xtask fuzz` mutates inputs under
+//! coverage; `cargo test` replays seeds and earlier findings. No target may panic, hang or use unbounded memory; some
+//! also check properties of the parsed data.
 
 pub mod mutate;
+mod paths;
 pub mod seeds;
 pub mod targets;
 
-use std::path::PathBuf;
 use targets::Target;
 
-/// The row of that name.
+/// The target with this name.
 pub fn target(name: &str) -> Option<&'static Target> {
     targets::ALL.iter().find(|t| t.name == name)
 }
 
-/// What a target begins with: made, taken from the repository, and inputs that failed once (`findings/NAME`).
+/// Initial inputs of a target: its seeds, and inputs that failed once (`findings/NAME`).
 pub fn corpus(target: &Target) -> Vec<Vec<u8>> {
     let found = seeds::files(&format!("fuzz/findings/{}", target.name));
     (target.seeds)().into_iter().chain(found).collect()
-}
-
-/// The repository's root.
-pub(crate) fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..")
 }

@@ -10,7 +10,7 @@ mod fuzzer {
 
     static RUN: OnceLock<fn(&[u8])> = OnceLock::new();
 
-    #[expect(clippy::disallowed_methods, reason = "the fuzzer has the main function, and nothing to run")]
+    #[expect(clippy::disallowed_methods, reason = "libFuzzer owns main, and there is no target to run")]
     fn begin() {
         let Some(target) = std::env::var("FABRICLENS_FUZZ").ok().and_then(|name| target(&name)) else {
             targets::ALL.iter().for_each(|t| println!("{}", t.name));
@@ -31,6 +31,6 @@ mod fuzzer {
 
 #[cfg(not(fuzzing))]
 fn main() {
-    fabriclens_fuzz::targets::ALL.iter().for_each(|t| println!("{:<14} {}", t.name, t.what));
-    eprintln!("run `cargo xtask fuzz`: this was built without coverage");
+    fabriclens_fuzz::targets::ALL.iter().for_each(|t| println!("{:<14} {}", t.name, t.origin));
+    eprintln!("this build has no coverage; run `cargo xtask fuzz`");
 }

@@ -1,22 +1,22 @@
-//! Mutations without coverage, the same in each run: for tests, where there is no fuzzer.
+//! Deterministic mutations without coverage, for tests that run without a fuzzer.
 
-/// Makes one input after the other out of a corpus.
+/// Generates inputs by mutating a corpus.
 pub struct Mutator<'a> {
     corpus: &'a [Vec<u8>],
     state: u64,
     input: Vec<u8>,
 }
 
-/// Bytes that readers treat as something else.
+/// Bytes with a special meaning in some format.
 const ODD: &[u8] = &[0, 1, 0x7f, 0x80, 0xff, b'"', b'\n', b'=', b'[', b'{', b'9', b'-'];
 
 impl<'a> Mutator<'a> {
-    /// Begins; a corpus has at least one input.
+    /// Creates a mutator; `corpus` must not be empty.
     pub fn new(corpus: &'a [Vec<u8>]) -> Self {
         Self { corpus, state: 0x9e37_79b9_7f4a_7c15, input: Vec::new() }
     }
 
-    /// xorshift64*: a number below `bound`, or 0.
+    /// Returns a pseudo-random number (xorshift64*) below `bound`, 0 if `bound` is 0.
     fn below(&mut self, bound: usize) -> usize {
         self.state ^= self.state >> 12;
         self.state ^= self.state << 25;
@@ -24,7 +24,7 @@ impl<'a> Mutator<'a> {
         (self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound.max(1)
     }
 
-    /// The next input.
+    /// Returns the next input.
     #[expect(clippy::should_implement_trait, reason = "it lends its buffer")]
     pub fn next(&mut self) -> &[u8] {
         let seed = self.below(self.corpus.len());

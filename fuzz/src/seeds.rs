@@ -1,7 +1,6 @@
-//! What targets begin with: made by our own writers, or files of the repository.
+//! Initial inputs of the targets: written by our own encoders, or files of the repository.
 
-use crate::root;
-use crate::targets::{hosts as fixtures, scratch};
+use crate::paths::{host_fixtures, root, scratch};
 use fabriclens_agent::device::{Runner, Tick};
 use fabriclens_agent::schedule;
 use fabriclens_agent::state::{self, State};
@@ -24,17 +23,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Larger files teach a fuzzer little, and cost it much.
+/// Largest seed file, bytes; larger ones slow the fuzzer and add little coverage.
 const LARGEST: u64 = 64 << 10;
 
-/// Contents of the files below a directory of the repository; none where it is not there.
+/// Contents of the files below a directory of the repository; empty if it does not exist.
 pub fn files(dir: &str) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     below(&root().join(dir), &mut found);
     found.iter().filter_map(|path| fs::read(path).ok()).collect()
 }
 
-/// Files below a directory, sorted, as far as they are not large.
+/// Files below a directory of at most [`LARGEST`] bytes, sorted.
 fn below(dir: &Path, found: &mut Vec<PathBuf>) {
     let mut paths: Vec<_> = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     paths.sort();
@@ -51,11 +50,11 @@ fn file(path: &str) -> Vec<Vec<u8>> {
     vec![fs::read(root().join(path)).expect("the file is in the repository")]
 }
 
-/// Each recorded host's samples.
+/// Samples of recorded hosts.
 pub(crate) fn otlp() -> Vec<Vec<u8>> {
     let sample = |name: &str| {
         let settings = schedule::Settings { host: name.into(), ..schedule::Settings::default() };
-        schedule::once(Arc::new(Roots::new(Some(fixtures().join(name)))), &settings).0
+        schedule::once(Arc::new(Roots::new(Some(host_fixtures().join(name)))), &settings).0
     };
     ["mlx5-roce", "rxe", "slurm", "mana"]
         .iter()
@@ -121,7 +120,7 @@ pub(crate) fn kept() -> Vec<Vec<u8>> {
     vec![message(0, &request), message(1, &gzipped), message(2, &zstd)]
 }
 
-/// Certificates with names of every kind that is read, and with none.
+/// Certificates with names of every supported kind, and one without names.
 pub(crate) fn certificates() -> Vec<Vec<u8>> {
     let ia5 = |text: &str| rcgen::string::Ia5String::try_from(text).expect("ASCII");
     let uri = rcgen::SanType::URI(ia5("spiffe://example.org/host/gpu-01"));
@@ -137,18 +136,18 @@ pub(crate) fn certificates() -> Vec<Vec<u8>> {
     names.map(certificate).into()
 }
 
-/// A recorded host whose agents remember what the one before them has read.
-pub(crate) struct Remembering {
+/// A recorded host whose agent restarts and restores the counters of its state file.
+pub(crate) struct RestartedHost {
     dir: TempDir,
     roots: Arc<Roots>,
     subjects: Vec<SamplingTarget>,
     settings: schedule::Settings,
 }
 
-impl Remembering {
+impl RestartedHost {
     pub(crate) fn new() -> Self {
         let dir = scratch();
-        copy(&fixtures().join("mlx5-roce"), dir.path()).expect("a host can be copied");
+        copy(&host_fixtures().join("mlx5-roce"), dir.path()).expect("a host can be copied");
         let boot_id = dir.path().join("proc/sys/kernel/random/boot_id");
         fs::create_dir_all(boot_id.parent().expect("it is in a directory")).expect("the copy takes files");
         fs::write(boot_id, "one\n").expect("the copy takes files");
@@ -160,7 +159,7 @@ impl Remembering {
         Self { dir, roots, subjects, settings: schedule::Settings { state_dir, ..schedule::Settings::default() } }
     }
 
-    /// What an agent sends that finds a file with this body. It leaves one of its own.
+    /// Sections that an agent sends after it found a state file with this body. It then writes its own state file.
     pub(crate) fn sampled(&self, body: &[u8]) -> Vec<Section> {
         let dir = self.dir.path().join("state");
         fs::create_dir_all(&dir).expect("the copy takes files");
@@ -181,7 +180,7 @@ impl Remembering {
 }
 
 pub(crate) fn states() -> Vec<Vec<u8>> {
-    let host = Remembering::new();
+    let host = RestartedHost::new();
     host.sampled(b"{}");
     let file = fs::read(host.dir.path().join("state/counters.state")).expect("it was saved");
     let body = file.iter().position(|byte| *byte == b'\n').expect("a line") + 1;
@@ -193,7 +192,7 @@ pub(crate) fn lines() -> Vec<Vec<u8>> {
     vec![line.into(), format!("{line}\n\n{}\n", line.replace("+Inf", "\"-Inf\"")).into()]
 }
 
-/// The queries of the PromQL scripts, and those of the dashboards' comparison.
+/// Queries of the PromQL scripts and of the dashboard comparison.
 pub(crate) fn promql() -> Vec<Vec<u8>> {
     let scripts = files("tests/promql").into_iter().filter_map(|text| String::from_utf8(text).ok());
     let query =
@@ -222,22 +221,22 @@ pub(crate) fn queues() -> Vec<Vec<u8>> {
     vec![queue]
 }
 
-/// A spool in a directory of its own with these requests, and its segment.
+/// Creates a spool with these requests; returns its directory and segment.
 pub(crate) fn spool(requests: &[&[u8]]) -> (TempDir, PathBuf) {
     let dir = scratch();
     let (mut spool, _) = opened(dir.path());
     let now = Now::of(&Clock::new());
     for (n, request) in requests.iter().enumerate() {
-        spool.append(request, 0, n as u64 + 1, now).1.expect("room for a request");
+        spool.append(request, 0, n as u64 + 1, now).1.expect("the spool has space");
     }
-    spool.seal().expect("a whole disk");
+    spool.seal().expect("the disk is intact");
     let mut files = fs::read_dir(dir.path()).expect("its directory").flatten().map(|entry| entry.path());
     let other = |path: &PathBuf| !["lock", "cursor"].iter().any(|name| path.ends_with(name));
     let segment = files.find(other).expect("a segment");
     (dir, segment)
 }
 
-/// The spool of a directory, and when.
+/// Opens the spool of a directory; returns the time, too.
 pub(crate) fn opened(dir: &Path) -> (Spool, Instant) {
     let now = Now::of(&Clock::new());
     let limits = Limits { bytes: 64 << 20, age: Duration::from_secs(86_400) };
@@ -249,7 +248,7 @@ pub(crate) fn spools() -> Vec<Vec<u8>> {
     vec![fs::read(segment).expect("it was written")]
 }
 
-/// Attributes of every small number, nested once, for each parser.
+/// Attributes of all small types, flat and nested once, for each parser.
 pub(crate) fn answers() -> Vec<Vec<u8>> {
     let attribute = |kind: u16, payload: &[u8]| {
         let mut out = Vec::new();
@@ -269,7 +268,7 @@ pub(crate) fn answers() -> Vec<Vec<u8>> {
     live::fuzzing::answers().flat_map(of).collect()
 }
 
-/// Modules of each kind of memory, with a number everywhere.
+/// Modules of each memory layout, with non-zero bytes everywhere.
 pub(crate) fn modules() -> Vec<Vec<u8>> {
     let module = |kind: u8| {
         let mut memory: Vec<u8> = (0..128 * 7).map(|n| n as u8 | 0x40).collect();
@@ -293,7 +292,7 @@ pub(crate) fn lldp() -> Vec<Vec<u8>> {
     vec![parts.concat()]
 }
 
-/// What recorded hosts hold beside sysfs and procfs.
+/// Files of recorded hosts besides sysfs and procfs.
 pub(crate) fn recorded() -> Vec<Vec<u8>> {
     let hosts = ["mlx5-roce", "bnxt", "slurm", "kubernetes"];
     let folders = ["ethtool", "rdma", "dcb", "lldp", "module"];
@@ -339,33 +338,33 @@ pub(crate) fn config() -> Vec<Vec<u8>> {
     file("deploy/config/collector.toml").into_iter().flat_map(both).collect()
 }
 
-/// A commented file, and the same with its keys in force.
+/// A file with commented keys, and the same with all keys active.
 fn both(text: Vec<u8>) -> [Vec<u8>; 2] {
     let lines = String::from_utf8_lossy(&text).into_owned();
     let keys = lines.lines().map(|l| l.trim_start_matches(['#', ' '])).filter(|l| l.contains(['=', '[']));
     [text, keys.collect::<Vec<_>>().join("\n").into()]
 }
 
-/// Copies of recorded hosts in which one file at a time is another.
+/// Copies of recorded hosts in which one file at a time is replaced.
 pub(crate) struct Hosts {
     dir: TempDir,
-    /// Of each host: its name, and its files below it.
+    /// Name and relative file paths of each host.
     hosts: Vec<(&'static str, Vec<PathBuf>)>,
-    turn: Mutex<()>,
+    lock: Mutex<()>,
 }
 
 const HOSTS: [&str; 6] = ["mlx5-roce", "mlx5-ib", "bnxt", "slurm", "kubernetes", "rxe"];
 
 fn files_of(host: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    below(&fixtures().join(host), &mut found);
-    found.iter().filter_map(|path| path.strip_prefix(fixtures().join(host)).ok().map(Into::into)).collect()
+    below(&host_fixtures().join(host), &mut found);
+    found.iter().filter_map(|path| path.strip_prefix(host_fixtures().join(host)).ok().map(Into::into)).collect()
 }
 
-/// Which file, and what is in it: a byte, two bytes, the content. Of each host every seventh.
+/// Every seventh file of each host as an input: index of the host (one byte), index of the file (two), content.
 pub(crate) fn hosts() -> Vec<Vec<u8>> {
     let seed = |(h, (n, path)): (usize, (usize, &PathBuf))| {
-        let content = fs::read(fixtures().join(HOSTS[h]).join(path)).ok()?;
+        let content = fs::read(host_fixtures().join(HOSTS[h]).join(path)).ok()?;
         Some([&[h as u8], &(n as u16).to_le_bytes()[..], &content].concat())
     };
     let of =
@@ -376,22 +375,22 @@ pub(crate) fn hosts() -> Vec<Vec<u8>> {
 impl Hosts {
     pub(crate) fn copied(dir: TempDir) -> Self {
         let hosts = HOSTS.map(|host| {
-            copy(&fixtures().join(host), &dir.path().join(host)).expect("a host can be copied");
+            copy(&host_fixtures().join(host), &dir.path().join(host)).expect("a host can be copied");
             (host, files_of(host))
         });
-        Self { dir, hosts: hosts.into(), turn: Mutex::default() }
+        Self { dir, hosts: hosts.into(), lock: Mutex::default() }
     }
 
-    /// Calls `look` at a host one file of which is as the input says.
+    /// Calls `look` with a host in which one file is replaced as the input says.
     pub(crate) fn with_changed(&self, input: &[u8], look: impl FnOnce(Arc<Roots>)) {
         let [host, low, high, content @ ..] = input else { return };
         let (name, files) = &self.hosts[usize::from(*host) % self.hosts.len()];
         let file = &files[usize::from(u16::from_le_bytes([*low, *high])) % files.len()];
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         let root = self.dir.path().join(name);
         fs::write(root.join(file), content).expect("the copy takes files");
         look(Arc::new(Roots::new(Some(root.clone()))));
-        fs::copy(fixtures().join(name).join(file), root.join(file)).expect("the copy takes files");
+        fs::copy(host_fixtures().join(name).join(file), root.join(file)).expect("the copy takes files");
     }
 }
 

@@ -1,6 +1,7 @@
 //! The table of targets.
 
-use crate::{root, seeds};
+use crate::paths::scratch;
+use crate::seeds;
 use fabriclens_agent::schedule;
 use fabriclens_agent_host::sysfile;
 use fabriclens_agent_workload::{cgroup, environ};
@@ -19,28 +20,27 @@ use fabriclens_server::auth::Certificate;
 use fabriclens_wire::Section;
 use fabriclens_wire::decode::Decoder;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A reader of foreign bytes.
+/// A parser of untrusted bytes.
 pub struct Target {
     /// Name on the command line.
     pub name: &'static str,
-    /// Whose bytes, and who reads them.
-    pub what: &'static str,
-    /// Inputs to begin with.
+    /// Origin of the bytes, and their format.
+    pub origin: &'static str,
+    /// Creates the initial inputs.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Takes one input; a panic is a finding.
+    /// Parses one input; a panic is a finding.
     pub run: fn(&[u8]),
 }
 
-const fn row(name: &'static str, what: &'static str, seeds: fn() -> Vec<Vec<u8>>, run: fn(&[u8])) -> Target {
-    Target { name, what, seeds, run }
+const fn row(name: &'static str, origin: &'static str, seeds: fn() -> Vec<Vec<u8>>, run: fn(&[u8])) -> Target {
+    Target { name, origin, seeds, run }
 }
 
-/// All of them.
+/// All targets.
 pub const ALL: &[Target] = &[
     row("otlp", "senders: metrics by OTLP, decoded by hand", seeds::otlp, otlp),
     row("remote_write", "senders: snappy and remote write", seeds::remote_write, ingest::fuzzing::remote_write),
@@ -53,23 +53,18 @@ pub const ALL: &[Target] = &[
     row("block", "the disk: block files", seeds::blocks, fabriclens_store::fuzzing::block),
     row("log", "the disk: the store's log", seeds::logs, fabriclens_store::fuzzing::log),
     row("forward", "the disk: queues to other servers", seeds::queues, forward),
-    row("spool", "the disk: what waits on an agent's", seeds::spools, waiting),
-    row(
-        "kept",
-        "the disk: a request as an agent's spool gives it back",
-        seeds::kept,
-        fabriclens_agent_uplink::fuzzing::kept,
-    ),
-    row("state", "the disk: what an agent remembers over a restart", seeds::states, remembered),
+    row("spool", "the disk: segments of an agent's spool", seeds::spools, spool),
+    row("kept", "the disk: a request in an agent's spool", seeds::kept, fabriclens_agent_uplink::fuzzing::kept),
+    row("state", "the disk: counters that an agent keeps over a restart", seeds::states, state),
     row("netlink", "the kernel: netlink, ethtool, DCB and uevents", seeds::answers, live::fuzzing::answer),
     row("module", "optical modules: their memory", seeds::modules, live::fuzzing::module),
     row("lldp", "the wire: LLDP frames", seeds::lldp, |b| _ = lldp::parse(b)),
     row("recorded", "recordings: ethtool, rdma and dcb", seeds::recorded, |b| text(b, recorded::fuzzing::file)),
-    row("ebpf", "the kernel: BTF, tracepoints, records of maps", seeds::ebpf, of_kernel),
-    row("processes", "processes: control groups, environments", seeds::processes, of_processes),
+    row("ebpf", "the kernel: BTF, tracepoints, records of maps", seeds::ebpf, ebpf),
+    row("processes", "processes: control groups, environments", seeds::processes, processes),
     row("host", "sysfs and procfs: one file of a host changed, all samplers run", seeds::hosts, host),
-    row("topology", "people: topologies in every format", || seeds::files("fuzz/seeds/topology"), of_topology),
-    row("jobs", "schedulers: Slurm, Kubernetes, bodies of jobs", || seeds::files("fuzz/seeds/jobs"), of_jobs),
+    row("topology", "people: topologies in every format", || seeds::files("fuzz/seeds/topology"), topology_file),
+    row("jobs", "schedulers: Slurm, Kubernetes, bodies of jobs", || seeds::files("fuzz/seeds/jobs"), job_list),
     row("agent_config", "administrators: the agent's configuration", seeds::agent_config, agent_config),
     row("config", "administrators: the collector's configuration", seeds::config, collector_config),
 ];
@@ -80,21 +75,14 @@ fn text(bytes: &[u8], read: impl FnOnce(&str)) {
     }
 }
 
-/// Memory rather than a disk, where there is some.
-pub(crate) fn scratch() -> TempDir {
-    let memory = PathBuf::from("/dev/shm");
-    let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-    dir.expect("a temporary directory can be made")
-}
-
 fn otlp(bytes: &[u8]) {
     let mut decoder = Decoder::default();
     let first = decoder.bytes(bytes);
-    // The second time every sender is known, which goes another way to the same rows.
+    // The second time every sender is known, which takes another code path to the same rows.
     let second = decoder.bytes(bytes);
     assert_eq!(first.is_ok(), second.is_ok());
     if let (Ok(first), Ok(second)) = (first, second) {
-        assert_eq!(first.samples(), second.samples(), "a known sender's samples are all there");
+        assert_eq!(first.samples(), second.samples(), "known senders decode to the same samples");
     }
 }
 
@@ -105,9 +93,9 @@ fn otlp_json(bytes: &[u8]) {
 }
 
 /// A few series of each kind, for queries.
-struct Few(Vec<Series>);
+struct FewSeries(Vec<Series>);
 
-impl Read for Few {
+impl Read for FewSeries {
     fn select_within(
         &self,
         matchers: &[Matcher],
@@ -125,7 +113,7 @@ impl Read for Few {
 }
 
 fn promql(bytes: &[u8]) {
-    static FEW: LazyLock<Few> = LazyLock::new(|| {
+    static SERIES: LazyLock<FewSeries> = LazyLock::new(|| {
         let series = |name: &str, n: usize, labels: [(&str, &str); 2]| Series {
             labels: Labels::new([("__name__", name)].into_iter().chain(labels)),
             times: (0..40).map(|t| t * 15_000).collect(),
@@ -135,15 +123,15 @@ fn promql(bytes: &[u8]) {
         };
         let names = ["a", "b", "requests_total", "latency_bucket"];
         let each = |(n, name)| [0, 1].map(|i| series(name, n, [("job", ["x", "y"][i]), ("le", ["0.5", "+Inf"][i])]));
-        Few(names.into_iter().enumerate().flat_map(each).collect())
+        FewSeries(names.into_iter().enumerate().flat_map(each).collect())
     });
     let limits = Limits { max_samples: 200_000, max_steps: 40, timeout: Duration::from_secs(5), ..Limits::default() };
     let engine = Engine::new(limits);
     text(bytes, |query| {
         let checked = fabriclens_promql::check(query);
-        let instant = engine.instant(&*FEW, query, 300_000);
-        assert!(checked.is_ok() || instant.is_err(), "what does not parse has no answer");
-        _ = engine.range(&*FEW, query, 0, 600_000, 60_000);
+        let instant = engine.instant(&*SERIES, query, 300_000);
+        assert!(checked.is_ok() || instant.is_err(), "invalid queries have no result");
+        _ = engine.range(&*SERIES, query, 0, 600_000, 60_000);
         _ = fabriclens_promql::format(query);
         _ = fabriclens_promql::selector(query);
     });
@@ -155,35 +143,35 @@ fn forward(bytes: &[u8]) {
     forward::fuzzing::segment(dir.path(), bytes, &TELEMETRY);
 }
 
-/// Whatever a segment holds: each request once, and then nothing.
-fn waiting(bytes: &[u8]) {
+/// Whatever the segment holds, the spool returns each request once and is then empty.
+fn spool(bytes: &[u8]) {
     let (dir, segment) = seeds::spool(&[b"x"]);
-    std::fs::write(segment, bytes).expect("room for a file");
+    std::fs::write(segment, bytes).expect("the directory accepts files");
     let (mut spool, now) = seeds::opened(dir.path());
     let (held, mut left) = (spool.held().points, 0);
     for _ in 0..=bytes.len() {
         let (lost, next) = spool.next(now);
         left += lost.damaged + lost.unreadable;
-        let Some(request) = next.expect("a whole disk") else { break };
+        let Some(request) = next.expect("the disk is intact") else { break };
         left += request.points + spool.done(&request).expect("nothing is dropped").damaged;
     }
-    assert!(spool.is_empty() && left >= held, "{held} points waited, and {left} left");
+    assert!(spool.is_empty() && left >= held, "{held} points were in the spool, {left} were returned");
 }
 
-/// Whatever an agent finds of the one before it: it samples, and what it sends is well formed.
-fn remembered(bytes: &[u8]) {
-    static HOST: LazyLock<seeds::Remembering> = LazyLock::new(seeds::Remembering::new);
-    sent(&HOST.sampled(bytes));
+/// Whatever state file an agent finds, it sends well-formed samples.
+fn state(bytes: &[u8]) {
+    static HOST: LazyLock<seeds::RestartedHost> = LazyLock::new(seeds::RestartedHost::new);
+    check_sections(&HOST.sampled(bytes));
 }
 
-/// What an agent sends is taken whole.
-fn sent(sections: &[Section]) {
+/// Checks that the decoder accepts every sample of an agent.
+fn check_sections(sections: &[Section]) {
     let request = fabriclens_wire::encode::request_bytes(sections);
-    let rows = Decoder::default().bytes(&request).expect("what an agent sends is well formed");
-    assert!(rows.rejected.is_empty(), "nothing of an agent is refused: {:?}", rows.rejected);
+    let rows = Decoder::default().bytes(&request).expect("requests of agents are well formed");
+    assert!(rows.rejected.is_empty(), "samples of an agent are rejected: {:?}", rows.rejected);
 }
 
-/// Names are what hosts are held to: none is empty or stands for all.
+/// Certificates name the hosts that a caller may write: no name is empty or a wildcard.
 fn certificate(bytes: &[u8]) {
     static HOST_ID: LazyLock<HostId> = LazyLock::new(|| HostId::parse("spiffe://*/host/{host}").expect("a pattern"));
     if let Some(certificate) = Certificate::read(bytes, &HOST_ID) {
@@ -192,13 +180,13 @@ fn certificate(bytes: &[u8]) {
     }
 }
 
-fn of_kernel(bytes: &[u8]) {
+fn ebpf(bytes: &[u8]) {
     fabriclens_agent_probes::fuzzing::btf(bytes);
     fabriclens_agent_probes::fuzzing::record(bytes);
     text(bytes, fabriclens_agent_probes::fuzzing::tracepoint);
 }
 
-fn of_processes(bytes: &[u8]) {
+fn processes(bytes: &[u8]) {
     _ = sysfile::number(bytes);
     _ = environ::of_environment(bytes);
     _ = environ::kept(bytes);
@@ -213,11 +201,11 @@ fn host(bytes: &[u8]) {
     static HOSTS: LazyLock<seeds::Hosts> = LazyLock::new(|| seeds::Hosts::copied(scratch()));
     HOSTS.with_changed(bytes, |roots| {
         let settings = schedule::Settings { host: "h".into(), ..schedule::Settings::default() };
-        sent(&schedule::once(roots, &settings).0);
+        check_sections(&schedule::once(roots, &settings).0);
     });
 }
 
-fn of_topology(bytes: &[u8]) {
+fn topology_file(bytes: &[u8]) {
     text(bytes, |text| {
         if let Ok(described) = topology::parse("fuzz", text) {
             _ = topology::merge(&[described], &topology::HostNames::new(&[], &BTreeMap::new()));
@@ -225,7 +213,7 @@ fn of_topology(bytes: &[u8]) {
     });
 }
 
-fn of_jobs(bytes: &[u8]) {
+fn job_list(bytes: &[u8]) {
     _ = slurm::jobs(bytes, "lab");
     if let Ok((pods, _)) = kubernetes::page(bytes) {
         _ = kubernetes::jobs(&pods, "lab", &HostNames::default());
@@ -234,7 +222,7 @@ fn of_jobs(bytes: &[u8]) {
     _ = jobs::Change::read(bytes).and_then(jobs::Change::record);
 }
 
-/// Configurations are files: this one is written over again and again.
+/// Calls `read` with a file that holds the bytes; each thread reuses its file.
 fn with_file(bytes: &[u8], read: impl FnOnce(&std::path::Path)) {
     static DIR: LazyLock<TempDir> = LazyLock::new(scratch);
     let path = DIR.path().join(format!("{:?}.toml", std::thread::current().id()));
@@ -249,9 +237,4 @@ fn agent_config(bytes: &[u8]) {
 
 fn collector_config(bytes: &[u8]) {
     with_file(bytes, |path| _ = config::load(Some(path), [], &Default::default()));
-}
-
-/// Hosts of the repository.
-pub(crate) fn hosts() -> PathBuf {
-    root().join("tests/fixtures/hosts")
 }

@@ -1,12 +1,12 @@
-//! Every target takes its seeds, what failed once, and for a moment what becomes of them by chance. It is what CI runs:
-//! with coverage (`cargo xtask fuzz`) more is found, and the build alone takes minutes.
+//! Runs every target on its seeds, on earlier findings, and briefly on random mutations of both. CI runs this;
+//! `cargo xtask fuzz` finds more with coverage, but its build alone takes minutes.
 
 use fabriclens_fuzz::targets::{self, Target};
 use fabriclens_fuzz::{corpus, mutate::Mutator};
 use std::time::{Duration, Instant};
 
-/// How long each target is mutated.
-const MOMENT: Duration = Duration::from_millis(500);
+/// Time for which each target runs on mutations.
+const MUTATION_TIME: Duration = Duration::from_millis(500);
 
 fn run(target: &Target) {
     let corpus = corpus(target);
@@ -14,13 +14,13 @@ fn run(target: &Target) {
     corpus.iter().for_each(|seed| (target.run)(seed));
     let mut mutator = Mutator::new(&corpus);
     let begin = Instant::now();
-    while begin.elapsed() < MOMENT {
+    while begin.elapsed() < MUTATION_TIME {
         (target.run)(mutator.next());
     }
 }
 
 #[test]
-fn targets_take_seeds_findings_and_what_becomes_of_them() {
+fn targets_survive_seeds_findings_and_mutations() {
     // A panic names the target by its thread.
     let threads = targets::ALL.iter().map(|target| {
         let thread = std::thread::Builder::new().name(target.name.into());

@@ -49,16 +49,16 @@ impl Api {
         }
         let mut all: Vec<String> =
             all.into_iter().map(|what| format!("{what}, because {used} of {limit} MiB of memory are used")).collect();
-        let away = self.telemetry.senders[1].get();
-        if away > 0 {
-            all.push(format!("overload: {away} hosts are rejected, because {limit} MiB of memory hold no more"));
+        let rejected = self.telemetry.senders[1].get();
+        if rejected > 0 {
+            all.push(format!("overload: {rejected} hosts are rejected, because {limit} MiB of memory hold no more"));
         }
         all.extend(self.queried.missing());
         if stats.clock_off_ms != 0 {
-            let (seconds, way) =
+            let (seconds, direction) =
                 ((stats.clock_off_ms / 1000).abs(), if stats.clock_off_ms > 0 { "ahead" } else { "back" });
             all.push(format!(
-                "clock: it went {way} by {seconds} s; for an hour nothing is deleted by age, and no sample is rejected as being in the future"
+                "clock: stepped {direction} by {seconds} s; for an hour nothing is deleted by age, and no sample is rejected as being in the future"
             ));
         }
         if let Some(failure) = &stats.maintenance_failure {
@@ -67,7 +67,7 @@ impl Api {
         if !stats.damage.is_empty() {
             let (n, first) = (stats.damage.len(), &stats.damage[0]);
             all.push(format!(
-                "damage: {n} places in the data directory, the first is {}: {}",
+                "damage: {n} damaged files or records in the data directory, first {}: {}",
                 first.path.display(),
                 first.message
             ));

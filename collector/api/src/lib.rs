@@ -1,5 +1,13 @@
 //! The HTTP API: the Prometheus query API as Grafana uses it, incidents, jobs, reports, topology, health, the
 //! collector's own metrics, and the start page. [`routes`] lists every route.
+//!
+//! ```
+//! use fabriclens_config::Access;
+//!
+//! let routes = fabriclens_api::routes();
+//! let query = routes.iter().find(|route| route.path == "/api/v1/query").unwrap();
+//! assert_eq!(query.access, Access::Read);
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -266,7 +266,7 @@ mod tests {
                         if got >= needs {
                             return;
                         }
-                        asks = grant.more().expect("nobody needs more than all");
+                        asks = grant.more().expect("the pool holds enough");
                     }
                 })
             };

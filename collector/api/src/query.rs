@@ -31,7 +31,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// What the evaluation of a query may use.
+/// Resources for the evaluation of a query.
 pub(super) struct QueryContext<'a> {
     /// Engine with the remaining limits.
     pub engine: &'a Engine,
@@ -142,14 +142,14 @@ impl Api {
         encode: impl Fn(&Outcome, Option<Timings>) -> Json + Send + Sync + 'static,
     ) -> Result<Answer, ApiError> {
         let wants_stats = params.get("stats").is_some();
-        let work = move |turn: &QueryContext<'_>| {
+        let work = move |context: &QueryContext<'_>| {
             let began = Instant::now();
-            let mut outcome = work(turn.engine, turn.data, turn.cancel)?;
-            outcome.warnings.extend(turn.data.missing());
-            if !turn.grant.take(encode::size(&outcome)) {
+            let mut outcome = work(context.engine, context.data, context.cancel)?;
+            outcome.warnings.extend(context.data.missing());
+            if !context.grant.take(encode::size(&outcome)) {
                 return Err(QueryError::Memory);
             }
-            let timings = wants_stats.then(|| Timings { queued: turn.queued, evaluated: began.elapsed() });
+            let timings = wants_stats.then(|| Timings { queued: context.queued, evaluated: began.elapsed() });
             Ok(encode(&outcome, timings))
         };
         self.within_limits(params, work).await
@@ -198,7 +198,7 @@ impl Api {
         let config = &self.config.query;
         let why = if heavy {
             format!(
-                "other queries use the memory that it needs, of {} MiB for all (query.memory); narrow the query, retry later, or raise the limit",
+                "other queries hold the memory that this query needs ({} MiB for all queries, query.memory); narrow the query, retry later, or raise the limit",
                 config.memory >> 20
             )
         } else {

@@ -61,13 +61,13 @@ pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, 
         let found = found.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?;
         let (job, others) = found?;
         let topologies = api.topologies.clone();
-        let write = move |turn: &QueryContext<'_>| {
+        let write = move |context: &QueryContext<'_>| {
             let (incidents, now_ns) = (incidents_of(&incidents, &job), now_ns());
             let leaves = leaves(&topologies.at(job.end_ns.unwrap_or(now_ns)));
             let input = Input { job: &job, others: &others, now_ns, incidents, leaves };
-            let report = fabriclens_report::build(turn.engine, turn.data.reader(), turn.cancel, input)?;
+            let report = fabriclens_report::build(context.engine, context.data.reader(), context.cancel, input)?;
             let text = (form.write)(&report);
-            if turn.grant.take(text.capacity()) { Ok(Json(text)) } else { Err(QueryError::Memory) }
+            if context.grant.take(text.capacity()) { Ok(Json(text)) } else { Err(QueryError::Memory) }
         };
         Ok(api.within_limits(&params, write).await?.of_type(form.content_type))
     };
@@ -97,8 +97,8 @@ fn incidents_of(incidents: &IncidentStore, job: &Job) -> Vec<Incident> {
     let name = job.key().to_string();
     let found = incidents.list(&Filters { from_ns: Some(job.start_ns), to_ns: job.end_ns, ..Filters::default() });
     let role = |record: &Record| {
-        let beside = || job.hosts.keys().any(|host| record.touches(host)).then_some("bystander");
-        record.role(&name).or_else(beside)
+        let bystander = || job.hosts.keys().any(|host| record.touches(host)).then_some("bystander");
+        record.role(&name).or_else(bystander)
     };
     let mut of_job: Vec<Incident> = found
         .iter()
@@ -140,8 +140,8 @@ fn look_up(registry: &Registry, key: &JobKey, run: Option<u32>) -> Result<(Job, 
             registry.list(&filter).into_iter().find(of_run).ok_or_else(missing)?
         }
     };
-    let beside = Filter { from_ns: Some(job.start_ns), to_ns: job.end_ns, ..Filter::default() };
-    let mut others = registry.list(&beside);
+    let overlapping = Filter { from_ns: Some(job.start_ns), to_ns: job.end_ns, ..Filter::default() };
+    let mut others = registry.list(&overlapping);
     if !job.user.is_empty() {
         let before = Filter {
             from_ns: Some(job.start_ns.saturating_sub(BEFORE_NS)),

@@ -1,4 +1,4 @@
-//! `/api/v1/status/*`, and endpoints for what other servers do (rules, alerts, targets), which return empty lists.
+//! `/api/v1/status/*`, and endpoints that return empty lists, because the collector has no rules, alerts or targets.
 
 use std::sync::Arc;
 

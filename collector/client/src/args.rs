@@ -65,7 +65,7 @@ pub struct JobsArgs {
 pub struct IncidentsArgs {
     /// Action.
     #[command(subcommand)]
-    pub say: Option<Say>,
+    pub action: Option<Action>,
     /// Show this incident in full
     #[arg(value_name = "ID", conflicts_with_all = ["open", "since", "kind", "node", "job"])]
     pub id: Option<String>,
@@ -103,7 +103,7 @@ pub enum IncidentsFormat {
 
 /// Author and note of an action.
 #[derive(Debug, Args)]
-pub struct Who {
+pub struct Author {
     /// Your name
     #[arg(
         long,
@@ -114,21 +114,21 @@ pub struct Who {
         hide_default_value = true
     )]
     pub by: String,
-    /// Reason, or what is being done
+    /// Note for other operators, for instance the reason
     #[arg(long, default_value = "", hide_default_value = true)]
     pub note: String,
 }
 
 /// Actions on incidents.
 #[derive(Debug, Subcommand)]
-pub enum Say {
+pub enum Action {
     /// Acknowledge an incident: no more reminders
     Ack {
         /// ID of the incident
         id: String,
         /// Author and note.
         #[command(flatten)]
-        who: Who,
+        author: Author,
         /// Server.
         #[command(flatten)]
         server: Server,
@@ -152,7 +152,7 @@ pub enum Say {
         duration: String,
         /// Author and note.
         #[command(flatten)]
-        who: Who,
+        author: Author,
         /// Server.
         #[command(flatten)]
         server: Server,
@@ -173,7 +173,7 @@ pub enum Say {
         kind: String,
         /// Author and note.
         #[command(flatten)]
-        who: Who,
+        author: Author,
         /// Server.
         #[command(flatten)]
         server: Server,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::layout::{printable, rows};
 use super::{ClientError, Form, ask, pairs, print, report::segment, seconds, time_of, url, width};
-use crate::args::{IncidentsArgs, IncidentsFormat, Say, Server};
+use crate::args::{Action, IncidentsArgs, IncidentsFormat, Server};
 use fabriclens_base::duration;
 use fabriclens_core::time::{format_time, now_ms};
 
@@ -48,7 +48,7 @@ struct Incident {
     reclassified: Option<OperatorNote>,
     silenced: Option<OperatorNote>,
     #[serde(default)]
-    history: Vec<Moment>,
+    history: Vec<HistoryEntry>,
 }
 
 #[derive(Deserialize)]
@@ -70,7 +70,7 @@ struct OperatorNote {
 }
 
 #[derive(Deserialize)]
-struct Moment {
+struct HistoryEntry {
     at_ns: i64,
     state: String,
     #[serde(default)]
@@ -82,8 +82,8 @@ struct Moment {
 /// # Errors
 /// [`ClientError`].
 pub fn incidents(args: &IncidentsArgs) -> Result<(), ClientError> {
-    if let Some(say) = &args.say {
-        return act(say);
+    if let Some(action) = &args.action {
+        return act(action);
     }
     let server = &args.server;
     let foreign = |e: serde_json::Error| ClientError::Foreign { url: server.url.clone(), message: e.to_string() };
@@ -124,36 +124,36 @@ fn request(args: &IncidentsArgs) -> Result<Form, ClientError> {
 }
 
 /// Sends an action and prints the result.
-fn act(say: &Say) -> Result<(), ClientError> {
+fn act(action: &Action) -> Result<(), ClientError> {
     let post = |server: &Server, path: &str, body: &Value| {
         let text = body.to_string();
         ask(server, |agent| agent.post(url(server, path)).header("content-type", "application/json").send(&text))
     };
-    let of = |id: &str, what: &str| format!("api/v1/incidents/{}/{what}", segment(id));
-    let line = match say {
-        Say::Ack { id, who, server } => {
-            post(server, &of(id, "acknowledge"), &json!({"by": who.by, "note": who.note}))?;
+    let of = |id: &str, action: &str| format!("api/v1/incidents/{}/{action}", segment(id));
+    let line = match action {
+        Action::Ack { id, author, server } => {
+            post(server, &of(id, "acknowledge"), &json!({"by": author.by, "note": author.note}))?;
             format!("{id} is acknowledged")
         }
-        Say::Reclassify { id, kind, who, server } => {
-            post(server, &of(id, "reclassify"), &json!({"kind": kind, "by": who.by, "note": who.note}))?;
+        Action::Reclassify { id, kind, author, server } => {
+            post(server, &of(id, "reclassify"), &json!({"kind": kind, "by": author.by, "note": author.note}))?;
             format!("{id} is {kind}")
         }
-        Say::Silence { id, kind, node, job, duration, who, server } => {
+        Action::Silence { id, kind, node, job, duration, author, server } => {
             let mut of = json!({});
             for (name, value) in [("incident", id), ("kind", kind), ("node", node), ("job", job)] {
                 if let Some(value) = value {
                     of[name] = json!(value);
                 }
             }
-            let body = json!({"match": of, "for": duration, "by": who.by, "note": who.note});
+            let body = json!({"match": of, "for": duration, "by": author.by, "note": author.note});
             let body = post(server, "api/v1/silences", &body)?;
             let silence: Value = serde_json::from_str(&body)
                 .map_err(|e| ClientError::Foreign { url: server.url.clone(), message: e.to_string() })?;
             let until = clock(silence["until_ns"].as_i64().unwrap_or_default());
             format!("silence {} until {until}", silence["id"].as_str().unwrap_or_default())
         }
-        Say::Unsilence { id, server } => {
+        Action::Unsilence { id, server } => {
             let path = format!("api/v1/silences/{}", segment(id));
             ask(server, |agent| agent.delete(url(server, &path)).call())?;
             format!("silence {id} is over")

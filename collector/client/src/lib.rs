@@ -67,7 +67,7 @@ pub enum ClientError {
     Foreign {
         /// URL of the server.
         url: String,
-        /// What was received.
+        /// Beginning of the answer, or its problem.
         message: String,
     },
     /// Invalid value of a flag.

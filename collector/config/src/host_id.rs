@@ -12,7 +12,7 @@ impl HostId {
     /// Parses a pattern.
     ///
     /// # Errors
-    /// Describes what is wrong with it.
+    /// Describes the problem with the pattern.
     pub fn parse(pattern: &str) -> Result<Self, String> {
         let parts: Vec<String> = pattern.split('/').map(str::to_owned).collect();
         let hosts = parts.iter().filter(|part| *part == HOST).count();

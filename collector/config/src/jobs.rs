@@ -1,4 +1,4 @@
-//! Checks `[jobs]`: where jobs are read from besides the API.
+//! Checks `[jobs]`: the sources of jobs besides the API.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
-use super::remote::{self, Endpoint};
+use super::endpoint::{Endpoint, check_endpoint};
 
 /// Timeout of a request for all jobs or pods; a controller under load takes seconds.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -133,7 +133,7 @@ fn endpoint(url: String, ca: Option<String>, key: &'static str) -> Result<Endpoi
         headers: BTreeMap::new(),
         timeout: TIMEOUT,
     };
-    remote::check_endpoint(&endpoint).map_err(|e| match e {
+    check_endpoint(&endpoint).map_err(|e| match e {
         ConfigError::Value { message, .. } => ConfigError::Value { key, message },
         other => other,
     })?;

@@ -13,8 +13,10 @@
 #![forbid(unsafe_code)]
 
 mod auth;
+mod endpoint;
 mod host_id;
 mod jobs;
+mod keys;
 mod load;
 mod notify;
 mod proxy;
@@ -24,14 +26,16 @@ mod role;
 mod secrets;
 pub mod selector;
 pub mod thresholds;
+mod value;
 
 pub use auth::Auth;
+pub use endpoint::Endpoint;
 pub use host_id::HostId;
 pub use jobs::{Jobs, Kubernetes, Pods, Slurmrestd};
 pub use load::{Overrides, load};
 pub use notify::{Alertmanager, Webhook};
 pub use proxy::{Network, Proxy};
-pub use remote::{Endpoint, Forward, Remote};
+pub use remote::{Forward, Remote};
 pub use role::{Access, ROLES, Role, Roles};
 
 use std::net::SocketAddr;
@@ -263,7 +267,7 @@ impl Config {
             self.jobs.squeue.clone().unwrap_or_default(),
             duration::format(self.late),
         ];
-        raw::KEYS.iter().map(|(key, _)| *key).zip(values).collect()
+        keys::KEYS.iter().map(|(key, _)| *key).zip(values).collect()
     }
 }
 
@@ -312,7 +316,7 @@ pub enum ConfigError {
     Value {
         /// Config key.
         key: &'static str,
-        /// What is wrong and what would be valid.
+        /// Problem, and the valid values.
         message: String,
     },
     /// Listener that is reachable from other hosts without encryption.

@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::raw::{Form, KEYS, RawConfig, SERVER_KEYS, TABLE_KEYS};
+use super::keys::{Form, KEYS, SERVER_KEYS, TABLE_KEYS};
+use super::raw::RawConfig;
+use super::value::{size, time};
 use crate::thresholds;
-use fabriclens_base::{duration, nearest, size};
+use fabriclens_base::nearest;
 
 use super::{Config, ConfigError, Tls, auth, jobs, notify, remote};
 
@@ -216,21 +218,6 @@ fn address(slot: &mut SocketAddr, text: Option<String>, key: &'static str) -> Re
         message: format!("{text:?} is not an address and port; write for instance 127.0.0.1:7470 or [::]:7470"),
     })?;
     Ok(())
-}
-
-pub(super) fn time(slot: &mut Duration, text: Option<String>, key: &'static str) -> Result<(), ConfigError> {
-    if let Some(text) = text {
-        let bad = |message: String| ConfigError::Value { key, message };
-        *slot = duration::parse(&text).map_err(|e| bad(e.to_string()))?;
-        if !slot.subsec_nanos().is_multiple_of(1_000_000) {
-            return Err(bad(format!("{text:?} is not a whole number of milliseconds")));
-        }
-    }
-    Ok(())
-}
-
-pub(super) fn size(text: &str, key: &'static str) -> Result<u64, ConfigError> {
-    size::parse(text).map_err(|e| ConfigError::Value { key, message: e.to_string() })
 }
 
 fn tls(cert: Option<String>, key: Option<String>, ca: Option<String>) -> Result<Option<Tls>, ConfigError> {

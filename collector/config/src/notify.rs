@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
-use super::load::time;
-use super::remote::{self, Endpoint, wrong};
+use super::endpoint::{Endpoint, check_endpoint, check_servers, rename_key};
+use super::value::{check_name, time, unique, wrong};
 
 /// Request timeout; people wait for the message.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -92,7 +92,7 @@ pub(super) fn check_alertmanager(raw: RawAlertmanager) -> Result<Alertmanager, C
         timeout: TIMEOUT,
     };
     let endpoints =
-        remote::check_servers(["alertmanager", "alertmanager.urls", "alertmanager.timeout"], urls, endpoint, timeout)?;
+        check_servers(["alertmanager", "alertmanager.urls", "alertmanager.timeout"], urls, endpoint, timeout)?;
     Ok(Alertmanager { endpoints, labels })
 }
 
@@ -100,12 +100,12 @@ pub(super) fn check_webhooks(raw: Vec<RawWebhook>) -> Result<Vec<Webhook>, Confi
     if raw.len() > MOST {
         return wrong("webhook.name", format!("at most {MOST} webhooks"));
     }
-    remote::named("webhook.name", raw.into_iter().map(webhook), |w| &w.name)
+    unique("webhook.name", raw.into_iter().map(webhook), |w| &w.name)
 }
 
 fn webhook(raw: RawWebhook) -> Result<Webhook, ConfigError> {
     let name = raw.name.unwrap_or_default();
-    remote::check_name("webhook.name", &name)?;
+    check_name("webhook.name", &name)?;
     let Some(url) = raw.url else {
         return wrong("webhook.url", format!("missing in {name:?}; for instance https://tickets.example/fabric"));
     };
@@ -121,7 +121,7 @@ fn webhook(raw: RawWebhook) -> Result<Webhook, ConfigError> {
     time(&mut endpoint.timeout, raw.timeout, "webhook.timeout")?;
     let mut repeat = Duration::ZERO;
     time(&mut repeat, raw.repeat, "webhook.repeat")?;
-    remote::check_endpoint(&endpoint).map_err(|e| remote::of("webhook", e))?;
+    check_endpoint(&endpoint).map_err(|e| rename_key("webhook", e))?;
     if !repeat.is_zero() && repeat < Duration::from_secs(60) {
         return wrong("webhook.repeat", "at least 1m, or 0s for no reminders");
     }

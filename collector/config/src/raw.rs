@@ -1,4 +1,4 @@
-//! The configuration as written: all keys, unchecked.
+//! The configuration as written in TOML, before it is checked.
 
 use std::collections::BTreeMap;
 
@@ -7,120 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::auth::RawAuth;
 use super::jobs::RawJobs;
 use super::notify::{RawAlertmanager, RawWebhook};
-use super::remote::RawPeers;
-
-/// TOML type of a value, by which environment variables are parsed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    Text,
-    Bool,
-    Integer,
-}
-
-/// Every key that an environment variable can set. The hints and the check for unknown keys use this table, too; a test
-/// keeps it equal to [`RawConfig`].
-pub(super) const KEYS: &[(&str, Form)] = &[
-    ("data", Form::Text),
-    ("insecure", Form::Bool),
-    ("self_metrics_interval", Form::Text),
-    ("external_url", Form::Text),
-    ("listen.http", Form::Text),
-    ("listen.otlp_grpc", Form::Text),
-    ("listen.otlp_http", Form::Text),
-    ("listen.connections", Form::Integer),
-    ("listen.connections_per_address", Form::Integer),
-    ("listen.requests", Form::Integer),
-    ("retention.age", Form::Text),
-    ("retention.size", Form::Text),
-    ("retention.rollups", Form::Text),
-    ("retention.jobs", Form::Text),
-    ("retention.incidents", Form::Text),
-    ("tls.cert", Form::Text),
-    ("tls.key", Form::Text),
-    ("tls.client_ca", Form::Text),
-    ("auth.tokens", Form::Text),
-    ("auth.host_id", Form::Text),
-    ("ingest.message_size", Form::Text),
-    ("ingest.in_flight", Form::Integer),
-    ("ingest.future", Form::Text),
-    ("ingest.series", Form::Integer),
-    ("ingest.series_per_metric", Form::Integer),
-    ("ingest.tenant_label", Form::Text),
-    ("ingest.series_per_tenant", Form::Integer),
-    ("limits.memory", Form::Text),
-    ("query.concurrency", Form::Integer),
-    ("query.timeout", Form::Text),
-    ("query.max_samples", Form::Integer),
-    ("query.memory", Form::Text),
-    ("query.lookback", Form::Text),
-    ("jobs.dir", Form::Text),
-    ("jobs.squeue", Form::Text),
-    ("verdicts.late", Form::Text),
-];
-
-/// Keys of `[store]`, `[peers]`, `[alertmanager]`, `[[forward]]` and `[[webhook]]`: other servers, which environment
-/// variables cannot set.
-pub(super) const SERVER_KEYS: &[&str] = &[
-    "store.remote",
-    "store.write",
-    "store.username",
-    "store.password_file",
-    "store.bearer_token_file",
-    "store.ca",
-    "store.headers",
-    "store.timeout",
-    "store.size",
-    "store.batch",
-    "store.parallel",
-    "forward.name",
-    "forward.url",
-    "forward.match",
-    "forward.username",
-    "forward.password_file",
-    "forward.bearer_token_file",
-    "forward.ca",
-    "forward.headers",
-    "forward.timeout",
-    "forward.size",
-    "forward.age",
-    "forward.batch",
-    "forward.parallel",
-    "peers.urls",
-    "peers.username",
-    "peers.password_file",
-    "peers.bearer_token_file",
-    "peers.ca",
-    "peers.headers",
-    "peers.timeout",
-    "alertmanager.urls",
-    "alertmanager.labels",
-    "alertmanager.username",
-    "alertmanager.password_file",
-    "alertmanager.bearer_token_file",
-    "alertmanager.ca",
-    "alertmanager.headers",
-    "alertmanager.timeout",
-    "webhook.name",
-    "webhook.url",
-    "webhook.repeat",
-    "webhook.username",
-    "webhook.password_file",
-    "webhook.bearer_token_file",
-    "webhook.ca",
-    "webhook.headers",
-    "webhook.timeout",
-];
-
-/// Keys that hold tables or lists, which environment variables cannot set.
-pub(super) const TABLE_KEYS: &[&str] = &[
-    "auth.certificates",
-    "auth.proxy",
-    "jobs.slurmrestd",
-    "jobs.kubernetes",
-    "jobs.hosts",
-    "verdicts.thresholds",
-    "topology.files",
-];
+use super::remote::{RawForward, RawPeers, RawStore};
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -217,44 +104,10 @@ pub(super) struct RawTopology {
     pub files: Vec<String>,
 }
 
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct RawStore {
-    pub remote: Option<String>,
-    pub write: Option<String>,
-    pub username: Option<String>,
-    pub password_file: Option<String>,
-    pub bearer_token_file: Option<String>,
-    pub ca: Option<String>,
-    pub headers: BTreeMap<String, String>,
-    pub timeout: Option<String>,
-    pub size: Option<String>,
-    pub batch: Option<u32>,
-    pub parallel: Option<u32>,
-}
-
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct RawForward {
-    pub name: Option<String>,
-    pub url: Option<String>,
-    #[serde(rename = "match")]
-    pub select: Vec<String>,
-    pub username: Option<String>,
-    pub password_file: Option<String>,
-    pub bearer_token_file: Option<String>,
-    pub ca: Option<String>,
-    pub headers: BTreeMap<String, String>,
-    pub timeout: Option<String>,
-    pub size: Option<String>,
-    pub age: Option<String>,
-    pub batch: Option<u32>,
-    pub parallel: Option<u32>,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::{KEYS, SERVER_KEYS, TABLE_KEYS};
 
     /// Serde lists the fields of a struct only in its error for an unknown one.
     fn fields_of(toml: &str) -> Vec<String> {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::client_network::client_network;
 
 /// A single client may hold at most the limit divided by this.
-const PART: usize = 2;
+const CLIENT_FRACTION: usize = 2;
 
 /// A limit on held bytes, shared by all clients of a listener.
 pub struct ByteQuota {
@@ -61,7 +61,7 @@ impl Lease {
         let mut held = self.quota.held.lock();
         let own = held.by.get(&self.caller).copied().unwrap_or(0) - self.bytes + bytes;
         let all = held.all - self.bytes + bytes;
-        if bytes > self.bytes && (all > self.quota.bytes || own > self.quota.bytes / PART) {
+        if bytes > self.bytes && (all > self.quota.bytes || own > self.quota.bytes / CLIENT_FRACTION) {
             return Err(Full);
         }
         match own {
@@ -97,15 +97,19 @@ mod tests {
         let quota = ByteQuota::new(100);
         let of = |ip: &str| quota.of(ip.parse().unwrap());
         let [mut a, mut b, mut c] = ["10.0.0.1", "10.0.0.1", "::ffff:10.0.0.2"].map(of);
-        assert_eq!((a.add(30), b.add(20), b.add(1)), (Ok(()), Ok(()), Err(Full)), "one caller, however it holds it");
+        assert_eq!(
+            (a.add(30), b.add(20), b.add(1)),
+            (Ok(()), Ok(()), Err(Full)),
+            "one client holds at most half, in any number of leases"
+        );
         assert!(!quota.is_short());
         assert_eq!((c.add(51), c.add(50)), (Err(Full), Ok(())));
-        assert_eq!((of("10.0.0.3").add(1), quota.is_short()), (Err(Full), true), "all of it is taken");
-        assert_eq!((a.hold(10), b.add(20), c.hold(50)), (Ok(()), Ok(()), Ok(())), "what is given back can be had");
+        assert_eq!((of("10.0.0.3").add(1), quota.is_short()), (Err(Full), true), "the quota is used up");
+        assert_eq!((a.hold(10), b.add(20), c.hold(50)), (Ok(()), Ok(()), Ok(())), "released bytes can be leased again");
         drop((a, b, c));
         let left = { quota.held.lock().by.len() };
-        assert_eq!((quota.held.lock().all, left), (0, 0), "nothing is left of who is gone");
+        assert_eq!((quota.held.lock().all, left), (0, 0), "clients without bytes leave no entry");
         let (mut near, mut far) = (of("2001:db8::1"), of("2001:db8::2"));
-        assert_eq!((near.add(30), far.add(30)), (Ok(()), Err(Full)), "a network is one caller");
+        assert_eq!((near.add(30), far.add(30)), (Ok(()), Err(Full)), "an IPv6 network is one client");
     }
 }

@@ -18,12 +18,12 @@ pub enum Trigger {
 }
 
 /// Runs `work` on a blocking thread: at once, then at each `interval` and on each notification of `wake`, and a last
-/// time when `stop` becomes true. If `work` panics, logs `lost` and ends.
+/// time when `stop` becomes true. If `work` panics, logs `effect` and ends.
 pub async fn periodic(
     interval: Duration,
     wake: Arc<Notify>,
     mut stop: watch::Receiver<bool>,
-    lost: &'static str,
+    effect: &'static str,
     mut work: impl FnMut(Trigger) + Send + 'static,
 ) {
     let mut tick = tokio::time::interval(interval);
@@ -41,7 +41,7 @@ pub async fn periodic(
         match done.await {
             Ok(_) if trigger == Trigger::Stop => return,
             Ok(back) => work = back,
-            Err(error) => return tracing::error!(%error, "{lost}"),
+            Err(error) => return tracing::error!(%error, effect, "periodic task panicked"),
         }
     }
 }
@@ -55,16 +55,16 @@ mod tests {
     async fn runs_at_start_on_notification_and_at_stop() {
         let (stop, stopped) = watch::channel(false);
         let (wake, seen) = (Arc::new(Notify::new()), Arc::new(Mutex::new(Vec::new())));
-        let (whys, told, heard) = (seen.clone(), wake.clone(), Arc::new(Notify::new()));
-        let hear = heard.clone();
-        let work = move |why| {
-            whys.lock().push(why);
-            hear.notify_one();
+        let (triggers, notifier, ran) = (seen.clone(), wake.clone(), Arc::new(Notify::new()));
+        let run = ran.clone();
+        let work = move |trigger| {
+            triggers.lock().push(trigger);
+            run.notify_one();
         };
         let task = tokio::spawn(periodic(Duration::from_secs(3600), wake, stopped, "lost", work));
-        heard.notified().await;
-        told.notify_one();
-        heard.notified().await;
+        ran.notified().await;
+        notifier.notify_one();
+        ran.notified().await;
         stop.send_replace(true);
         task.await.unwrap();
         assert_eq!(*seen.lock(), [Trigger::Interval, Trigger::Notified, Trigger::Stop]);
@@ -73,6 +73,6 @@ mod tests {
     #[tokio::test]
     async fn a_panic_ends_the_task() {
         let (_stop, stopped) = watch::channel(false);
-        periodic(Duration::from_secs(3600), Arc::default(), stopped, "lost", |_| panic!("as it may")).await;
+        periodic(Duration::from_secs(3600), Arc::default(), stopped, "lost", |_| panic!("expected by this test")).await;
     }
 }

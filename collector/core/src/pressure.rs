@@ -18,7 +18,7 @@ pub enum Level {
     Raised,
     /// From 90 %: only samples that detectors need are accepted.
     High,
-    /// From 95 %: nothing is accepted.
+    /// From 95 %: all samples are rejected.
     Full,
 }
 
@@ -141,7 +141,10 @@ mod tests {
         let at = |used| Pressure::fixed(used, 1000).level();
         assert_eq!((at(0), at(849), at(850), at(899)), (Level::Normal, Level::Normal, Level::Raised, Level::Raised));
         assert_eq!((at(900), at(949), at(950)), (Level::High, Level::High, Level::Full));
-        assert!(Pressure::new(None).limit() <= machine_memory(Path::new("/")).unwrap(), "never more than there is");
-        assert!(Pressure::new(None).used() > 1 << 20, "a process has some");
+        assert!(
+            Pressure::new(None).limit() <= machine_memory(Path::new("/")).unwrap(),
+            "at most the memory of the machine"
+        );
+        assert!(Pressure::new(None).used() > 1 << 20, "the process uses memory");
     }
 }

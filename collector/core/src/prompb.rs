@@ -24,7 +24,7 @@ pub struct TimeSeries {
     pub samples: Vec<Sample>,
     /// Native histograms, which are counted and rejected; their contents are not decoded.
     #[prost(message, repeated, tag = "4")]
-    pub histograms: Vec<Unread>,
+    pub histograms: Vec<OpaqueMessage>,
 }
 
 /// `prometheus.Label`
@@ -83,4 +83,4 @@ impl MetricMetadata {
 
 /// A message whose contents are not decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
-pub struct Unread {}
+pub struct OpaqueMessage {}

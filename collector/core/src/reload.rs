@@ -133,7 +133,7 @@ mod tests {
         write("two");
         number.poll();
         number.poll();
-        assert_eq!((*number.get(), count("failed"), failing()), (2, 1, 1), "told once");
+        assert_eq!((*number.get(), count("failed"), failing()), (2, 1, 1), "logged and counted once");
         fs::remove_file(&path).unwrap();
         number.poll();
         assert_eq!((*number.get(), failing()), (2, 1));

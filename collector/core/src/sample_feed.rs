@@ -103,6 +103,6 @@ mod tests {
         }
         let drained = feed.drain();
         assert_eq!((drained.requests.len(), drained.lost, drained.spans), (2, 3, vec![[0, 2]]));
-        assert_eq!(feed.drain().requests.len(), 0, "it was drained before");
+        assert_eq!(feed.drain().requests.len(), 0, "a drain resets the count of dropped values");
     }
 }

@@ -14,13 +14,13 @@ use prometheus::{
 };
 
 /// Selects one number of the store's statistics.
-type Pick = fn(&Stats) -> u64;
+type StatsField = fn(&Stats) -> u64;
 
 /// Metric name, labels and value of a series.
 pub type OwnSample = (String, Vec<(String, String)>, f64);
 
 /// Gauges read from the statistics of the store: name, help, value.
-const STORE: &[(&str, &str, Pick)] = &[
+const STORE: &[(&str, &str, StatsField)] = &[
     ("fabriclens_store_head_series", "Series in memory.", |s| s.head_series as u64),
     ("fabriclens_store_head_samples", "Samples in memory, not yet in blocks.", |s| s.head_samples),
     ("fabriclens_store_head_layouts", "Sets of series that share time stamps, in memory.", |s| s.head_layouts as u64),
@@ -55,9 +55,9 @@ pub struct Telemetry {
     pub in_flight: IntGauge,
     /// Write requests waiting for a permit.
     pub waiting: IntGauge,
-    /// Requests told to retry, by protocol, priority class and reason.
+    /// Write requests rejected because of overload, by protocol, priority class and reason.
     pub shed: IntCounterVec,
-    /// Senders that are served, and senders that are turned away.
+    /// Senders that are served, and senders that are rejected.
     pub senders: [IntGauge; 2],
     /// Memory of the process and its limit, bytes.
     pub memory: [IntGauge; 2],
@@ -91,7 +91,7 @@ pub struct Telemetry {
     incidents_open: IntGaugeVec,
     /// Kinds that had an open incident since the start.
     kinds: Arc<Mutex<BTreeSet<String>>>,
-    store: Vec<(IntGauge, Pick)>,
+    store: Vec<(IntGauge, StatsField)>,
     /// Offset of this host's clock while a leap is in doubt, seconds.
     clock_off: IntGauge,
     forward: Forward,
@@ -215,7 +215,7 @@ impl Telemetry {
             waiting: gauge("fabriclens_ingest_waiting", "Write requests that wait for a permit.")?,
             shed: counters(
                 "fabriclens_ingest_shed_total",
-                "Write requests told to retry later because of overload.",
+                "Write requests rejected because of overload; their senders retry later.",
                 &["source", "rank", "reason"],
             )?,
             senders: [
@@ -225,7 +225,7 @@ impl Telemetry {
                 )?,
                 gauge(
                     "fabriclens_ingest_senders_away",
-                    "Senders (a host, or an address that sends for several) told to retry later because memory is short.",
+                    "Senders (a host, or an address that sends for several) rejected because memory is short; they retry later.",
                 )?,
             ],
             memory: [

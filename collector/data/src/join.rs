@@ -1,10 +1,10 @@
 //! Merges the copies of a series from two collectors. An agent that sends to both produces equal times; one that failed
-//! over gives each a part; and series that both collectors compute have their own times.
+//! over gives each a part; series that each collector computes differ in their times.
 
 use fabriclens_model::{Series, SharedSeries};
 
 /// As a share of the usual sample distance: a sample nearer than this to one of the other copy adds nothing.
-const NEAR: f64 = 0.75;
+const NEAR_FRACTION: f64 = 0.75;
 
 /// Merges all series; samples of the first win, and those of the second fill its gaps.
 pub(super) fn join(own: Vec<SharedSeries>, other: Vec<Series>) -> Vec<SharedSeries> {
@@ -33,7 +33,7 @@ fn fill(own: SharedSeries, other: &Series) -> SharedSeries {
         return own;
     }
     let usual = spacing(&own.times).or_else(|| spacing(&other.times)).unwrap_or(0);
-    let near = ((usual as f64 * NEAR) as i64).max(1);
+    let near = ((usual as f64 * NEAR_FRACTION) as i64).max(1);
     let (mut times, mut values) = (Vec::new(), Vec::new());
     let mut at = 0;
     let mut add = |times: &mut Vec<i64>, values: &mut Vec<f64>, until: i64| {

@@ -1,5 +1,18 @@
 //! Read access to samples: in the store of this process or in a remote engine, optionally merged with those of other
 //! collectors. All are read by the same evaluator, so queries mean the same everywhere.
+//!
+//! ```
+//! use fabriclens_data::Data;
+//! use fabriclens_model::Matcher;
+//! use fabriclens_store::{Options, Store};
+//! use std::sync::Arc;
+//!
+//! let dir = tempfile::tempdir()?;
+//! let data = Data::Local(Arc::new(Store::open(dir.path(), Options::default())?));
+//! let hosts = data.label_values("host", &[Matcher::equal("__name__", "up")], 0, 1000)?;
+//! assert!(hosts.is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -63,7 +76,7 @@ impl Data {
         })
     }
 
-    /// Warnings for answers: what is missing because a remote engine or a peer is unreachable.
+    /// Warnings for answers about samples of an unreachable remote engine or peer.
     pub fn missing(&self) -> Vec<String> {
         match self {
             Self::Local(_) => Vec::new(),

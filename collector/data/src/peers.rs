@@ -26,7 +26,7 @@ pub struct MergedReader {
 struct Peer {
     remote: Remote,
     /// Last failure and its time.
-    away: Mutex<Option<(String, Instant)>>,
+    failure: Mutex<Option<(String, Instant)>>,
 }
 
 impl MergedReader {
@@ -35,30 +35,30 @@ impl MergedReader {
     /// # Errors
     /// [`FileError`] if a token, password or authority cannot be read.
     pub fn new(own: Arc<Data>, peers: &[config::Endpoint], telemetry: &Telemetry) -> Result<Self, FileError> {
-        let peer = |e: &config::Endpoint| Ok(Peer { remote: Remote::peer(e, telemetry)?, away: Mutex::default() });
+        let peer = |e: &config::Endpoint| Ok(Peer { remote: Remote::peer(e, telemetry)?, failure: Mutex::default() });
         Ok(Self { own, peers: peers.iter().map(peer).collect::<Result<_, _>>()? })
     }
 
     /// Warnings about peers, or the own remote engine, that were unreachable at the last request.
     pub(super) fn missing(&self) -> Vec<String> {
-        let away = self.peers.iter().filter_map(|p| p.away.lock().as_ref().map(|(why, _)| why.clone()));
-        let away =
-            away.map(|why| format!("samples that only a peer has are missing, because it does not answer: {why}"));
-        self.own.missing().into_iter().chain(away).collect()
+        let failures = self.peers.iter().filter_map(|p| p.failure.lock().as_ref().map(|(why, _)| why.clone()));
+        let failures =
+            failures.map(|why| format!("samples that only a peer has are missing, because it does not answer: {why}"));
+        self.own.missing().into_iter().chain(failures).collect()
     }
 
     /// Queries all reachable peers in parallel.
     fn ask<T: Send>(&self, ask: impl Fn(&Remote) -> Result<T, ReadError> + Sync) -> Result<Vec<T>, ReadError> {
         std::thread::scope(|scope| {
-            let there = self.peers.iter().filter(|p| p.skipped().is_none());
-            let asked: Vec<_> = there.map(|p| scope.spawn(|| p.ask(&ask))).collect();
-            let mut told = Vec::new();
+            let reachable = self.peers.iter().filter(|p| p.skipped().is_none());
+            let asked: Vec<_> = reachable.map(|p| scope.spawn(|| p.ask(&ask))).collect();
+            let mut answers = Vec::new();
             for answer in asked {
                 let answer =
                     answer.join().map_err(|_| ReadError::Storage("the query of a peer panicked".to_owned()))?;
-                told.extend(answer?);
+                answers.extend(answer?);
             }
-            Ok(told)
+            Ok(answers)
         })
     }
 
@@ -77,23 +77,23 @@ impl MergedReader {
 impl Peer {
     /// Why the peer is skipped at present.
     fn skipped(&self) -> Option<String> {
-        let away = self.away.lock();
-        away.as_ref().filter(|(_, since)| since.elapsed() < SKIP_TIME).map(|(why, _)| why.clone())
+        let failure = self.failure.lock();
+        failure.as_ref().filter(|(_, since)| since.elapsed() < SKIP_TIME).map(|(why, _)| why.clone())
     }
 
     /// Queries the peer; `None` if it is unreachable.
     fn ask<P>(&self, ask: impl Fn(&Remote) -> Result<P, ReadError>) -> Result<Option<P>, ReadError> {
         match ask(&self.remote) {
-            Ok(told) => {
-                if self.away.lock().take().is_some() {
+            Ok(answer) => {
+                if self.failure.lock().take().is_some() {
                     tracing::info!(peer = self.remote.url(), "peer answers again");
                 }
-                Ok(Some(told))
+                Ok(Some(answer))
             }
             // The query is too large; the peer is not to blame.
             Err(e @ (ReadError::Memory | ReadError::Limit(_))) => Err(e),
             Err(ReadError::Storage(why)) => {
-                if self.away.lock().replace((why.clone(), Instant::now())).is_none() {
+                if self.failure.lock().replace((why.clone(), Instant::now())).is_none() {
                     tracing::warn!(why, "peer does not answer; answers lack samples that only it has");
                 }
                 Ok(None)

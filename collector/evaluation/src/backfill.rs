@@ -40,7 +40,7 @@ pub(super) struct Backfill {
     pub(super) tracker: IncidentTracker,
     signals: Vec<QueriedSignal>,
     /// Index of the last query.
-    turn: usize,
+    next_signal: usize,
 }
 
 impl Backfill {
@@ -52,7 +52,7 @@ impl Backfill {
             engine: engine(&state.config.query),
             state: state.clone(),
             signals: signals.into_iter().map(|row| QueriedSignal { row, answer: Vec::new() }).collect(),
-            turn: 0,
+            next_signal: 0,
         }
     }
 
@@ -66,8 +66,8 @@ impl Backfill {
         if self.signals.is_empty() {
             return;
         }
-        self.turn = (self.turn + 1) % self.signals.len();
-        self.query_one(self.turn, at);
+        self.next_signal = (self.next_signal + 1) % self.signals.len();
+        self.query_one(self.next_signal, at);
     }
 
     /// Queries all signals at an instant.
@@ -144,8 +144,8 @@ impl Backfill {
             return false;
         }
         let (nodes, begin) = (incident.root.nodes(), frame_of(begin_ms(incident)));
-        let there = HostReader::new(self.state.data.reader(), nodes.clone());
-        let read: &dyn Read = if nodes.is_empty() { self.state.data.reader() } else { &there };
+        let reader = HostReader::new(self.state.data.reader(), nodes.clone());
+        let read: &dyn Read = if nodes.is_empty() { self.state.data.reader() } else { &reader };
         let baseline = self.frames_of(read, begin - BASELINE_MS[0], begin - BASELINE_MS[1]).unwrap_or_else(|error| {
             tracing::warn!(%error, id = incident.id, "cannot read the baseline of an incident; it may end prematurely");
             Vec::new()

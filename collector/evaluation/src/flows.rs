@@ -51,11 +51,11 @@ impl PeerQueries {
         let Some(port) = tracker.next_port_without_peers() else { return };
         let LinkEnd { node, port: name } = &tracker.fabric().ports.list[port].end;
         let of = (tracker.fabric().topology.nodes[*node].name.clone(), name.clone());
-        let (tell, answer) = sync_channel(1);
+        let (sender, answer) = sync_channel(1);
         let (data, to) = (state.data.clone(), of.clone());
         let ask = move || match connected_ports(data.reader(), &to, now_ms) {
             // The collector may have stopped.
-            Ok(found) => _ = tell.send(found),
+            Ok(found) => _ = sender.send(found),
             Err(error) => tracing::debug!(host = to.0, port = to.1, %error, "cannot query the peers of a port"),
         };
         match std::thread::Builder::new().name("connected".to_owned()).spawn(ask) {

@@ -79,8 +79,8 @@ pub enum SinkError {
     /// A forward queue failed.
     #[error(transparent)]
     Queue(#[from] QueueError),
-    /// Rejected samples could not be told apart from accepted ones.
-    #[error("cannot read back what was stored, to forward it: {0}")]
+    /// Stored samples could not be read back to find the accepted ones.
+    #[error("cannot read back stored samples to forward them: {0}")]
     Read(fabriclens_model::ReadError),
 }
 
@@ -157,7 +157,7 @@ impl Sink {
                 PendingWrite { destination, groups }
             }
             (true, false) => PendingWrite { destination, groups },
-            // Without queues nobody else reads the samples.
+            // Only queues read the samples later.
             (false, _) => {
                 self.sample_feed.push(groups);
                 PendingWrite { destination, groups: Vec::new() }

@@ -1,5 +1,5 @@
-//! Sends metric metadata (type, unit, help) to a receiver every minute. Remote write 1.0 carries it beside the samples,
-//! and receivers may ignore it. It is not queued, because it is repeated anyway.
+//! Sends metric metadata (type, unit, help) to a receiver every minute. Remote write 1.0 has a field for it
+//! besides the samples, and receivers may ignore it. It is not queued, because it is repeated anyway.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};

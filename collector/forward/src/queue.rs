@@ -34,11 +34,13 @@ pub struct Limits {
     pub refuses: bool,
 }
 
-/// Nothing of an append was acknowledged.
+/// An append failed; none of its samples is acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
     /// The disk failed.
-    #[error("cannot make samples durable in {path}: {message}; nothing is acknowledged until the disk accepts writes")]
+    #[error(
+        "cannot make samples durable in {path}: {message}; no samples are acknowledged until the disk accepts writes"
+    )]
     Log {
         /// Queue directory.
         path: PathBuf,
@@ -46,7 +48,9 @@ pub enum QueueError {
         message: String,
     },
     /// The queue is full and refuses new samples.
-    #[error("{bytes} bytes wait for a remote engine that does not accept them; restore it, or raise store.size")]
+    #[error(
+        "the queue of the remote engine is full ({bytes} bytes) because the engine does not accept samples; restore it, or raise store.size"
+    )]
     Full {
         /// Bytes that wait.
         bytes: u64,
@@ -129,7 +133,7 @@ impl Queue {
     /// Queues the selected samples; returns when they survive a crash.
     ///
     /// # Errors
-    /// [`QueueError`]; nothing of this call is acknowledged, and what was queued nevertheless may be sent twice.
+    /// [`QueueError`]; no sample of this call is acknowledged. Samples that were queued nevertheless may be sent twice.
     pub fn append(&self, groups: &[RowGroup]) -> Result<(), QueueError> {
         let mut s = self.state.lock();
         self.ready(&mut s)?;
@@ -313,7 +317,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Why samples cannot be queued at present.
+    /// The failure that keeps samples from being queued at present.
     pub fn failure(&self) -> Option<String> {
         self.state.lock().failure.clone()
     }

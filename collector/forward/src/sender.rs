@@ -37,6 +37,7 @@ pub(super) struct Sender {
     pub(super) batch: usize,
     pub(super) parallel: usize,
     pub(super) telemetry: ForwardTelemetry,
+    /// When a temporary failure (0) and a refusal (1) were last logged.
     pub(super) logged: Mutex<[Option<Instant>; 2]>,
 }
 
@@ -66,7 +67,9 @@ impl Sender {
                 Ok(Some(window)) => window,
                 Ok(None) => continue,
                 Err(error) => {
-                    self.log(0, &format!("cannot read the queue: {error}"));
+                    if self.may_log(0) {
+                        tracing::warn!(queue = self.name, %error, "cannot read a forward queue");
+                    }
                     self.queue.pause(READ_RETRY);
                     continue;
                 }
@@ -117,7 +120,16 @@ impl Sender {
                 }
                 _ => {
                     self.telemetry.dropped("rejected", part.len() as u64);
-                    self.log(1, &format!("{} samples dropped because the receiver refuses them: {why}", part.len()));
+                    if self.may_log(1) {
+                        let (url, samples) = (self.client.url(), part.len());
+                        tracing::warn!(
+                            queue = self.name,
+                            url,
+                            samples,
+                            why,
+                            "receiver refused samples; they are dropped"
+                        );
+                    }
                 }
             }
         }
@@ -149,7 +161,9 @@ impl Sender {
                 Answer::Later(wait, why) => (wait, why),
             };
             self.telemetry.failed();
-            self.log(0, &format!("request failed and will be retried: {why}"));
+            if self.may_log(0) {
+                tracing::warn!(queue = self.name, url = self.client.url(), why, "request failed and will be retried");
+            }
             if !self.queue.pause(wait.unwrap_or_else(|| endpoint::jitter(backoff))) {
                 return Err(Unfinished::Stopped);
             }
@@ -198,13 +212,14 @@ impl Sender {
         if is_about_samples(status) { Answer::Refused(why) } else { Answer::Later(wait, why) }
     }
 
-    /// Logs a message unless one of its kind was logged recently.
-    fn log(&self, kind: usize, message: &str) {
+    /// Whether a problem of this kind may be logged now: at most once per [`LOG_EVERY`].
+    fn may_log(&self, kind: usize) -> bool {
         let mut logged = self.logged.lock();
-        if logged[kind].is_none_or(|at| at.elapsed() > LOG_EVERY) {
+        let due = logged[kind].is_none_or(|at| at.elapsed() > LOG_EVERY);
+        if due {
             logged[kind] = Some(Instant::now());
-            tracing::warn!(queue = self.name, url = self.client.url(), "{message}");
         }
+        due
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Selection {
     series: Layout,
 }
 
-/// What a writer takes out of the mutex.
+/// Unwritten data that a writer takes out of the mutex.
 pub(super) struct Work {
     pub(super) out: Option<Box<dyn Output>>,
     /// Header and column lists if a new segment begins.

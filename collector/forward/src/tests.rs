@@ -100,7 +100,7 @@ fn restart_repeats_the_window_in_flight() {
     drop(queue);
     let (queue, _) = open(&files, dir.path(), LIMITS);
     let mut reader = Reader::new(queue.clone());
-    assert_eq!(next(&mut reader, 100).unwrap().points.len(), 3, "not what came later, and not less");
+    assert_eq!(next(&mut reader, 100).unwrap().points.len(), 3, "exactly the window before the restart");
     queue.advance(w.segment, w.until, w.samples);
     assert_eq!(drain(&queue), numbers(3..9));
 }
@@ -178,8 +178,8 @@ fn full_queues_drop_the_oldest_or_refuse() {
     assert!(on_disk() < (1 << 20) + (128 << 10), "{}", on_disk());
     let dropped = gauge(&telemetry, "fabriclens_forward_dropped_total") as usize;
     assert!(dropped > 200_000);
-    assert_eq!(drain(&queue), numbers(dropped..400_000), "what is left is the newest, without a hole");
-    assert!(on_disk() < 256 << 10, "what was sent is removed");
+    assert_eq!(drain(&queue), numbers(dropped..400_000), "the newest samples are kept without a gap");
+    assert!(on_disk() < 256 << 10, "sent segments are removed");
 
     let limits = Limits { refuses: true, ..limits };
     let (dir, files) = (tempfile::tempdir().unwrap(), FaultyFiles::default());
@@ -200,7 +200,7 @@ fn old_samples_are_dropped_without_traffic() {
     std::thread::sleep(Duration::from_millis(20));
     let (queue, telemetry) = open(&files, dir.path(), Limits { age: Some(Duration::from_millis(10)), ..LIMITS });
     let w = next(&mut Reader::new(queue.clone()), 10).unwrap();
-    assert!(!queue.holds(w.segment, w.from), "a sender that tries again learns that it is gone");
+    assert!(!queue.holds(w.segment, w.from), "a retrying sender sees that the window was dropped");
     assert_eq!(gauge(&telemetry, "fabriclens_forward_dropped_total"), 1.0);
     let (queue, _) = open(&files, dir.path(), LIMITS);
     queue.append(&[row(&series, 7)]).unwrap();
@@ -225,10 +225,10 @@ fn clock_leaps_drop_nothing() {
         assert!(queue.holds(w.segment, w.from));
         now.fetch_add(1_800_000, Ordering::Relaxed);
     }
-    assert!(!queue.holds(w.segment, w.from), "in its own time it goes");
+    assert!(!queue.holds(w.segment, w.from), "samples expire once the time really passed");
     drop(store);
     queue.append(&[row(&series, 2)]).unwrap();
-    assert_eq!(drain(&queue), [2], "without a store nothing is old");
+    assert_eq!(drain(&queue), [2], "without a store samples do not expire");
 }
 
 #[test]

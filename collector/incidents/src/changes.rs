@@ -16,7 +16,7 @@ const KEPT: usize = 1024;
 pub struct Change {
     /// Sequence number, from 1.
     pub seq: u64,
-    /// What happened.
+    /// Event.
     pub states: Vec<State>,
     /// The incident after the change.
     pub record: Arc<Record>,
@@ -78,7 +78,7 @@ mod tests {
     fn followers_resume_or_learn_of_a_gap() {
         let (changes, record) = (Changes::default(), Arc::new(Record::new(incident("a"), 0)));
         assert_eq!(changes.after(0).unwrap().len(), 0);
-        assert_eq!(changes.after(1).unwrap_err(), Missed, "of an earlier process");
+        assert_eq!(changes.after(1).unwrap_err(), Missed, "a sequence number of an earlier process");
         for _ in 0..KEPT + 5 {
             changes.push(vec![State::Victims], record.clone());
         }

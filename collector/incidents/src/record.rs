@@ -12,7 +12,7 @@ const LISTED: usize = 256;
 /// Longest text of an incident, bytes.
 const TEXT: usize = 4096;
 /// Most entries of a history.
-const MOMENTS: usize = 100;
+const MAX_ENTRIES: usize = 100;
 /// Begins and ends closer than this are equal, ns.
 const EXACT_NS: i64 = 3_000_000_000;
 
@@ -56,7 +56,7 @@ pub enum State {
 
 /// An entry of an incident's history.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct HistoryEntry {
     /// Unix ns.
     pub at_ns: i64,
     /// Event.
@@ -118,7 +118,7 @@ pub struct Reclassified {
     pub kind: Classification,
     /// Author, time and note.
     #[serde(flatten)]
-    pub said: OperatorNote,
+    pub note: OperatorNote,
 }
 
 /// A stored incident.
@@ -139,14 +139,14 @@ pub struct Record {
     /// Reclassification by an operator.
     #[serde(default)]
     pub reclassified: Option<Reclassified>,
-    /// It had already ended when late samples revealed it, so nobody was notified.
+    /// It had already ended when late samples revealed it, so no notification was sent.
     #[serde(default, skip_serializing_if = "is_false")]
     pub found_late: bool,
     /// Begin according to late samples, Unix ns; the live evaluation does not know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_ns: Option<i64>,
     /// History in order.
-    pub history: Vec<Moment>,
+    pub history: Vec<HistoryEntry>,
     /// Time of the last update, Unix ns.
     pub seen_ns: i64,
 }
@@ -223,12 +223,12 @@ impl Record {
     /// Adds an entry to the history. In a long history, changes of victims and culprits are removed first.
     pub(super) fn note(&mut self, at_ns: i64, state: State, mut detail: String) {
         shorten(&mut detail);
-        if self.history.len() >= MOMENTS {
-            let minor = |m: &Moment| matches!(m.state, State::Victims | State::Culprits);
+        if self.history.len() >= MAX_ENTRIES {
+            let minor = |m: &HistoryEntry| matches!(m.state, State::Victims | State::Culprits);
             let at = self.history.iter().position(minor).unwrap_or(1);
             self.history.remove(at);
         }
-        self.history.push(Moment { at_ns, state, detail });
+        self.history.push(HistoryEntry { at_ns, state, detail });
     }
 
     /// ID of the series of recurring incidents that it belongs to.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::record::{OperatorNote, Record, kind_text};
 use fabriclens_correlate::IncidentKind;
 
-/// Which incidents a silence matches; all given fields must match, and at least one must be given.
+/// Matcher of a silence; all given fields must match, and at least one must be given.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(deny_unknown_fields, default)]
 pub struct SilenceMatcher {
@@ -28,14 +28,14 @@ pub struct SilenceMatcher {
 pub struct Silence {
     /// ID.
     pub id: String,
-    /// Which incidents it matches.
+    /// Matcher of incidents.
     #[serde(rename = "match")]
     pub of: SilenceMatcher,
     /// End, Unix ns.
     pub until_ns: i64,
     /// Author, time and note.
     #[serde(flatten)]
-    pub said: OperatorNote,
+    pub note: OperatorNote,
 }
 
 impl SilenceMatcher {

@@ -44,7 +44,7 @@ pub enum IncidentStoreError {
     #[error("there is no silence {0:?}; GET /api/v1/silences lists those in force")]
     UnknownSilence(String),
     /// A silence that matches nothing or everything, or has already ended.
-    #[error("a silence {0}")]
+    #[error("cannot add a silence: {0}")]
     Silence(String),
     /// The disk failed.
     #[error("the incident store in the data directory cannot be used: {0}; check the disk and the permissions")]

@@ -21,30 +21,30 @@ use fabriclens_server::auth::Caller;
 
 /// Memory reserved for a new sender, generously: labels, rows and detector state of a host with 8 HCAs. A new sender
 /// takes a while to use it, and the reservation holds that long.
-const SENDER: u64 = 2 << 20;
-const SETTLES: Duration = Duration::from_secs(30);
+const SENDER_BYTES: u64 = 2 << 20;
+const SETTLE_TIME: Duration = Duration::from_secs(30);
 /// Share of the memory limit that new senders may fill, in percent. The rest is for the rows of present senders until
 /// they are written to blocks, and for writing the blocks.
-const FILLED: u64 = 70;
-/// With room for fewer new senders than this, requests are inspected for their sender before they are accepted.
-const FEW: u64 = 128;
-/// Time for which memory may be almost full despite all relief before some present senders are evicted, and the
-/// fraction (one of so many) that is evicted.
-const PATIENCE: Duration = Duration::from_secs(60);
-const PART: usize = 4;
+const FILL_PERCENT: u64 = 70;
+/// If fewer new senders than this fit, requests are inspected for their sender before they are accepted.
+const TIGHT_SENDERS: u64 = 128;
+/// Present senders are evicted if memory stays almost full for this long, and the fraction that is evicted: one in so
+/// many.
+const EVICT_AFTER: Duration = Duration::from_secs(60);
+const EVICT_FRACTION: usize = 4;
 /// Time after an eviction in which no new senders are admitted, so that senders do not alternate.
-const CLOSED: Duration = Duration::from_secs(600);
-/// While senders are turned away, the store is asked to write rows to blocks at this interval, which makes room for new
+const CLOSED_TIME: Duration = Duration::from_secs(600);
+/// While senders are rejected, the store is asked to write rows to blocks at this interval, which makes room for new
 /// senders even if memory is not short.
-const RELIEF: Duration = Duration::from_secs(120);
+const RELIEF_INTERVAL: Duration = Duration::from_secs(120);
 /// A sender that was silent for this long counts as new.
-const SILENT: Duration = Duration::from_secs(600);
-/// Retry delay of senders that are turned away: between half of this and all.
-const AFTER: Duration = Duration::from_secs(60);
-/// Most senders that are remembered, admitted and turned away each.
-const SENDERS: usize = 200_000;
+const IDLE_TIME: Duration = Duration::from_secs(600);
+/// Retry delay of rejected senders: between half of this and all.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
+/// Most senders that are remembered, admitted and rejected each.
+const MAX_SENDERS: usize = 200_000;
 /// Longest host name, bytes; DNS allows 253.
-const NAME: usize = 255;
+const HOST_BYTES: usize = 255;
 
 /// Decides which senders are served while memory is short.
 pub struct Admission {
@@ -55,10 +55,10 @@ pub struct Admission {
 #[derive(Default)]
 struct State {
     served: HashMap<Box<str>, Served>,
-    /// Senders that were turned away, and when last.
-    away: HashMap<Box<str>, Instant>,
+    /// Rejected senders, with the time of their last rejection.
+    rejected: HashMap<Box<str>, Instant>,
     /// Number of senders ever admitted.
-    came: u64,
+    admitted: u64,
     /// Admission times of the newest senders.
     settling: Vec<Instant>,
     /// Free memory at the last reading, bytes.
@@ -72,36 +72,36 @@ struct State {
 struct Served {
     last: Instant,
     /// Its number in the order of admission.
-    came: u64,
+    number: u64,
 }
 
 impl Admission {
     /// Creates the admission control without any sender.
     pub fn new(pressure: Arc<Pressure>) -> Self {
         let admission = Self { pressure, state: Mutex::default() };
-        admission.look(Instant::now());
+        admission.update(Instant::now());
         admission
     }
 
     /// Whether requests must be inspected for their sender; while memory is plentiful all are accepted.
     pub fn tight(&self) -> bool {
         let s = self.state.lock();
-        s.room() < FEW || s.closed_until.is_some()
+        s.free_slots() < TIGHT_SENDERS || s.closed_until.is_some()
     }
 
     /// Admits present senders, and new ones while there is room.
     ///
     /// # Errors
-    /// [`Rejection`].
+    /// [`Rejection`] if the sender is new and does not fit; it may retry.
     pub fn admit(&self, sender: &str, now: Instant) -> Result<(), Rejection> {
         let mut s = self.state.lock();
-        if s.served.contains_key(sender) || s.room() > 0 && s.closed_until.is_none() {
+        if s.served.contains_key(sender) || s.free_slots() > 0 && s.closed_until.is_none() {
             return Ok(());
         }
-        if s.away.len() < SENDERS {
-            s.away.insert(sender.into(), now);
+        if s.rejected.len() < MAX_SENDERS {
+            s.rejected.insert(sender.into(), now);
         }
-        Err(Rejection { reason: Reason::Senders, after: AFTER / 2 + jitter(AFTER / 2) })
+        Err(Rejection { reason: Reason::Senders, after: RETRY_AFTER / 2 + jitter(RETRY_AFTER / 2) })
     }
 
     /// Records an accepted request of a sender.
@@ -111,43 +111,42 @@ impl Admission {
             known.last = now;
             return;
         }
-        s.away.remove(sender);
-        if s.served.len() < SENDERS {
-            s.came += 1;
+        s.rejected.remove(sender);
+        if s.served.len() < MAX_SENDERS {
+            s.admitted += 1;
             s.settling.push(now);
-            let came = s.came;
-            s.served.insert(sender.into(), Served { last: now, came });
+            let number = s.admitted;
+            s.served.insert(sender.into(), Served { last: now, number });
         }
     }
 
     /// Reads the free memory, and evicts senders if memory has been almost full for long; called several times a
     /// second. Returns whether the store should write rows to blocks to make room.
-    pub fn look(&self, now: Instant) -> bool {
+    pub fn update(&self, now: Instant) -> bool {
         let mut s = self.state.lock();
-        s.away.retain(|_, last| now.saturating_duration_since(*last) < 2 * AFTER);
-        s.free = (self.pressure.limit() / 100 * FILLED).saturating_sub(self.pressure.used());
-        s.settling.retain(|came| now.saturating_duration_since(*came) < SETTLES);
+        s.rejected.retain(|_, last| now.saturating_duration_since(*last) < 2 * RETRY_AFTER);
+        s.free = (self.pressure.limit() / 100 * FILL_PERCENT).saturating_sub(self.pressure.used());
+        s.settling.retain(|admitted| now.saturating_duration_since(*admitted) < SETTLE_TIME);
         s.closed_until = s.closed_until.filter(|until| now < *until);
         if self.pressure.level() < Level::High {
             s.full_since = None;
-        } else if now.saturating_duration_since(*s.full_since.get_or_insert(now)) >= PATIENCE {
+        } else if now.saturating_duration_since(*s.full_since.get_or_insert(now)) >= EVICT_AFTER {
             s.full_since = Some(now);
             let evicted = s.evict_newest();
             if evicted > 0 {
-                s.closed_until = Some(now + CLOSED);
+                s.closed_until = Some(now + CLOSED_TIME);
                 let served = s.served.len();
                 tracing::warn!(
                     evicted,
                     served,
-                    minutes = CLOSED.as_secs() / 60,
-                    "memory has been short for long (limits.memory); the newest senders are told to retry later, and no new \
-                     ones are admitted for a while"
+                    minutes = CLOSED_TIME.as_secs() / 60,
+                    "memory stays short (limits.memory); the newest senders are evicted and no new ones are admitted for a while"
                 );
             }
         }
-        let relieves = s.room() == 0
-            && !s.away.is_empty()
-            && s.relieved.is_none_or(|last| now.saturating_duration_since(last) >= RELIEF);
+        let relieves = s.free_slots() == 0
+            && !s.rejected.is_empty()
+            && s.relieved.is_none_or(|last| now.saturating_duration_since(last) >= RELIEF_INTERVAL);
         if relieves {
             s.relieved = Some(now);
         }
@@ -157,32 +156,32 @@ impl Admission {
     /// Forgets senders that have been silent for long.
     pub fn forget_idle(&self, now: Instant) {
         let mut s = self.state.lock();
-        s.served.retain(|_, served| now.saturating_duration_since(served.last) < SILENT);
+        s.served.retain(|_, served| now.saturating_duration_since(served.last) < IDLE_TIME);
     }
 
-    /// Number of admitted senders, and of senders turned away since they were last admitted.
+    /// Number of admitted senders, and of senders rejected since they were last admitted.
     pub fn count(&self) -> [usize; 2] {
         let s = self.state.lock();
-        [s.served.len(), s.away.len()]
+        [s.served.len(), s.rejected.len()]
     }
 }
 
 impl State {
     /// Number of new senders that fit.
-    fn room(&self) -> u64 {
-        (self.free / SENDER).saturating_sub(self.settling.len() as u64)
+    fn free_slots(&self) -> u64 {
+        (self.free / SENDER_BYTES).saturating_sub(self.settling.len() as u64)
     }
 
     /// Evicts the newest senders; returns their number.
     fn evict_newest(&mut self) -> usize {
-        let mut came: Vec<u64> = self.served.values().map(|served| served.came).collect();
-        if came.len() < 2 {
+        let mut numbers: Vec<u64> = self.served.values().map(|served| served.number).collect();
+        if numbers.len() < 2 {
             return 0;
         }
-        let stay = came.len() - came.len().div_ceil(PART);
-        let first = *came.select_nth_unstable(stay).1;
-        self.served.retain(|_, served| served.came < first);
-        came.len() - stay
+        let stay = numbers.len() - numbers.len().div_ceil(EVICT_FRACTION);
+        let first = *numbers.select_nth_unstable(stay).1;
+        self.served.retain(|_, served| served.number < first);
+        numbers.len() - stay
     }
 }
 
@@ -192,7 +191,7 @@ pub(super) fn sender<'a>(protocol: Protocol, body: &'a [u8], caller: &Caller) ->
         Protocol::OtlpGrpc | Protocol::OtlpHttp => host(body),
         Protocol::RemoteWrite | Protocol::Import | Protocol::Own => None,
     };
-    let host = host.filter(|host| host.len() <= NAME && caller.hosts.has(host));
+    let host = host.filter(|host| host.len() <= HOST_BYTES && caller.hosts.has(host));
     host.map_or_else(|| Cow::Owned(caller.address.to_string()), Cow::Borrowed)
 }
 
@@ -244,14 +243,22 @@ mod tests {
 
     #[test]
     fn sender_is_a_host_or_an_address() {
-        let caller = Caller::anybody([10, 0, 0, 1].into());
+        let caller = Caller::anonymous([10, 0, 0, 1].into());
         let bound = Caller { hosts: Hosts::Only(["gpu-01".to_owned()].into()), ..caller.clone() };
         let of_bound = |host| sender(Protocol::OtlpGrpc, &of(&[Some(host)]), &bound).into_owned();
-        assert_eq!([of_bound("GPU-01"), of_bound("gpu-02")], ["GPU-01", "10.0.0.1"], "a name is not invented");
+        assert_eq!(
+            [of_bound("GPU-01"), of_bound("gpu-02")],
+            ["GPU-01", "10.0.0.1"],
+            "a bound caller cannot claim another host"
+        );
         let sender = |protocol, body: &[u8]| sender(protocol, body, &caller).into_owned();
-        assert_eq!(sender(Protocol::OtlpGrpc, &of(&[Some(&"x".repeat(300))])), "10.0.0.1", "no host has such a name");
+        assert_eq!(sender(Protocol::OtlpGrpc, &of(&[Some(&"x".repeat(300))])), "10.0.0.1", "too long for a host name");
         assert_eq!(sender(Protocol::OtlpGrpc, &of(&[Some("gpu-01"), Some("gpu-01")])), "gpu-01");
-        assert_eq!(sender(Protocol::OtlpGrpc, &of(&[Some("gpu-01"), Some("gpu-02")])), "10.0.0.1", "a gateway");
+        assert_eq!(
+            sender(Protocol::OtlpGrpc, &of(&[Some("gpu-01"), Some("gpu-02")])),
+            "10.0.0.1",
+            "several hosts count as their gateway"
+        );
         assert_eq!(sender(Protocol::OtlpHttp, &of(&[Some("gpu-01"), None])), "10.0.0.1");
         assert_eq!(sender(Protocol::OtlpHttp, &of(&[])), "10.0.0.1");
         assert_eq!(sender(Protocol::OtlpHttp, b"\xff\xff nothing that can be read"), "10.0.0.1");
@@ -259,29 +266,29 @@ mod tests {
     }
 
     #[test]
-    fn present_senders_stay_and_new_ones_fill_the_room() {
+    fn present_senders_stay_and_new_ones_fill_free_memory() {
         let (admission, now) = (at(695), Instant::now());
-        assert!(admission.tight(), "5 MiB are left for new ones: two of 2 MiB each");
+        assert!(admission.tight(), "5 MiB are free: two senders of 2 MiB each");
         for host in ["a", "b"] {
             admission.admit(host, now).unwrap();
             admission.record(host, now);
         }
-        assert!(!admission.look(now), "all are served");
+        assert!(!admission.update(now), "all are served");
         let rejection = admission.admit("c", now).unwrap_err();
         assert!(
-            rejection.reason == Reason::Senders && rejection.after >= AFTER / 2 && rejection.after <= AFTER,
+            rejection.reason == Reason::Senders && rejection.after >= RETRY_AFTER / 2 && rejection.after <= RETRY_AFTER,
             "{rejection:?}"
         );
         admission.admit("a", now).unwrap();
         assert_eq!(admission.count(), [2, 1]);
-        assert!(admission.look(now) && !admission.look(now + SETTLES / 2), "room is made now and then");
-        assert!(admission.admit("c", now + SETTLES / 2).is_err(), "they have not taken yet what they will");
-        admission.look(now + SETTLES);
-        admission.admit("c", now + SETTLES).expect("they took less");
-        admission.record("c", now + SETTLES);
-        assert_eq!(admission.count(), [3, 0], "it is served now");
-        admission.record("a", now + SETTLES + SILENT);
-        admission.forget_idle(now + SETTLES + SILENT);
+        assert!(admission.update(now) && !admission.update(now + SETTLE_TIME / 2), "relief is requested at intervals");
+        assert!(admission.admit("c", now + SETTLE_TIME / 2).is_err(), "the reservation of new senders still holds");
+        admission.update(now + SETTLE_TIME);
+        admission.admit("c", now + SETTLE_TIME).expect("the reservation has expired");
+        admission.record("c", now + SETTLE_TIME);
+        assert_eq!(admission.count(), [3, 0], "an admitted sender is no longer counted as rejected");
+        admission.record("a", now + SETTLE_TIME + IDLE_TIME);
+        admission.forget_idle(now + SETTLE_TIME + IDLE_TIME);
         assert_eq!(admission.count(), [1, 0]);
         assert!(!at(100).tight());
     }
@@ -292,28 +299,30 @@ mod tests {
         for host in ["a", "b", "c", "d", "e"] {
             admission.record(host, begin);
         }
-        admission.look(begin);
-        admission.look(begin + PATIENCE / 2);
-        assert_eq!(admission.count(), [5, 0], "patience");
-        admission.look(begin + PATIENCE);
+        admission.update(begin);
+        admission.update(begin + EVICT_AFTER / 2);
+        assert_eq!(admission.count(), [5, 0], "memory has not been full for long enough");
+        admission.update(begin + EVICT_AFTER);
         assert_eq!(admission.count(), [3, 0]);
-        assert!(admission.admit("d", begin + PATIENCE).is_err() && admission.admit("c", begin + PATIENCE).is_ok());
-        admission.look(begin + PATIENCE * 3 / 2);
-        assert_eq!(admission.count(), [3, 1], "patience again, since it takes time until memory is free");
+        assert!(
+            admission.admit("d", begin + EVICT_AFTER).is_err() && admission.admit("c", begin + EVICT_AFTER).is_ok()
+        );
+        admission.update(begin + EVICT_AFTER * 3 / 2);
+        assert_eq!(admission.count(), [3, 1], "no second eviction before memory could be freed");
         admission.pressure.set_used(100 * MIB);
-        admission.look(begin + PATIENCE * 2);
-        assert!(admission.tight() && admission.admit("d", begin + PATIENCE * 2).is_err(), "closed for a while");
-        admission.look(begin + PATIENCE + CLOSED);
-        assert!(!admission.tight() && admission.admit("d", begin + PATIENCE + CLOSED).is_ok());
-        assert_eq!(admission.count()[0], 3, "no more go");
+        admission.update(begin + EVICT_AFTER * 2);
+        assert!(admission.tight() && admission.admit("d", begin + EVICT_AFTER * 2).is_err(), "closed for a while");
+        admission.update(begin + EVICT_AFTER + CLOSED_TIME);
+        assert!(!admission.tight() && admission.admit("d", begin + EVICT_AFTER + CLOSED_TIME).is_ok());
+        assert_eq!(admission.count()[0], 3, "no further eviction");
     }
 
     #[test]
     fn the_last_sender_is_never_evicted() {
         let (admission, begin) = (at(990), Instant::now());
         admission.record("gateway", begin);
-        admission.look(begin);
-        admission.look(begin + PATIENCE);
+        admission.update(begin);
+        admission.update(begin + EVICT_AFTER);
         assert_eq!(admission.count(), [1, 0]);
     }
 }

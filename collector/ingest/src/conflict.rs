@@ -180,7 +180,7 @@ impl ConflictDetector {
 }
 
 impl Point {
-    /// Not the very same point sent again, as after a lost answer.
+    /// Whether it is another point, not the same one sent again after a lost answer.
     fn point_differs(&self, other: &Self) -> bool {
         self.from != other.from
     }
@@ -189,7 +189,7 @@ impl Point {
 /// Name and data of a gauge or sum, and whether it is a sum.
 type Number<'a> = (&'a [u8], &'a [u8], bool);
 
-/// A metric's, if it is either.
+/// The numbers of a metric, if it is a gauge or a sum.
 fn number_of(metric: &[u8]) -> Result<Option<Number<'_>>, DecodeError> {
     let (mut name, mut data): (&[u8], _) = (&[], None);
     for field in Reader::new(metric) {
@@ -232,22 +232,37 @@ mod tests {
 
     #[test]
     fn two_agents_are_detected() {
-        assert!(conflicts(&[(A, 100, 200, 200, 1), (A, 150, 201, 201, 9), (A, 100, 202, 202, 2)]) > 0, "two starts");
-        assert!(conflicts(&[(A, 0, 200, 200, 1), (B, 0, 200, 200, 2)]) > 0, "two values");
+        assert!(
+            conflicts(&[(A, 100, 200, 200, 1), (A, 150, 201, 201, 9), (A, 100, 202, 202, 2)]) > 0,
+            "alternating start times are a conflict"
+        );
+        assert!(conflicts(&[(A, 0, 200, 200, 1), (B, 0, 200, 200, 2)]) > 0, "two values at one time are a conflict");
         let turns = [(A, 0, 100, 150, 1), (B, 0, 120, 170, 9), (A, 0, 151, 200, 2), (B, 0, 171, 220, 9)];
-        assert!(conflicts(&turns) > 0, "two addresses");
+        assert!(conflicts(&turns) > 0, "repeated overlaps of two addresses are a conflict");
     }
 
     #[test]
     fn one_agent_is_no_conflict() {
-        assert_eq!(conflicts(&[(A, 1, 10, 19, 1), (A, 1, 20, 29, 2), (A, 1, 20, 29, 2)]), 0, "a repetition");
+        assert_eq!(
+            conflicts(&[(A, 1, 10, 19, 1), (A, 1, 20, 29, 2), (A, 1, 20, 29, 2)]),
+            0,
+            "a repeated point is no conflict"
+        );
         assert_eq!(
             conflicts(&[(A, 1, 10, 19, 1), (A, 30, 31, 39, 0), (A, 1, 20, 29, 1), (A, 30, 40, 49, 0)]),
             0,
             "spool"
         );
-        assert_eq!(conflicts(&[(A, 100, 200, 200, 1), (A, 50, 60, 60, 0), (A, 50, 200, 200, 5)]), 0, "clock set back");
-        assert_eq!(conflicts(&[(A, 1, 10, 19, 1), (B, 1, 15, 24, 1), (B, 1, 25, 34, 1)]), 0, "a new address");
+        assert_eq!(
+            conflicts(&[(A, 100, 200, 200, 1), (A, 50, 60, 60, 0), (A, 50, 200, 200, 5)]),
+            0,
+            "a clock that was set back is no conflict"
+        );
+        assert_eq!(
+            conflicts(&[(A, 1, 10, 19, 1), (B, 1, 15, 24, 1), (B, 1, 25, 34, 1)]),
+            0,
+            "a changed address is no conflict"
+        );
         assert_eq!(
             conflicts(&[(A, 1, 10, 19, 1), (B, 1, 20, 29, 1), (A, 1, 30, 39, 1)]),
             0,

@@ -180,7 +180,7 @@ impl Gate {
         };
         let timeout = if late { LATE_PERMIT_TIMEOUT } else { PERMIT_TIMEOUT };
         match tokio::time::timeout(timeout, receiver).await {
-            Ok(Ok(turn)) => Ok(turn),
+            Ok(Ok(permit)) => Ok(permit),
             _ => Err(self.state.lock().reject(Reason::Permits, class)),
         }
     }
@@ -200,7 +200,7 @@ impl Gate {
             };
             match next.send(Permit(Some(self.clone()))) {
                 Ok(()) => return,
-                Err(mut turn) => turn.0 = None,
+                Err(mut permit) => permit.0 = None,
             }
         }
     }

@@ -17,13 +17,13 @@ const NAME_CHARS: usize = 200;
 #[derive(Default)]
 pub(super) struct Owners(HashMap<LayoutId, Owned>);
 
-/// A column list, whose entry is dropped when it is no longer used, and the host that all its series name.
+/// A column list, held weakly so that unused ones can be forgotten, and the host that all its series name.
 struct Owned {
     list: Weak<[Labels]>,
     host: Result<Arc<str>, Mixed>,
 }
 
-/// The series name several hosts, or one of them names none.
+/// The series have different hosts, or one has none.
 #[derive(Clone, Copy)]
 struct Mixed;
 
@@ -48,9 +48,9 @@ impl Owners {
                 Ok(host) => format!("host {:?} is not allowed", host.chars().take(NAME_CHARS).collect::<String>()),
                 Err(Mixed) => "each series must carry such a name in the label host".to_owned(),
             };
-            let (who, own) = (caller.who(), own.join(" or "));
+            let (name, own) = (caller.log_name(), own.join(" or "));
             let remedy = "to write for other hosts, give the certificate a role in auth.certificates, or use a token without host";
-            report.reject("host", points as u64, format!("{who} may write only as {own}: {problem}; {remedy}"));
+            report.reject("host", points as u64, format!("{name} may write only as {own}: {problem}; {remedy}"));
             false
         });
         groups.len() == before
@@ -95,7 +95,7 @@ mod tests {
     fn groups_of_other_hosts_are_rejected() {
         let bound = |hosts: &[&str]| {
             let hosts = hosts.iter().map(|h| (*h).to_owned()).collect();
-            Caller { hosts: Hosts::Only(hosts), ..Caller::anybody([127, 0, 0, 1].into()) }
+            Caller { hosts: Hosts::Only(hosts), ..Caller::anonymous([127, 0, 0, 1].into()) }
         };
         let caller = bound(&["gpu-01.example", "gpu-01"]);
         let mut owners = Owners::default();
@@ -126,9 +126,9 @@ mod tests {
         }
         assert_eq!(owners.0.len(), all.len());
         let mut groups = all.to_vec();
-        assert!(owners.keep_own(&mut groups, &Caller::anybody([127, 0, 0, 1].into()), &mut Report::default()));
+        assert!(owners.keep_own(&mut groups, &Caller::anonymous([127, 0, 0, 1].into()), &mut Report::default()));
         assert_eq!(groups.len(), all.len());
         let mut groups = all[..1].to_vec();
-        assert!(!owners.keep_own(&mut groups, &bound(&[]), &mut Report::default()), "who is no host");
+        assert!(!owners.keep_own(&mut groups, &bound(&[]), &mut Report::default()), "a caller without hosts");
     }
 }

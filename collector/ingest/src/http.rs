@@ -1,11 +1,10 @@
 //! OTLP over HTTP (`/v1/metrics`, protobuf or JSON) and Prometheus remote write (`/api/v1/write`).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -13,14 +12,13 @@ use prost::Message;
 use tonic::Code;
 
 use super::import::import;
+use super::refusal::Refusal;
 use super::unpack::Compression;
 use super::{Ingest, IngestError, Payload, grpc};
 use fabriclens_config::Access;
 use fabriclens_core::protocol::Protocol;
 use fabriclens_server::auth::Caller;
 use fabriclens_server::body;
-use fabriclens_server::body::BodyError;
-use fabriclens_server::retry;
 use fabriclens_server::retry::RpcStatus;
 use fabriclens_server::route::{Route, route};
 
@@ -35,60 +33,6 @@ pub fn write_routes() -> Vec<Route<Arc<Ingest>>> {
         route(Access::Ingest, &[Method::POST], "/api/v1/write", remote_write),
         route(Access::Ingest, &[Method::POST], "/api/v1/import", import),
     ]
-}
-
-/// A refused request: the answer to its client.
-pub(super) struct Refusal {
-    status: StatusCode,
-    pub(super) reason: &'static str,
-    message: String,
-    /// Retry delay, if a retry can help.
-    after: Option<Duration>,
-}
-
-impl Refusal {
-    /// No data for `limit`.
-    pub(super) fn slow(limit: Duration) -> Self {
-        Self {
-            message: format!("the request was not complete within {} s; retry", limit.as_secs()),
-            ..IngestError::Slow.into()
-        }
-    }
-
-    /// Plain text, for senders other than OTLP.
-    pub(super) fn into_text(self) -> Response {
-        // By default Prometheus drops samples on 429 and retries on 503.
-        let status = if self.after.is_some() { StatusCode::SERVICE_UNAVAILABLE } else { self.status };
-        self.answer((status, format!("{}\n", self.message)).into_response())
-    }
-
-    /// Adds the retry delay.
-    fn answer(&self, mut response: Response) -> Response {
-        let value = self.after.and_then(|after| HeaderValue::try_from(retry::seconds(after)).ok());
-        if let Some(value) = value {
-            response.headers_mut().insert(header::RETRY_AFTER, value);
-        }
-        response
-    }
-}
-
-impl From<BodyError> for Refusal {
-    fn from(e: BodyError) -> Self {
-        IngestError::from(e).into()
-    }
-}
-
-impl From<IngestError> for Refusal {
-    fn from(e: IngestError) -> Self {
-        let status = match &e {
-            IngestError::Malformed(_) => StatusCode::BAD_REQUEST,
-            IngestError::Body(e) => e.status(),
-            IngestError::Rejected { .. } => StatusCode::TOO_MANY_REQUESTS,
-            IngestError::Unavailable(_) | IngestError::Slow => StatusCode::SERVICE_UNAVAILABLE,
-            IngestError::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        Self { status, reason: e.reason(), message: e.to_string(), after: e.after() }
-    }
 }
 
 /// Encoding of an OTLP request and of its answer.
@@ -233,7 +177,7 @@ async fn remote_write(
     }
     match take_remote_write(&ingest, caller, &headers, body).await {
         Ok(message) if message.is_empty() => StatusCode::NO_CONTENT.into_response(),
-        // Everything that can be stored is stored. Status 400 tells the sender not to retry the rest.
+        // All valid samples are stored. With status 400 the sender does not retry the rest.
         Ok(message) => (StatusCode::BAD_REQUEST, format!("{message}\n")).into_response(),
         Err(refusal) => refusal.into_text(),
     }

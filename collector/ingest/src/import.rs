@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt as _;
 
-use super::http::Refusal;
+use super::refusal::Refusal;
 use super::{Ingest, IngestError, Report, gate};
 use fabriclens_core::jsonl;
 use fabriclens_core::protocol::Protocol;

@@ -18,6 +18,7 @@ mod import;
 mod otlp;
 mod own;
 mod priority_class;
+mod refusal;
 mod remote;
 mod report;
 #[cfg(test)]
@@ -295,10 +296,10 @@ impl Ingest {
             return;
         }
         let known = self.store.metadata();
-        let mut room = known.len()..METRICS;
+        let mut free = known.len()..METRICS;
         let kept = metadata.iter().filter(|m| {
             let fits = m.name.len().max(m.unit.len()) <= TEXT;
-            fits && (known.contains_key(&m.name) || room.next().is_some())
+            fits && (known.contains_key(&m.name) || free.next().is_some())
         });
         let entries = kept.map(|m| {
             let help = cut(&m.help, TEXT).to_owned();

@@ -76,7 +76,7 @@ impl Batcher {
             let (mut taken, mut done) = (Vec::new(), Vec::new());
             // Terminates, because each waiting sender holds one of a limited number of permits.
             while let Some(job) = self.next(taken.len() + done.len()) {
-                // A request that panics does not take the other ones with it, and its sender is not told to retry.
+                // A panic fails only its own request, without a retry delay; a retry would panic again.
                 let took = catch_panic(|| state.take(&job, ingest)).unwrap_or_else(|error| {
                     *state = DecodeState::default();
                     Err(error)
@@ -131,7 +131,7 @@ fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, IngestError> {
         .map_err(|_| IngestError::Internal("a panic (see the collector's log)".to_owned()))
 }
 
-/// Resets the queue after a panic: the next request finds it idle, and waiting ones are told to retry.
+/// Resets the queue after a panic: the next request finds it idle, and the senders of waiting ones retry.
 struct ResetOnPanic<'a>(&'a Mutex<Queue>);
 
 impl Drop for ResetOnPanic<'_> {
@@ -205,7 +205,7 @@ mod tests {
         let desk = Batcher::default();
         let put = || {
             let (answer, answered) = oneshot::channel();
-            let caller = Caller::anybody([127, 0, 0, 1].into());
+            let caller = Caller::anonymous([127, 0, 0, 1].into());
             (
                 desk.push(Job {
                     protocol: Protocol::OtlpGrpc,
@@ -218,7 +218,7 @@ mod tests {
             )
         };
         let (first, mut waits) = put();
-        assert!(first && !put().0, "one is at work");
+        assert!(first && !put().0, "a thread is at work");
         assert!(waits.try_recv().is_err_and(|e| e == oneshot::error::TryRecvError::Empty));
         let died = std::thread::scope(|scope| {
             let work = scope.spawn(|| {
@@ -228,9 +228,15 @@ mod tests {
             work.join()
         });
         assert!(died.is_err());
-        assert!(waits.try_recv().is_err_and(|e| e == oneshot::error::TryRecvError::Closed), "told to retry");
-        assert!(put().0, "the next one finds nobody at work");
-        assert!(desk.next(0).is_some() && desk.next(1).is_none() && !put().0, "at work while requests are in hand");
-        assert!(desk.next(0).is_some() && desk.next(0).is_none() && put().0, "without any it ends");
+        assert!(
+            waits.try_recv().is_err_and(|e| e == oneshot::error::TryRecvError::Closed),
+            "waiting requests are dropped"
+        );
+        assert!(put().0, "the next request starts a new thread");
+        assert!(
+            desk.next(0).is_some() && desk.next(1).is_none() && !put().0,
+            "the thread continues while requests are in hand"
+        );
+        assert!(desk.next(0).is_some() && desk.next(0).is_none() && put().0, "the thread ends without requests");
     }
 }

@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(otlp("fabric.pfc.pause.duration", "sum", 1000), PriorityClass::Signals);
         assert_eq!(otlp("fabric.port.up", "gauge", 1000), PriorityClass::Signals);
         assert_eq!(otlp("fabric.port.io", "sum", 1000), PriorityClass::Live);
-        assert_eq!(otlp("fabric.linked", "sum", 1000), PriorityClass::Live, "no more than a begin that is the same");
+        assert_eq!(otlp("fabric.linked", "sum", 1000), PriorityClass::Live, "only whole words match");
         assert_eq!(otlp("fabric.pfc.pause.duration", "sum", 61_000), PriorityClass::Late);
         assert_eq!(remote("fabric_pfc_pause_duration_seconds_total", 0), PriorityClass::Signals);
         assert_eq!(remote("node_load1", -1000), PriorityClass::Live);

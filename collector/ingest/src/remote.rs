@@ -305,7 +305,7 @@ fn labels_of(mut key: &[u8]) -> Result<Result<Labels, String>, DecodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabriclens_core::prompb::{Label, Sample, TimeSeries, Unread, WriteRequest};
+    use fabriclens_core::prompb::{Label, OpaqueMessage, Sample, TimeSeries, WriteRequest};
 
     fn series(labels: &[(&str, &str)], samples: &[(i64, f64)]) -> TimeSeries {
         TimeSeries {
@@ -344,7 +344,7 @@ mod tests {
             &mut Decoder::default(),
             vec![series(&a(), &[(2, 2.0), (1, 1.0), (2, 9.0), (1, 1.0)]), series(&a(), &[(1, 1.0), (2, 2.0)])],
         );
-        assert_eq!(rows.groups.len(), 2, "a series never comes twice in one group");
+        assert_eq!(rows.groups.len(), 2, "a group contains a series at most once");
         assert_eq!((&rows.groups[0].times[..], &rows.groups[0].values[..]), (&[1, 2][..], &[1.0, 2.0][..]));
         assert_eq!(rows.report.rejected(), 1);
     }
@@ -353,7 +353,7 @@ mod tests {
     fn unusable_series_are_rejected_alone() {
         let long = "x".repeat(5000);
         let mut histogram = series(&[("__name__", "h")], &[]);
-        histogram.histograms.push(Unread {});
+        histogram.histograms.push(OpaqueMessage {});
         let many: Vec<(String, String)> = (0..65).map(|i| (format!("l{i}"), "v".into())).collect();
         let many: Vec<(&str, &str)> = many.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
         let rows = decode(

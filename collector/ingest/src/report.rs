@@ -21,6 +21,13 @@ const LISTED: usize = 8;
 const LINES: usize = 100;
 
 /// Accepted and rejected points of a request.
+///
+/// ```
+/// let mut report = fabriclens_ingest::Report::default();
+/// report.reject("unusable", 3, "native histograms are not supported");
+/// assert_eq!(report.rejected(), 3);
+/// assert!(report.message().starts_with("3 points rejected, all others are stored: native histograms"));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Samples that are durable, duplicates of known ones included.
@@ -96,7 +103,7 @@ impl Report {
         self.lines.iter().map(|l| (l.reason, l.points))
     }
 
-    /// Message for the sender: what was rejected and the remedy; empty if nothing was.
+    /// Message for the sender: rejected points with remedies; empty if all were accepted.
     pub fn message(&self) -> String {
         if self.lines.is_empty() {
             return String::new();

@@ -1,4 +1,4 @@
-//! What one sender can do to others, independent of the protocol.
+//! Isolation of senders from each other, independent of the protocol.
 
 use std::sync::{Arc, LazyLock};
 
@@ -25,12 +25,12 @@ fn bench() -> Bench {
     Bench { ingest: Arc::new(Ingest::new(store, sink, telemetry, config.ingest, pressure)), _dir: dir }
 }
 
-fn anybody() -> Caller {
-    Caller::anybody([10, 0, 0, 1].into())
+fn unbound() -> Caller {
+    Caller::anonymous([10, 0, 0, 1].into())
 }
 
 fn bound(host: &str) -> Caller {
-    Caller { hosts: Hosts::Only([host.to_owned()].into()), ..anybody() }
+    Caller { hosts: Hosts::Only([host.to_owned()].into()), ..unbound() }
 }
 
 static NOW: LazyLock<i64> = LazyLock::new(now_ms);
@@ -72,9 +72,9 @@ const DELTA: i32 = 1;
 #[tokio::test]
 async fn requests_lost_to_a_panic_may_retry() {
     let bench = bench();
-    let batcher = &bench.ingest.otlp[shard(anybody().address)];
+    let batcher = &bench.ingest.otlp[shard(unbound().address)];
     let (answer, _answered) = oneshot::channel();
-    let caller = anybody();
+    let caller = unbound();
     let work = batcher.push(otlp::Job {
         protocol: Protocol::OtlpGrpc,
         caller,
@@ -82,8 +82,8 @@ async fn requests_lost_to_a_panic_may_retry() {
         body: Bytes::new(),
         answer,
     });
-    assert!(work, "and nobody comes to do it");
-    let waits = bench.ingest.otlp(Protocol::OtlpGrpc, anybody(), Compression::None, Bytes::new());
+    assert!(work, "no thread is at work");
+    let waits = bench.ingest.otlp(Protocol::OtlpGrpc, unbound(), Compression::None, Bytes::new());
     let dies = async {
         tokio::task::yield_now().await;
         batcher.clear();
@@ -97,10 +97,10 @@ async fn requests_lost_to_a_panic_may_retry() {
 async fn bound_callers_prove_nothing_about_others() {
     let bench = bench();
     let victim = |temporality, value| resource("victim", "m", temporality, value);
-    bench.send(&anybody(), &[victim(CUMULATIVE, 1)]).await;
+    bench.send(&unbound(), &[victim(CUMULATIVE, 1)]).await;
     let before = bench.ingest.admission.count();
     for _ in 0..2 {
-        // Nothing, nothing usable, and that next to valid points.
+        // No points, unusable points, and unusable next to valid points.
         for value in [7, 8, 9] {
             bench.send(&bound("own"), &[json!({"resource": victim(DELTA, 0)["resource"]})]).await;
             bench.send(&bound("own"), &[victim(DELTA, value)]).await;
@@ -109,19 +109,19 @@ async fn bound_callers_prove_nothing_about_others() {
         }
     }
     assert_eq!(bench.conflicts(), 0);
-    assert_eq!(bench.ingest.admission.count(), [before[0] + 1, 0], "its address, and no name that it invents");
-    bench.send(&anybody(), &[victim(CUMULATIVE, 2)]).await;
-    assert_eq!(bench.conflicts(), 1, "who may say it is believed");
+    assert_eq!(bench.ingest.admission.count(), [before[0] + 1, 0], "counted by its address, not by a claimed host");
+    bench.send(&unbound(), &[victim(CUMULATIVE, 2)]).await;
+    assert_eq!(bench.conflicts(), 1, "a caller for any host counts as evidence");
 }
 
 #[tokio::test]
 async fn metadata_are_bounded_and_need_samples() {
     let bench = bench();
-    let refused = bench.send(&anybody(), &[resource("h", "delta", DELTA, 1)]).await;
+    let refused = bench.send(&unbound(), &[resource("h", "delta", DELTA, 1)]).await;
     let foreign = bench.send(&bound("own"), &[resource("other", "foreign", CUMULATIVE, 1)]).await;
     assert_eq!((refused.rejected(), foreign.rejected(), bench.metadata().len()), (1, 1, 0));
-    bench.send(&anybody(), &[resource("other", "foreign", CUMULATIVE, 1)]).await;
-    assert_eq!(bench.metadata(), ["foreign_total"], "whose samples are taken tells it again");
+    bench.send(&unbound(), &[resource("other", "foreign", CUMULATIVE, 1)]).await;
+    assert_eq!(bench.metadata(), ["foreign_total"], "metadata is stored with accepted samples");
 
     let meta = |i: usize| Meta { name: format!("m{i}"), kind: "gauge", unit: String::new(), help: "ü".repeat(TEXT) };
     let mut many: Vec<Meta> = (0..METRICS + 10).map(meta).collect();
@@ -130,7 +130,7 @@ async fn metadata_are_bounded_and_need_samples() {
     let kept = bench.ingest.store.metadata();
     assert_eq!((kept.len(), kept["m1"].help.len()), (METRICS, TEXT));
     bench.ingest.remember(&[Meta { help: "new".to_owned(), ..meta(1) }]);
-    assert_eq!(bench.ingest.store.metadata()["m1"].help, "new", "what is known may change");
+    assert_eq!(bench.ingest.store.metadata()["m1"].help, "new", "known metadata can be updated");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn forgetting_idle_senders_does_not_wait() {
     assert!(batcher.forgets());
     drop(busy);
     batcher.work(&bench.ingest);
-    assert!(!batcher.forgets(), "who is at work does it");
+    assert!(!batcher.forgets(), "the thread at work forgets idle senders");
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn json_requests_do_not_use_up_permits() {
         let bench = bench.clone();
         async move {
             let (headers, body) = (HeaderMap::new(), axum::body::Body::from("{}"));
-            bench.ingest.receive(Protocol::OtlpHttp, &anybody(), &headers, body, json, |_| None).await
+            bench.ingest.receive(Protocol::OtlpHttp, &unbound(), &headers, body, json, |_| None).await
         }
     };
     let first = receive(true).await.unwrap();
@@ -164,7 +164,7 @@ async fn json_requests_do_not_use_up_permits() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), all_wait).await.expect("some wait for a turn");
+    tokio::time::timeout(Duration::from_secs(60), all_wait).await.expect("requests wait for the JSON permit");
     assert_eq!((bench.ingest.gate.waiting(), receive(false).await.is_ok()), (0, true));
     drop(first);
     for one in waits {
@@ -187,9 +187,12 @@ async fn waiting_requests_are_decompressed_once() {
     let receive = async || {
         let (headers, body) = (HeaderMap::new(), axum::body::Body::from(packed.clone()));
         let compression = |bytes: &Bytes| Some((Compression::Gzip, bytes.clone()));
-        ingest.receive(Protocol::OtlpHttp, &anybody(), &headers, body, false, compression).await.unwrap().payload
+        ingest.receive(Protocol::OtlpHttp, &unbound(), &headers, body, false, compression).await.unwrap().payload
     };
-    assert!(matches!(receive().await, Payload::Packed(bytes) if bytes == packed), "there is room for all");
+    assert!(
+        matches!(receive().await, Payload::Packed(bytes) if bytes == packed),
+        "requests are not inspected while permits are plentiful"
+    );
     let _permit = ingest.gate().permit(PriorityClass::Live).await.unwrap();
-    assert!(matches!(receive().await, Payload::Plain(bytes) if bytes == plain), "it was inspected");
+    assert!(matches!(receive().await, Payload::Plain(bytes) if bytes == plain), "a waiting request is inspected");
 }

@@ -84,7 +84,7 @@ impl Unpacker {
             let mut output = OutBuffer::around_pos(out, written);
             missing = decoder.run(&mut input, &mut output).map_err(failed)?;
             if input.pos() == read && out.len() == written {
-                return Err(corrupt("it ends early"));
+                return Err(corrupt("the data ends early"));
             }
         }
         if out.len() > limit {

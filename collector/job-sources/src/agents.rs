@@ -45,7 +45,7 @@ struct AgentJobs {
     agents: HostNames,
     ports: Vec<Labels>,
     /// Times of the scans of each host's agent, ascending, Unix ns.
-    looked: HashMap<String, Vec<i64>>,
+    known_scans: HashMap<String, Vec<i64>>,
     began: bool,
     /// Whether the last read failed, which is logged once.
     failing: bool,
@@ -60,7 +60,7 @@ pub(super) fn open(opening: &Opening<'_>) -> Opened {
         watch: EndDetector::default(),
         agents: HostNames::new(jobs.hosts.clone()),
         ports: Vec::new(),
-        looked: HashMap::new(),
+        known_scans: HashMap::new(),
         began: false,
         failing: false,
     })))
@@ -94,8 +94,8 @@ impl AgentJobs {
         let processes = select(&[name(PROCESSES), of_a_job.clone()])?;
         let pairs = if processes.is_empty() { Vec::new() } else { select(&[name(QUEUE_PAIRS), of_a_job])? };
         let scans = select(&[name(SCANS)])?;
-        record_scans(&mut self.looked, &scans, now - REMEMBERED);
-        let look = AgentScan { sightings: sightings(&processes, &pairs), scans: self.looked.clone() };
+        record_scans(&mut self.known_scans, &scans, now - REMEMBERED);
+        let look = AgentScan { sightings: sightings(&processes, &pairs), scans: self.known_scans.clone() };
         // Pods are jobs if they are listed; without a list, if they use RDMA.
         let alone = |seen: &SeenJob| {
             let rdma = || seen.hosts.values().any(|place| !place.devices.is_empty());
@@ -143,9 +143,9 @@ fn seen_before(data: &Data, job: &OpenRun, now: i64) -> BTreeMap<String, LastSee
         let times = times(series);
         let host = series.labels.get("host");
         if let Some(last) = times.last().filter(|_| job.hosts.iter().any(|h| h == host)) {
-            let there = all.entry(host.to_owned()).or_default();
-            there.at_ns = there.at_ns.max(last * MS);
-            there.gap_ns = there.gap_ns.max(gap(&times) * MS);
+            let seen = all.entry(host.to_owned()).or_default();
+            seen.at_ns = seen.at_ns.max(last * MS);
+            seen.gap_ns = seen.gap_ns.max(gap(&times) * MS);
         }
     }
     all
@@ -157,8 +157,8 @@ fn matcher(label: &str, op: MatchOp, value: &str) -> Result<Matcher, ReadError> 
 
 /// Times at which a series was above zero.
 fn times(series: &Series) -> Vec<i64> {
-    let there = |v: f64| !is_stale(v) && v > 0.0;
-    series.times.iter().zip(&series.values).filter(|(_, v)| there(**v)).map(|(at, _)| *at).collect()
+    let positive = |v: f64| !is_stale(v) && v > 0.0;
+    series.times.iter().zip(&series.values).filter(|(_, v)| positive(**v)).map(|(at, _)| *at).collect()
 }
 
 fn gap(times: &[i64]) -> i64 {
@@ -166,27 +166,27 @@ fn gap(times: &[i64]) -> i64 {
 }
 
 /// Host, scheduler and job number of a series.
-fn whose(series: &Series) -> [&str; 3] {
+fn job_key(series: &Series) -> [&str; 3] {
     ["host", "scheduler", "job"].map(|label| series.labels.get(label))
 }
 
 fn sightings(processes: &[Series], pairs: &[Series]) -> Vec<Sighting> {
     let mut devices: HashMap<[&str; 3], Vec<&str>> = HashMap::new();
     for series in pairs.iter().filter(|s| !times(s).is_empty()) {
-        devices.entry(whose(series)).or_default().push(series.labels.get("device"));
+        devices.entry(job_key(series)).or_default().push(series.labels.get("device"));
     }
     let mut of: BTreeMap<([&str; 3], &str), Vec<&Series>> = BTreeMap::new();
     for series in processes {
-        of.entry((whose(series), series.labels.get("cluster"))).or_default().push(series);
+        of.entry((job_key(series), series.labels.get("cluster"))).or_default().push(series);
     }
-    let sighting = |((whose, cluster), all): (([&str; 3], &str), Vec<&Series>)| {
-        let [host, scheduler, native] = whose;
+    let sighting = |((key, cluster), all): (([&str; 3], &str), Vec<&Series>)| {
+        let [host, scheduler, native] = key;
         // Job steps and containers come and go; the job is present while one of them is.
         let mut when: Vec<i64> = all.iter().flat_map(|s| times(s)).collect();
         when.sort_unstable();
         when.dedup();
         let own = |label| all.iter().map(move |s| s.labels.get(label)).find(|v| !v.is_empty() && *v != native);
-        let mut devices: Vec<String> = devices.get(&whose).into_iter().flatten().map(|d| (*d).to_owned()).collect();
+        let mut devices: Vec<String> = devices.get(&key).into_iter().flatten().map(|d| (*d).to_owned()).collect();
         devices.sort_unstable();
         devices.dedup();
         let seen = SeenJob {
@@ -205,16 +205,16 @@ fn sightings(processes: &[Series], pairs: &[Series]) -> Vec<Sighting> {
 }
 
 /// Adds scans, and forgets those before `from`, Unix ms.
-fn record_scans(looked: &mut HashMap<String, Vec<i64>>, scans: &[Series], from: i64) {
+fn record_scans(known: &mut HashMap<String, Vec<i64>>, scans: &[Series], from: i64) {
     for series in scans {
-        let all = looked.entry(series.labels.get("host").to_owned()).or_default();
+        let all = known.entry(series.labels.get("host").to_owned()).or_default();
         for (at, _) in series.times.iter().zip(&series.values).filter(|(_, v)| !is_stale(**v)) {
             if all.last().is_none_or(|last| at * MS >= last + SCAN_GAP) {
                 all.push(at * MS);
             }
         }
     }
-    looked.retain(|_, all| {
+    known.retain(|_, all| {
         all.retain(|at| *at >= from * MS);
         !all.is_empty()
     });

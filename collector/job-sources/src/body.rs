@@ -12,6 +12,13 @@ use fabriclens_core::time;
 const MAX_MS: i64 = i64::MAX / 1_000_000;
 
 /// A complete job.
+///
+/// ```
+/// let body = fabriclens_job_sources::Body::read(br#"{"id": 4711, "user": "ann", "hosts": "gpu-[01-02]"}"#)?;
+/// let (key, job) = body.record()?;
+/// assert_eq!((key.id.as_str(), job.hosts.len()), ("4711", 2));
+/// # Ok::<(), fabriclens_job_sources::BodyError>(())
+/// ```
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Body {

@@ -39,7 +39,7 @@ pub(super) fn run(command: &str, stop: &watch::Receiver<bool>) -> Result<Vec<u8>
         std::thread::spawn(move || {
             let mut all = Vec::new();
             if let Some(from) = from {
-                // What came before an error is said with the command's own.
+                // A read error ends the output; the exit status of the command describes the failure.
                 let _ = from.take(most).read_to_end(&mut all);
             }
             all

@@ -60,8 +60,8 @@ pub(super) fn open(opening: &Opening<'_>) -> Opened {
 impl JobSource for Files {
     /// Reports new, changed and removed files to the registry.
     fn poll(&mut self, registry: &Registry) -> bool {
-        let there = match list(&self.dir) {
-            Ok(there) => there,
+        let files = match list(&self.dir) {
+            Ok(files) => files,
             // A file system that is unavailable for a minute does not end jobs.
             Err(error) if !self.missing => {
                 self.missing = true;
@@ -72,7 +72,7 @@ impl JobSource for Files {
         };
         self.missing = false;
         let mut changed = false;
-        for (path, modified, bytes) in &there {
+        for (path, modified, bytes) in &files {
             let known = self.seen.get(path);
             if known.is_some_and(|s| (s.changed, s.bytes) == (*modified, *bytes)) {
                 continue;
@@ -91,7 +91,7 @@ impl JobSource for Files {
             }
             self.seen.insert(path.clone(), Seen { changed: *modified, bytes: *bytes, job });
         }
-        let still: std::collections::HashSet<&PathBuf> = there.iter().map(|t| &t.0).collect();
+        let still: std::collections::HashSet<&PathBuf> = files.iter().map(|t| &t.0).collect();
         self.seen.retain(|path, seen| {
             let stays = still.contains(path);
             if !stays {

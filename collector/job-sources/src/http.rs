@@ -13,7 +13,7 @@ use fabriclens_core::endpoint::{Client, FileError};
 pub(super) enum GetError {
     #[error("{0}; give a file that this user can read")]
     File(#[from] FileError),
-    #[error("cannot ask {url}: {source}; check that it is reachable from here")]
+    #[error("cannot reach {url}: {source}; check the URL and the network")]
     Http { url: String, source: ureq::Error },
     #[error("{url} answers {answer}")]
     Refused { url: String, answer: String },

@@ -34,7 +34,7 @@ enum AskError {
     Many,
 }
 
-/// Where pods are listed.
+/// Source of the pod list.
 enum PodList {
     Server(Box<Client>),
     File(std::path::PathBuf),

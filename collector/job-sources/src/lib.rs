@@ -83,7 +83,7 @@ trait JobSource: Send {
     fn poll(&mut self, registry: &Registry) -> bool;
 }
 
-/// What sources need to open.
+/// Dependencies of the sources.
 struct Opening<'a> {
     config: &'a Config,
     data: &'a Arc<Data>,
@@ -104,7 +104,7 @@ struct SourceRow {
 /// All polled sources, one file and one row each. Requests reach the registry through the API.
 const SOURCES: [SourceRow; 4] = [
     SourceRow { interval: Duration::from_secs(10), open: files::open },
-    // Schedulers have other work to do.
+    // Less often, to spare schedulers.
     SourceRow { interval: Duration::from_secs(15), open: slurm::open },
     SourceRow { interval: Duration::from_secs(15), open: kubernetes::open },
     SourceRow { interval: Duration::from_secs(10), open: agents::open },
@@ -144,7 +144,7 @@ pub async fn run(jobs: Arc<Jobs>, sink: Arc<Sink>, config: Config, stop: watch::
         if trigger == Trigger::Interval && !keep.is_zero() {
             jobs.forget(keep);
         }
-        writer.write(&jobs, &sink, trigger == Trigger::Stop);
+        writer.write(&jobs.registry, &jobs.store, &sink, trigger == Trigger::Stop);
     };
     periodic(WRITE_INTERVAL, wake, stop, "jobs are no longer written as series", work).await;
 }
@@ -185,6 +185,6 @@ mod tests {
             now.fetch_add(1_800_000, Ordering::Relaxed);
             known();
         }
-        assert_eq!(known(), 0, "in its own time it goes");
+        assert_eq!(known(), 0, "it is deleted once the time really passed");
     }
 }

@@ -41,7 +41,7 @@ impl Reconciler {
         for (job, error) in invalid {
             tracing::debug!(source, job, error, "invalid job");
         }
-        let there: HashSet<JobKey> = listed.iter().map(|l| l.key.clone()).collect();
+        let listed_keys: HashSet<JobKey> = listed.iter().map(|l| l.key.clone()).collect();
         let before = std::mem::take(&mut self.listed_before);
         let mut changed = false;
         for ListedJob { key, record } in listed {
@@ -53,7 +53,7 @@ impl Reconciler {
             }
             self.listed_before.insert(key, record);
         }
-        changed | self.end_missing(registry, &there)
+        changed | self.end_missing(registry, &listed_keys)
     }
 
     /// Whether the last request failed.
@@ -64,14 +64,14 @@ impl Reconciler {
 
     /// A job missing from two lists in a row ended when it was first missing: schedulers forget jobs after some
     /// minutes, and the collector may have been down.
-    fn end_missing(&mut self, registry: &Registry, there: &HashSet<JobKey>) -> bool {
+    fn end_missing(&mut self, registry: &Registry, listed_keys: &HashSet<JobKey>) -> bool {
         let now = now_ns();
         let running = registry.list(&Filter { running: Some(true), ..Filter::default() });
         let gone = running
             .into_iter()
             .filter(|job| job.sources.contains(&self.source))
             .map(|job| job.key())
-            .filter(|key| !there.contains(key));
+            .filter(|key| !listed_keys.contains(key));
         let before = std::mem::take(&mut self.missing);
         let mut changed = false;
         for key in gone {

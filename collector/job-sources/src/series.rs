@@ -1,11 +1,10 @@
 //! `fabric_job_info`: 1 for each host of a running job, ended by a staleness marker. Joined on `host`, it gives the job
 //! of a series; `attribution` says whether the job has its part of the host for itself.
 
-use fabriclens_jobs::{Job, Occupancy};
+use fabriclens_jobs::{Job, Occupancy, Registry};
 use fabriclens_model::Labels;
 use fabriclens_store::{Metadata, Store};
 
-use super::Jobs;
 use super::running::Running;
 use fabriclens_core::time::now_ms;
 use fabriclens_forward::SeriesWriter;
@@ -28,11 +27,11 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Writes all running jobs and ends the series of others; ends all series if `last`.
-    pub(super) fn write(&mut self, jobs: &Jobs, sink: &Sink, last: bool) {
+    pub(super) fn write(&mut self, registry: &Registry, store: &Store, sink: &Sink, last: bool) {
         let now = now_ms();
         if last {
             self.written.write(sink, NAME, Vec::new(), Vec::new(), now);
-        } else if self.running.update(&jobs.registry, now) {
+        } else if self.running.update(registry, now) {
             let written = within(&self.running.jobs, MOST);
             let truncated = written.len() < self.running.jobs.len();
             if truncated && !self.truncated {
@@ -47,7 +46,7 @@ impl Writer {
             let series = info(written);
             let values = vec![1.0; series.len()];
             if self.written.write(sink, NAME, series, values, now) {
-                describe(&jobs.store);
+                describe(store);
             }
         } else {
             self.written.repeat(sink, NAME, 1.0, now);

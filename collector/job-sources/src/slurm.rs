@@ -29,7 +29,7 @@ enum AskError {
     Answer(#[from] SlurmError),
 }
 
-/// Where jobs are listed.
+/// Source of the job list.
 enum ListSource {
     /// A command line, split at spaces, and the stop signal.
     Command(String, watch::Receiver<bool>),
@@ -127,7 +127,7 @@ mod tests {
             all.iter().map(|j| (j.start_ns / 1_000_000_000, j.end_ns.map(|e| e / 1_000_000_000))).collect()
         };
         queue(&format!(r#"{{"jobs": [{}, {}]}}"#, job(1, "RUNNING", 100, 900), job(2, "RUNNING", 100, 900)));
-        assert!(slurm.poll_registry(&registry) && !slurm.poll_registry(&registry), "nothing new");
+        assert!(slurm.poll_registry(&registry) && !slurm.poll_registry(&registry), "an unchanged list changes no job");
         assert_eq!((spans("1"), spans("2")), (vec![(100, None)], vec![(100, None)]));
         queue(&format!(r#"{{"jobs": [{}, {}]}}"#, job(1, "NODE_FAIL", 100, 150), job(2, "RUNNING", 100, 900)));
         assert!(slurm.poll_registry(&registry));

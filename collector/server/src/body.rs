@@ -223,7 +223,7 @@ mod tests {
             left.load(std::sync::atomic::Ordering::Relaxed)
         };
         assert_eq!((left_of(6).await, left_of(11).await), (0, 0));
-        assert_eq!(left_of(1000).await, 988, "as much again and no more");
+        assert_eq!(left_of(1000).await, 988, "at most twice the limit is read");
     }
 
     #[test]

@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
-use crate::listener::Peer;
+use crate::peer::Peer;
 
 /// Time for TLS handshake and first bytes; after it the connection is dropped.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -53,7 +53,7 @@ pub async fn serve(mut connection: Connection, peer: Peer, router: Router, end: 
     serve_stream(connection, http2, peer, router, end).await;
 }
 
-/// Serves a stream whose HTTP version is known.
+/// Serves a stream after its HTTP version was detected.
 async fn serve_stream<T>(stream: T, http2: bool, peer: Peer, router: Router, end: impl Future<Output = ()>)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -277,14 +277,14 @@ mod tests {
         let mut write_timeout = WriteTimeout::default();
         for _ in 0..3 {
             let write = std::future::poll_fn(|cx| write_timeout.watch(cx, Poll::<()>::Pending));
-            assert!(timeout(STALL * 2 / 3, write).await.is_err(), "cut off too early");
+            assert!(timeout(STALL * 2 / 3, write).await.is_err(), "timed out too early");
             let taken = std::future::poll_fn(|cx| write_timeout.watch(cx, Poll::Ready(Ok(1)))).await;
             assert_eq!(taken.unwrap(), 1);
             sleep(STALL).await;
         }
         let began = Instant::now();
         let write = std::future::poll_fn(|cx| write_timeout.watch(cx, Poll::<()>::Pending));
-        let end = timeout(STALL * 2, write).await.expect("never cut off");
+        let end = timeout(STALL * 2, write).await.expect("never timed out");
         assert_eq!((end.unwrap_err().kind(), began.elapsed().as_secs()), (io::ErrorKind::TimedOut, STALL.as_secs()));
     }
 

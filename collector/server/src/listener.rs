@@ -14,49 +14,12 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use super::connection::{self, Connection, HANDSHAKE, Stream};
 use super::tls::{Acceptor, client_refused};
-use crate::auth::{Certificate, Guard};
+use crate::auth::Guard;
+pub use crate::listen_error::ListenError;
+use crate::peer::Peer;
 use fabriclens_config::ConnectionLimits;
 use fabriclens_core::client_network::client_network;
 use fabriclens_core::telemetry::Telemetry;
-
-/// A listener cannot start; `Display` names the remedy.
-#[derive(Debug, thiserror::Error)]
-pub enum ListenError {
-    /// The port is in use.
-    #[error(
-        "{key}: port {port} of {ip} is in use; stop the process that holds it (ss -ltnp 'sport = :{port}'), or set another address"
-    )]
-    InUse {
-        /// Config key.
-        key: &'static str,
-        /// Port.
-        port: u16,
-        /// Address.
-        ip: IpAddr,
-    },
-    /// The address cannot be bound.
-    #[error(
-        "{key}: cannot listen on {address}: {source}; set an address of this host and a port that this user may bind"
-    )]
-    Bind {
-        /// Config key.
-        key: &'static str,
-        /// Address.
-        address: SocketAddr,
-        /// Error of the system.
-        source: io::Error,
-    },
-    /// Certificate, key or client CA cannot be used.
-    #[error("{key} {path}: {message}; give a PEM file that this user can read")]
-    Tls {
-        /// Config key.
-        key: &'static str,
-        /// File.
-        path: std::path::PathBuf,
-        /// Cause.
-        message: String,
-    },
-}
 
 /// Binds an address.
 ///
@@ -67,17 +30,6 @@ pub async fn bind(key: &'static str, address: SocketAddr) -> Result<TcpListener,
         io::ErrorKind::AddrInUse => ListenError::InUse { key, port: address.port(), ip: address.ip() },
         _ => ListenError::Bind { key, address, source },
     })
-}
-
-/// The remote end of a connection.
-#[derive(Clone, Debug)]
-pub struct Peer {
-    /// Remote address.
-    pub address: SocketAddr,
-    /// Whether the listener is bound to a loopback address.
-    pub loopback: bool,
-    /// Verified client certificate.
-    pub certificate: Option<Arc<Certificate>>,
 }
 
 /// Accepts the connections of one address.
@@ -155,7 +107,7 @@ impl Listener {
     }
 
     /// Completes the TLS handshake and returns the certificates of the client. Runs outside the accept loop, so that a
-    /// slow client delays nobody else.
+    /// slow client delays no other one.
     async fn handshake(&self, stream: TcpStream, peer: SocketAddr) -> Option<(Stream, Vec<CertificateDer<'static>>)> {
         let Some(tls) = &self.tls else { return Some((Stream::Plain(stream), Vec::new())) };
         match tokio::time::timeout(HANDSHAKE, tls.get().accept(stream)).await {
@@ -214,15 +166,21 @@ mod tests {
         let counts = ConnectionCounts::default();
         let take = |ip: &str| counts.take(ip.parse().unwrap(), 2);
         let held = [take("10.0.0.1"), take("::ffff:10.0.0.1")];
-        assert!(held.iter().all(Option::is_some) && take("10.0.0.1").is_none(), "one address in two forms");
+        assert!(
+            held.iter().all(Option::is_some) && take("10.0.0.1").is_none(),
+            "two forms of one address count together"
+        );
         let network = [take("2001:db8::1"), take("2001:db8::ffff:2")];
-        assert!(network.iter().all(Option::is_some) && take("2001:db8:0:0:1::").is_none(), "one network");
+        assert!(
+            network.iter().all(Option::is_some) && take("2001:db8:0:0:1::").is_none(),
+            "addresses of one network count together"
+        );
         assert!(take("2001:db8:0:1::1").is_some());
         assert!(take("10.0.0.2").is_some());
         let own: Vec<_> = ["127.0.0.1", "::1"].iter().flat_map(|ip| (0..5).map(|_| take(ip))).collect();
         assert!(own.iter().all(Option::is_some));
         drop((held, network, own));
         assert!(take("10.0.0.1").is_some());
-        assert!(counts.0.lock().is_empty(), "nothing is left of who is gone");
+        assert!(counts.0.lock().is_empty(), "closed connections leave no entry");
     }
 }

@@ -1,4 +1,4 @@
-//! Tells senders when to retry: `google.rpc.RetryInfo` over gRPC, `Retry-After` over HTTP.
+//! Retry delays in answers: `google.rpc.RetryInfo` over gRPC, `Retry-After` over HTTP.
 
 use std::time::Duration;
 

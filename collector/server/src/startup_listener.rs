@@ -25,7 +25,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(2);
 pub const ALIVE: &str = "Fabriclens is healthy.\n";
 const STARTING: &str = "starting: the store is being opened and its log replayed; retry in a moment";
 
-/// What a listener serves.
+/// Protocol of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenerKind {
     /// The main HTTP listener, which answers the liveness probe.

@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::{Accept, TlsAcceptor};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use crate::listener::ListenError;
+use crate::listen_error::ListenError;
 use fabriclens_config::Tls;
 use fabriclens_core::reload::Reloaded;
 use fabriclens_core::telemetry::Telemetry;
@@ -158,7 +158,7 @@ mod tests {
             let refused = client_refused(Some(&acceptor), vec![client.der().clone()]);
             tokio::time::timeout(Duration::from_secs(virtually), refused).await
         };
-        assert!(good_for(3600, 10 * VERIFY_INTERVAL.as_secs()).await.is_err(), "refused while it is good");
-        assert!(good_for(2, 100 * 365 * 86400).await.is_ok(), "good for ever");
+        assert!(good_for(3600, 10 * VERIFY_INTERVAL.as_secs()).await.is_err(), "refused while valid");
+        assert!(good_for(2, 100 * 365 * 86400).await.is_ok(), "accepted after expiry");
     }
 }

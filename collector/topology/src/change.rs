@@ -18,7 +18,7 @@ pub(super) struct Change {
     contradictions: Vec<Contradiction>,
 }
 
-/// Far end of each cable by its near end, which is the host's if there is one.
+/// Far end of each cable by its near end; the near end is a host if one of the two is.
 fn by_end(topology: &Topology) -> BTreeMap<String, String> {
     let link = |link: &Link| {
         let name = |n: usize| format!("{} {}", topology.nodes[link.ends[n].node].name, link.ends[n].port);
@@ -64,7 +64,7 @@ impl Change {
         let (cables, added, removed, moved) = (self.cables, self.added.len(), self.removed.len(), self.moved.len());
         tracing::info!(cables, added, removed, moved, cables_of = %examples.join("; "), "topology changed");
         for one in self.contradictions.iter().take(EXAMPLES) {
-            tracing::warn!(new = self.contradictions.len(), "topology: {one}");
+            tracing::warn!(new = self.contradictions.len(), contradiction = %one, "topology sources contradict each other");
         }
     }
 }

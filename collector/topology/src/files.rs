@@ -5,13 +5,27 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use fabriclens_correlate::topology::{TopologyError, TopologySource, parse};
-
-use super::SourceFile;
+use serde::Serialize;
 
 /// Largest file, bytes; a dump of 20,000 ports takes 10 MB.
 const SIZE: u64 = 64 << 20;
 /// Most complaints that are logged per version.
 const LOGGED: usize = 3;
+
+/// State of a configured file, as shown by the API.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SourceFile {
+    /// Path.
+    pub path: String,
+    /// Format, once the file was read.
+    pub format: Option<&'static str>,
+    /// Number of cables in it.
+    pub cables: usize,
+    /// Lines that were skipped and why; bounded.
+    pub complaints: Vec<String>,
+    /// Why its last version was not used.
+    pub error: Option<String>,
+}
 
 /// All files, in the order of the configuration.
 pub(super) struct Files(Vec<TopologyFile>);
@@ -81,13 +95,13 @@ impl TopologyFile {
                 let (path, cables) = (self.path.display(), source.cables.len());
                 tracing::info!(file = %path, format = source.format, cables, "topology file read");
                 for complaint in source.complaints.iter().take(LOGGED) {
-                    tracing::warn!(left_out = source.left_out, "{complaint}");
+                    tracing::warn!(%complaint, left_out = source.left_out, "line of a topology file skipped");
                 }
                 (self.source, self.error) = (Some(source), None);
             }
             Err(error) => {
-                let kept = if self.source.is_some() { "; its previous version stays in use" } else { "" };
-                tracing::warn!("{error}{kept}");
+                let previous_in_use = self.source.is_some();
+                tracing::warn!(%error, previous_in_use, "cannot use a topology file");
                 self.error = Some(error.to_string());
             }
         }

@@ -1,5 +1,20 @@
 //! Topology of the fabric, merged every half minute from configured files and reports of agents. Every version is kept
 //! with the time from which it is valid, so that reports use the topology of their time.
+//!
+//! ```
+//! use fabriclens_config::Config;
+//! use fabriclens_store::{Options, Store};
+//! use fabriclens_topology::Topologies;
+//! use std::sync::Arc;
+//!
+//! let dir = tempfile::tempdir()?;
+//! let file = dir.path().join("topology.conf");
+//! std::fs::write(&file, "SwitchName=leaf1 Nodes=gpu-[01-02]\n")?;
+//! let store = Arc::new(Store::open(&dir.path().join("data"), Options::default())?);
+//! let topologies = Topologies::open(&store, &Config { topology: vec![file], ..Config::default() })?;
+//! assert_eq!(topologies.current().links.len(), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +33,6 @@ use fabriclens_correlate::topology::{HostNames, PortInfo, TopologySource, from_a
 use fabriclens_promql::{Engine, QueryError, Value};
 use fabriclens_store::Store;
 use parking_lot::{Mutex, RwLock};
-use serde::Serialize;
 use tokio::sync::{Notify, watch};
 
 use change::Change;
@@ -27,6 +41,7 @@ use fabriclens_core::periodic::{Trigger, periodic};
 use fabriclens_core::time::now_ms;
 use fabriclens_data::Data;
 use files::Files;
+pub use files::SourceFile;
 use history::History;
 use reported::{Report, ReportedPorts};
 
@@ -42,21 +57,6 @@ const PORTS: &str = "timestamp(fabric_port_info)";
 #[derive(Debug, thiserror::Error)]
 #[error("cannot open the history of the topology: {0}; check the data directory's disk, or restore a backup")]
 pub struct TopologiesError(String);
-
-/// State of a configured file, as shown by the API.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SourceFile {
-    /// Path.
-    pub path: String,
-    /// Format, once the file was read.
-    pub format: Option<&'static str>,
-    /// Number of cables in it.
-    pub cables: usize,
-    /// Lines that were skipped and why; bounded.
-    pub complaints: Vec<String>,
-    /// Why its last version was not used.
-    pub error: Option<String>,
-}
 
 /// The current topology and its history.
 pub struct Topologies {

@@ -30,7 +30,7 @@ fn over(dir: &Path, files: &[&str], now_ms: i64) -> Topologies {
     Topologies::with_history(history, files.iter().map(|f| dir.join(f)).collect(), BTreeMap::new(), now_ms)
 }
 
-fn tell(topologies: &Topologies, at_ms: i64, ports: &[PortInfo]) {
+fn report_ports(topologies: &Topologies, at_ms: i64, ports: &[PortInfo]) {
     AGE.set(at_ms);
     report_in_doubt(topologies, at_ms, ports);
 }
@@ -57,15 +57,15 @@ fn now(topologies: &Topologies, host: &str) -> Option<String> {
 fn silent_ports_stay_and_moved_ports_move() {
     let dir = tempfile::tempdir().unwrap();
     let t = over(dir.path(), &[], NOW);
-    tell(&t, NOW, &[port("h1", "leaf1", "1"), port("h2", "leaf1", "2")]);
+    report_ports(&t, NOW, &[port("h1", "leaf1", "1"), port("h2", "leaf1", "2")]);
     assert_eq!(now(&t, "h1").unwrap(), "leaf1 1");
     // The agent restarts: first no report, then a port without neighbor, and in between agents cannot be queried.
-    tell(&t, NOW + MINUTE, &[port("h2", "leaf1", "2")]);
+    report_ports(&t, NOW + MINUTE, &[port("h2", "leaf1", "2")]);
     t.round(None, NOW + 2 * MINUTE);
-    tell(&t, NOW + 3 * MINUTE, &[port("h1", "", ""), port("h2", "leaf1", "2")]);
+    report_ports(&t, NOW + 3 * MINUTE, &[port("h1", "", ""), port("h2", "leaf1", "2")]);
     assert_eq!(now(&t, "h1").unwrap(), "leaf1 1");
     // All agents are unreachable for long.
-    tell(&t, NOW + 60 * MINUTE, &[]);
+    report_ports(&t, NOW + 60 * MINUTE, &[]);
     assert_eq!(now(&t, "h1").unwrap(), "leaf1 1");
     // A cable moves while the old series still exists.
     let (old, new) = (port("h1", "leaf1", "1"), port("h1", "leaf2", "9"));
@@ -77,14 +77,14 @@ fn silent_ports_stay_and_moved_ports_move() {
     t.round(Some(reports), NOW + 61 * MINUTE);
     assert_eq!(now(&t, "h1").unwrap(), "leaf2 9");
     // Not reported for ten minutes while others are: the port is gone.
-    tell(&t, NOW + 70 * MINUTE, &[port("h2", "leaf1", "2")]);
+    report_ports(&t, NOW + 70 * MINUTE, &[port("h2", "leaf1", "2")]);
     assert_eq!(now(&t, "h1").unwrap(), "leaf2 9");
-    tell(&t, NOW + 71 * MINUTE, &[port("h2", "leaf1", "2")]);
+    report_ports(&t, NOW + 71 * MINUTE, &[port("h2", "leaf1", "2")]);
     assert_eq!((now(&t, "h1"), t.current().node("h1")), (None, None));
     // So is a neighbor that the port has not seen for as long.
-    tell(&t, NOW + 80 * MINUTE, &[port("h2", "", "")]);
+    report_ports(&t, NOW + 80 * MINUTE, &[port("h2", "", "")]);
     assert_eq!(now(&t, "h2").unwrap(), "leaf1 2");
-    tell(&t, NOW + 82 * MINUTE, &[port("h2", "", "")]);
+    report_ports(&t, NOW + 82 * MINUTE, &[port("h2", "", "")]);
     assert_eq!(now(&t, "h2"), None);
     assert!(t.current().node("h2").is_some());
 }
@@ -94,25 +94,25 @@ fn versions_survive_a_restart() {
     let dir = tempfile::tempdir().unwrap();
     let at = |minute: i64| (NOW + minute * MINUTE) * 1_000_000;
     let t = over(dir.path(), &[], NOW);
-    assert_eq!(t.version(at(0)), (0, t.current()), "nothing is known and nothing is kept");
-    tell(&t, NOW + MINUTE, &[port("h1", "leaf1", "1")]);
-    tell(&t, NOW + 2 * MINUTE, &[port("h1", "leaf1", "1")]);
-    tell(&t, NOW + 3 * MINUTE, &[port("h1", "leaf2", "1")]);
+    assert_eq!(t.version(at(0)), (0, t.current()), "there is no version yet");
+    report_ports(&t, NOW + MINUTE, &[port("h1", "leaf1", "1")]);
+    report_ports(&t, NOW + 2 * MINUTE, &[port("h1", "leaf1", "1")]);
+    report_ports(&t, NOW + 3 * MINUTE, &[port("h1", "leaf2", "1")]);
     let seen = |t: &Topologies| {
         [0, 1, 2, 3, 9].map(|m| (t.version(at(m)).0 / 1_000_000 - NOW, leads(&t.at(at(m)), "h1").unwrap()))
     };
     let first = (MINUTE, "leaf1 1".to_owned());
     let second = (3 * MINUTE, "leaf2 1".to_owned());
     let expected = [first.clone(), first.clone(), first, second.clone(), second];
-    assert_eq!(seen(&t), expected, "before the first there is the first");
+    assert_eq!(seen(&t), expected, "before the first version the first one is returned");
     drop(t);
     let t = over(dir.path(), &[], NOW + 30 * MINUTE);
     assert_eq!(seen(&t), expected);
     // Other agents report before that of h1, which may be late.
-    tell(&t, NOW + 31 * MINUTE, &[port("h2", "leaf2", "2")]);
+    report_ports(&t, NOW + 31 * MINUTE, &[port("h2", "leaf2", "2")]);
     assert_eq!(now(&t, "h1").unwrap(), "leaf2 1");
     // A day later older versions are deleted, except the one valid then.
-    tell(&t, NOW + 31 * MINUTE + 86_400_000, &[port("h2", "leaf2", "2")]);
+    report_ports(&t, NOW + 31 * MINUTE + 86_400_000, &[port("h2", "leaf2", "2")]);
     assert_eq!(t.version(0).0, at(31));
     assert_eq!(t.history.last().unwrap().1, *t.current());
 }
@@ -123,12 +123,12 @@ fn clock_leaps_lose_no_version() {
     let at = |minute: i64| (NOW + minute * MINUTE) * 1_000_000;
     let year = 365 * 86_400_000;
     let t = over(dir.path(), &[], NOW);
-    tell(&t, NOW + MINUTE, &[port("h1", "leaf1", "1")]);
-    tell(&t, NOW + 2 * MINUTE, &[port("h1", "leaf2", "1")]);
+    report_ports(&t, NOW + MINUTE, &[port("h1", "leaf1", "1")]);
+    report_ports(&t, NOW + 2 * MINUTE, &[port("h1", "leaf2", "1")]);
     report_in_doubt(&t, NOW + 3 * MINUTE + year, &[port("h1", "leaf3", "1")]);
     let then = |t: &Topologies| [1, 2, 3, 5].map(|m| leads(&t.at(at(m)), "h1").unwrap());
     assert_eq!(then(&t)[..2], ["leaf1 1", "leaf2 1"]);
-    tell(&t, NOW + 4 * MINUTE, &[port("h1", "leaf3", "1")]);
+    report_ports(&t, NOW + 4 * MINUTE, &[port("h1", "leaf3", "1")]);
     assert_eq!(then(&t), ["leaf1 1", "leaf2 1", "leaf2 1", "leaf3 1"]);
     drop(t);
     let t = over(dir.path(), &[], NOW + 5 * MINUTE);
@@ -149,8 +149,8 @@ fn invalid_files_keep_the_previous_version() {
     write("SwitchName=leaf9 Nodes=h[1-2\n");
     t.round(None, NOW + MINUTE);
     assert_eq!(now(&t, "h1").unwrap(), "leaf1 ?h1");
-    let told = t.files();
-    assert!(told[0].error.as_ref().unwrap().contains("line 1"), "{told:?}");
+    let files = t.files();
+    assert!(files[0].error.as_ref().unwrap().contains("line 1"), "{files:?}");
     std::fs::remove_file(dir.path().join("topology.conf")).unwrap();
     t.round(None, NOW + 2 * MINUTE);
     assert_eq!(now(&t, "h1").unwrap(), "leaf1 ?h1");
@@ -158,7 +158,7 @@ fn invalid_files_keep_the_previous_version() {
     t.round(None, NOW + 3 * MINUTE);
     assert_eq!((now(&t, "h1").unwrap(), &t.files()[0].error), ("leaf77 ?h1".into(), &None));
     // Agents outrank files; contradictions are reported.
-    tell(&t, NOW + 4 * MINUTE, &[port("h1", "leaf1", "3"), port("h2", "leaf77", "4")]);
+    report_ports(&t, NOW + 4 * MINUTE, &[port("h1", "leaf1", "3"), port("h2", "leaf77", "4")]);
     assert_eq!(now(&t, "h1").unwrap(), "leaf1 3");
     assert_eq!(t.current().contradictions.len(), 1);
 }
@@ -167,9 +167,9 @@ fn invalid_files_keep_the_previous_version() {
 fn changes_are_counted_by_cable() {
     let dir = tempfile::tempdir().unwrap();
     let t = over(dir.path(), &[], NOW);
-    tell(&t, NOW, &[port("h1", "leaf1", "1"), port("h2", "leaf1", "2"), port("h3", "leaf1", "3")]);
+    report_ports(&t, NOW, &[port("h1", "leaf1", "1"), port("h2", "leaf1", "2"), port("h3", "leaf1", "3")]);
     let old = t.current();
     let gone = (NOW + 11 * MINUTE, [port("h1", "leaf1", "1"), port("h2", "leaf2", "2"), port("h4", "leaf1", "4")]);
-    tell(&t, gone.0, &gone.1);
+    report_ports(&t, gone.0, &gone.1);
     assert_eq!(Change::between(&old, &t.current()).counts(), [1, 1, 1, 0]);
 }

@@ -1,5 +1,5 @@
 //! `/api/v1/incidents/stream`: one server-sent event for each change. A client that reconnects with `Last-Event-ID`
-//! gets what it missed, or `reset` if that is gone; it must then read the list again.
+//! gets the missed events, or `reset` if they are no longer kept; it must then read the list again.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

@@ -58,13 +58,14 @@ pub(super) async fn answer(api: Arc<Api>, record: Arc<Record>, params: &Params) 
     };
     let begin = shown.strip_suffix('}').unwrap_or(&shown).to_owned();
     let (head, asked) = (begin.clone(), queries.clone());
-    let work = move |turn: &QueryContext<'_>| {
+    let work = move |context: &QueryContext<'_>| {
         let mut out = opened(&head, window);
         out.push_str(",\"series\":[");
         for (n, (metric, query)) in asked.iter().enumerate() {
             let Window { start, end, step } = window;
-            let outcome = turn.engine.range_cancellable(turn.data.reader(), query, start, end, step, turn.cancel)?;
-            if !turn.grant.take(encode::size(&outcome)) {
+            let outcome =
+                context.engine.range_cancellable(context.data.reader(), query, start, end, step, context.cancel)?;
+            if !context.grant.take(encode::size(&outcome)) {
                 return Err(QueryError::Memory);
             }
             push(&mut out, n, metric, query, &outcome);

@@ -163,13 +163,13 @@ mod tests {
     fn spans_are_bounded() {
         let mut spans = LateSpans::with_table(None, QUIET, NOW);
         spans.add(ago([3000, 2000]), NOW);
-        assert_eq!(spans.due(NOW + 60_000), None, "a day ago is no news");
+        assert_eq!(spans.due(NOW + 60_000), None, "samples older than a day are ignored");
         spans.add(ago([1300, 1000]), NOW);
         spans.add(ago([1000, 800]), NOW);
         assert_eq!(minutes(spans.due(NOW + 60_000)), Some([1160, 800]), "six hours");
         (0..MOST as i64 + 5).for_each(|n| spans.add(ago([1000 - 20 * n, 999 - 20 * n]), NOW));
         assert_eq!(spans.waiting.len(), MOST);
-        assert_eq!(minutes(spans.due(NOW + 60_000)), Some([900, 899]), "the oldest left");
+        assert_eq!(minutes(spans.due(NOW + 60_000)), Some([900, 899]), "the oldest span is dropped");
         let mut never = LateSpans::with_table(None, Duration::ZERO, NOW);
         never.add(ago([50, 40]), NOW);
         assert_eq!(never.due(NOW + 60_000_000), None);

@@ -1,4 +1,4 @@
-//! LiveEvaluation evaluation with its own clock.
+//! Live evaluation with its own clock.
 
 use super::*;
 use fabriclens_config::Config;
@@ -129,7 +129,7 @@ fn set_back_clock_learns_anew() {
     // Open incidents keep their IDs, also over another step back.
     assert_eq!(fabric.pass(10, 60_000, 0.5), found);
     assert_eq!(fabric.pass(15, 0, 0.5), found);
-    assert_eq!(fabric.pass(40, 0, 0.0), [], "and ends when its trouble does");
+    assert_eq!(fabric.pass(40, 0, 0.0), [], "the incident ends with its cause");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn slewed_clock_is_not_set_back() {
     let known = fabric.live.backfill.tracker.fabric().ports.added();
     fabric.pass(2, 0, 0.0);
     assert_eq!(fabric.live.backfill.tracker.fabric().ports.added(), known);
-    assert!(fabric.live.frame_ms > fabric.now_ms, "it waits for its clock");
+    assert!(fabric.live.frame_ms > fabric.now_ms, "samples wait until the clock reaches them");
     assert_eq!(fabric.pass(15, 0, 0.5).len(), 1);
 }
 
@@ -153,7 +153,7 @@ fn long_incidents_continue_over_a_restart() {
     let down = fabric.pass(400, 0, 0.0);
     assert!(down.len() == 1 && down[0].1.contains("LinkDown"), "{down:?}");
     fabric.restart();
-    assert_eq!(fabric.pass(60, 0, 0.0), down, "what was usual before it began is known");
+    assert_eq!(fabric.pass(60, 0, 0.0), down, "the baseline from before the incident is restored");
     fabric.up = true;
     assert_eq!(fabric.pass(30, 0, 0.0), []);
 }

@@ -48,8 +48,8 @@ pub(super) struct Alertmanager {
     base: String,
     /// Labels of every alert.
     own: Labels,
-    /// Another collector reports the same incidents to this Alertmanager, so labels must not contain what differs
-    /// between the two, such as incident IDs.
+    /// Another collector may report the same incidents to this Alertmanager, so labels must not contain values that
+    /// differ between the two, such as incident IDs.
     shared: bool,
     sent: HashMap<String, Sent>,
 }
@@ -115,9 +115,9 @@ impl Receiver for Alertmanager {
             let right = self.labels(thread).filter(|_| thread.end_ns.is_none() && !thread.quiet);
             let name = &self.caller.name;
             let sent = self.sent.entry(thread.key.clone()).or_insert_with(|| {
-                let told =
+                let labels =
                     incidents.last_notification(&thread.key, name).and_then(|text| serde_json::from_str(&text).ok());
-                Sent { labels: told.flatten(), ..Sent::default() }
+                Sent { labels: labels.flatten(), ..Sent::default() }
             });
             let differs = right.is_some() && sent.labels.is_some() && right != sent.labels;
             sent.differs_ns = differs.then(|| sent.differs_ns.unwrap_or(now_ns));
@@ -148,7 +148,7 @@ impl Receiver for Alertmanager {
             match self.caller.post(&url, alerts.len(), &body, |request| request) {
                 Ok(Answer::Accepted) => {}
                 Ok(Answer::Refused(why)) => {
-                    tracing::warn!(receiver = self.caller.name, why, "Alertmanager refused alerts")
+                    tracing::warn!(receiver = self.caller.name, why, "alerts refused by the receiver")
                 }
                 Err(later) => {
                     // It may be restarting and forget all alerts, so all are repeated.

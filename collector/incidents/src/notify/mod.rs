@@ -38,7 +38,7 @@ const LOG_EVERY: Duration = Duration::from_secs(60);
 
 /// A receiver of notifications.
 trait Receiver: Send {
-    /// Sends what is new.
+    /// Sends the changes since the last notification.
     ///
     /// # Errors
     /// If it must be tried again.
@@ -55,7 +55,7 @@ struct RetryLater {
 /// Notifies all configured receivers until `stop` becomes true.
 ///
 /// # Errors
-/// [`FileError`]; then nobody is notified.
+/// [`FileError`]; then no receiver is notified.
 pub fn notify(
     incidents: &Arc<IncidentStore>,
     config: &Config,

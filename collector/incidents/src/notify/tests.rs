@@ -3,7 +3,7 @@
 use super::*;
 use crate::record::Classification;
 use crate::silence::SilenceMatcher;
-use crate::store::tests::{S, incident, incidents, said};
+use crate::store::tests::{S, incident, incidents, operator_note};
 use fabriclens_correlate::{Incident, Severity};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -78,7 +78,7 @@ impl Fake {
 }
 
 /// Runs a receiver at a time in seconds; true if nothing must be retried.
-fn turn(receiver: &mut dyn Receiver, incidents: &IncidentStore, at_s: i64) -> bool {
+fn notify(receiver: &mut dyn Receiver, incidents: &IncidentStore, at_s: i64) -> bool {
     let now = at_s * S;
     receiver.notify(&incidents.threads(now, now - NEWS_NS), incidents, now).is_ok()
 }
@@ -97,7 +97,9 @@ fn webhooks_get_each_state_once() {
     incidents.update(3 * S, std::slice::from_ref(&now));
     *fake.answers.lock() = vec![503, 429];
     assert!(
-        !turn(&mut webhook, &incidents, 3) && !turn(&mut webhook, &incidents, 4) && turn(&mut webhook, &incidents, 5)
+        !notify(&mut webhook, &incidents, 3)
+            && !notify(&mut webhook, &incidents, 4)
+            && notify(&mut webhook, &incidents, 5)
     );
     let came = fake.take();
     assert_eq!(events(&came), [("opened", "a-1"); 3]);
@@ -109,14 +111,14 @@ fn webhooks_get_each_state_once() {
     );
     now.confidence = 0.5;
     incidents.update(20 * S, std::slice::from_ref(&now));
-    assert!(turn(&mut webhook, &incidents, 20) && fake.take().is_empty(), "a number is no news");
+    assert!(notify(&mut webhook, &incidents, 20) && fake.take().is_empty(), "a changed number is not notified");
     now.severity = Severity::Critical;
     incidents.update(21 * S, std::slice::from_ref(&now));
     assert!(
-        turn(&mut webhook, &incidents, 21) && turn(&mut webhook, &incidents, 30) && fake.take().is_empty(),
+        notify(&mut webhook, &incidents, 21) && notify(&mut webhook, &incidents, 30) && fake.take().is_empty(),
         "may change back"
     );
-    turn(&mut webhook, &incidents, 31);
+    notify(&mut webhook, &incidents, 31);
     assert_eq!(events(&fake.take()), [("changed", "a-2")]);
     // A restart repeats nothing, and a refused message does not block others.
     let mut webhook = fake.webhook(0);
@@ -124,12 +126,12 @@ fn webhooks_get_each_state_once() {
     let other = Incident { root: fabriclens_correlate::Location::Fabric, ..incident("b") };
     incidents.update(41 * S, &[now, other]);
     *fake.answers.lock() = vec![400];
-    turn(&mut webhook, &incidents, 41);
+    notify(&mut webhook, &incidents, 41);
     let came = fake.take();
-    let mut told = events(&came);
-    told.sort_unstable();
-    assert_eq!(told, [("opened", "b-1"), ("resolved", "a-3")]);
-    assert!(turn(&mut webhook, &incidents, 42) && fake.take().is_empty());
+    let mut sent = events(&came);
+    sent.sort_unstable();
+    assert_eq!(sent, [("opened", "b-1"), ("resolved", "a-3")]);
+    assert!(notify(&mut webhook, &incidents, 42) && fake.take().is_empty());
     let count = |outcome: &str| webhook_count(&webhook, outcome);
     assert_eq!([count("sent"), count("refused"), count("failed")], [1, 1, 0]);
 }
@@ -144,20 +146,20 @@ fn silenced_and_acknowledged_incidents_are_quiet() {
     let incidents = incidents(dir.path());
     let mut webhook = fake.webhook(60);
     let of = SilenceMatcher { node: Some("h3".into()), ..SilenceMatcher::default() };
-    incidents.silence(of, 100 * S, said(S, "ann")).unwrap();
+    incidents.silence(of, 100 * S, operator_note(S, "ann")).unwrap();
     incidents.update(3 * S, &[incident("a")]);
-    assert!(turn(&mut webhook, &incidents, 3) && fake.take().is_empty());
-    turn(&mut webhook, &incidents, 100);
-    assert_eq!(events(&fake.take()), [("opened", "a-1")], "the silence is over and the incident is not");
-    turn(&mut webhook, &incidents, 159);
-    turn(&mut webhook, &incidents, 160);
+    assert!(notify(&mut webhook, &incidents, 3) && fake.take().is_empty());
+    notify(&mut webhook, &incidents, 100);
+    assert_eq!(events(&fake.take()), [("opened", "a-1")], "the silence has ended, the incident is open");
+    notify(&mut webhook, &incidents, 159);
+    notify(&mut webhook, &incidents, 160);
     assert_eq!(events(&fake.take()), [("reminder", "a-2")]);
-    incidents.acknowledge("a", said(161 * S, "ann")).unwrap();
-    assert!(turn(&mut webhook, &incidents, 300) && fake.take().is_empty());
-    incidents.reclassify("a", Classification::NotAProblem, said(301 * S, "ann")).unwrap();
-    turn(&mut webhook, &incidents, 301);
+    incidents.acknowledge("a", operator_note(161 * S, "ann")).unwrap();
+    assert!(notify(&mut webhook, &incidents, 300) && fake.take().is_empty());
+    incidents.reclassify("a", Classification::NotAProblem, operator_note(301 * S, "ann")).unwrap();
+    notify(&mut webhook, &incidents, 301);
     assert_eq!(events(&fake.take()), [("resolved", "a-3")]);
-    assert!(turn(&mut webhook, &incidents, 302) && fake.take().is_empty());
+    assert!(notify(&mut webhook, &incidents, 302) && fake.take().is_empty());
 }
 
 #[test]
@@ -169,15 +171,15 @@ fn flapping_notifies_once_until_it_is_over() {
         let at = 100 + n * 30;
         let one = Incident { start_ns: at * S, ..incident(&format!("f{n:02}")) };
         incidents.update(at * S, std::slice::from_ref(&one));
-        turn(&mut webhook, &incidents, at);
+        notify(&mut webhook, &incidents, at);
         incidents.update((at + 5) * S, &[Incident { end_ns: Some((at + 5) * S), ..one }]);
-        turn(&mut webhook, &incidents, at + 5);
+        notify(&mut webhook, &incidents, at + 5);
     }
     let over = 100 + 19 * 30 + 5;
-    turn(&mut webhook, &incidents, over + 599);
+    notify(&mut webhook, &incidents, over + 599);
     let quiet = fake.take();
     assert_eq!(events(&quiet), [("opened", "f00-1"), ("resolved", "f00-2"), ("opened", "f00-3")]);
-    turn(&mut webhook, &incidents, over + 600);
+    notify(&mut webhook, &incidents, over + 600);
     let came = fake.take();
     assert_eq!(events(&came), [("resolved", "f00-4")]);
     assert_eq!(came[0].1["incident"]["recurrences"], 19);
@@ -199,7 +201,7 @@ fn alerts_repeat_and_resolve_over_a_restart() {
     let mut now = incident("a");
     incidents.update(3 * S, std::slice::from_ref(&now));
     *fake.answers.lock() = vec![500];
-    assert!(!turn(&mut am, &incidents, 3) && turn(&mut am, &incidents, 4));
+    assert!(!notify(&mut am, &incidents, 3) && notify(&mut am, &incidents, 4));
     let came = fake.take();
     let slow = |end: i64| ("FabriclensSlowReceiver".to_owned(), "warning".to_owned(), end);
     assert_eq!(alerts(&came[1..], 4), [slow(240)]);
@@ -215,33 +217,33 @@ fn alerts_repeat_and_resolve_over_a_restart() {
         (&alert["startsAt"], &alert["annotations"]["victim_jobs"]),
         (&"1970-01-01T00:00:01.000Z".into(), &"b".into())
     );
-    assert!(turn(&mut am, &incidents, 63) && fake.take().is_empty());
-    turn(&mut am, &incidents, 64);
+    assert!(notify(&mut am, &incidents, 63) && fake.take().is_empty());
+    notify(&mut am, &incidents, 64);
     assert_eq!(alerts(&fake.take(), 64), [slow(240)]);
     // It missed one alert, so it may have forgotten the other.
-    let beside = incident("b");
-    incidents.update(65 * S, std::slice::from_ref(&beside));
+    let other = incident("b");
+    incidents.update(65 * S, std::slice::from_ref(&other));
     *fake.answers.lock() = vec![503];
-    assert!(!turn(&mut am, &incidents, 65) && turn(&mut am, &incidents, 66));
+    assert!(!notify(&mut am, &incidents, 65) && notify(&mut am, &incidents, 66));
     assert_eq!(alerts(&fake.take()[1..], 66), [slow(240), slow(240)]);
-    incidents.update(67 * S, &[Incident { end_ns: Some(67 * S), ..beside }]);
-    turn(&mut am, &incidents, 67);
+    incidents.update(67 * S, &[Incident { end_ns: Some(67 * S), ..other }]);
+    notify(&mut am, &incidents, 67);
     assert_eq!(alerts(&fake.take(), 67), [slow(0)]);
     // The verdict changed: the old alert stays until the new one is stable.
     now.kind = IncidentKind::PfcStorm;
     now.severity = Severity::Critical;
     incidents.update(70 * S, std::slice::from_ref(&now));
-    assert!(turn(&mut am, &incidents, 70) && turn(&mut am, &incidents, 79) && fake.take().is_empty());
-    turn(&mut am, &incidents, 80);
+    assert!(notify(&mut am, &incidents, 70) && notify(&mut am, &incidents, 79) && fake.take().is_empty());
+    notify(&mut am, &incidents, 80);
     let storm = |end: i64| ("FabriclensPfcStorm".to_owned(), "critical".to_owned(), end);
     assert_eq!(alerts(&fake.take(), 80), [storm(240), slow(0)]);
     // The incident ends while the collector is down.
     now.end_ns = Some(90 * S);
     incidents.update(91 * S, std::slice::from_ref(&now));
     let mut am = fake.alertmanager();
-    turn(&mut am, &incidents, 100);
+    notify(&mut am, &incidents, 100);
     assert_eq!(alerts(&fake.take(), 90), [storm(0)]);
-    assert!(turn(&mut am, &incidents, 101) && fake.take().is_empty());
+    assert!(notify(&mut am, &incidents, 101) && fake.take().is_empty());
 }
 
 #[test]
@@ -250,9 +252,9 @@ fn alerts_repeat_after_the_clock_is_set_back() {
     let (incidents, mut am) = (incidents(dir.path()), fake.alertmanager());
     incidents.update(3 * S, &[incident("a")]);
     let ends = |at: i64| alerts(&fake.take(), at).iter().map(|(.., ends)| *ends).collect::<Vec<_>>();
-    assert!(turn(&mut am, &incidents, 86_400) && ends(86_400) == [240]);
-    assert!(turn(&mut am, &incidents, 100) && ends(100) == [240], "until when it goes on is told by the right clock");
-    assert!(turn(&mut am, &incidents, 101) && ends(101).is_empty());
+    assert!(notify(&mut am, &incidents, 86_400) && ends(86_400) == [240]);
+    assert!(notify(&mut am, &incidents, 100) && ends(100) == [240], "the end is computed with the correct clock");
+    assert!(notify(&mut am, &incidents, 101) && ends(101).is_empty());
 }
 
 #[test]
@@ -261,13 +263,13 @@ fn two_collectors_give_one_alert() {
     for (dir, id) in dirs.iter().zip(["1000-1", "1300-7"]) {
         let incidents = incidents(dir.path());
         incidents.update(3 * S, &[incident(id)]);
-        assert!(turn(&mut fake.alertmanager_beside(true), &incidents, 3));
+        assert!(notify(&mut fake.alertmanager_beside(true), &incidents, 3));
     }
     let came = fake.take();
     let [one, two] = [&came[0].1[0], &came[1].1[0]];
-    assert_eq!(one["labels"], two["labels"], "it is its labels that make an alert what it is");
+    assert_eq!(one["labels"], two["labels"], "labels are the identity of an alert");
     assert_eq!(one["labels"]["node"], "h3");
-    assert_ne!(one["generatorURL"], two["generatorURL"], "each leads to its own incident");
+    assert_ne!(one["generatorURL"], two["generatorURL"], "each alert links its own incident");
 }
 
 #[test]

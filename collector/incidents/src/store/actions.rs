@@ -15,8 +15,8 @@ impl IncidentStore {
     ///
     /// # Errors
     /// [`IncidentStoreError`].
-    pub fn acknowledge(&self, id: &str, said: OperatorNote) -> Result<Arc<Record>, IncidentStoreError> {
-        self.apply(id, said.at_ns, State::Acknowledged, line(&said, ""), |r| r.acknowledged = Some(said))
+    pub fn acknowledge(&self, id: &str, note: OperatorNote) -> Result<Arc<Record>, IncidentStoreError> {
+        self.apply(id, note.at_ns, State::Acknowledged, line(&note, ""), |r| r.acknowledged = Some(note))
     }
 
     /// Reclassifies an incident.
@@ -27,11 +27,11 @@ impl IncidentStore {
         &self,
         id: &str,
         kind: Classification,
-        said: OperatorNote,
+        note: OperatorNote,
     ) -> Result<Arc<Record>, IncidentStoreError> {
-        let detail = line(&said, &String::from(kind));
-        let set = |r: &mut Record| r.reclassified = Some(Reclassified { kind, said: said.clone() });
-        self.apply(id, said.at_ns, State::Reclassified, detail, set)
+        let detail = line(&note, &String::from(kind));
+        let set = |r: &mut Record| r.reclassified = Some(Reclassified { kind, note: note.clone() });
+        self.apply(id, note.at_ns, State::Reclassified, detail, set)
     }
 
     fn apply(
@@ -61,26 +61,26 @@ impl IncidentStore {
         &self,
         of: SilenceMatcher,
         until_ns: i64,
-        said: OperatorNote,
+        note: OperatorNote,
     ) -> Result<Silence, IncidentStoreError> {
         let bad = |text: &str| Err(IncidentStoreError::Silence(text.to_owned()));
         if of.is_empty() {
-            return bad("that fits everything is refused; give incident, kind, node or job");
+            return bad("it would match every incident; give incident, kind, node or job");
         }
-        if until_ns <= said.at_ns {
-            return bad("would be over already; give a time that is to come");
+        if until_ns <= note.at_ns {
+            return bad("its end has passed; give a time in the future");
         }
         let mut inner = self.inner.lock();
         if let Some(id) = of.incident.as_ref().filter(|id| !inner.entries.contains_key(*id)) {
             return Err(IncidentStoreError::Unknown(id.clone()));
         }
-        self.drop_silences(&mut inner, said.at_ns)?;
+        self.drop_silences(&mut inner, note.at_ns)?;
         if inner.silences.len() >= MOST {
-            return bad("more is too many; end some first (DELETE /api/v1/silences/ID)");
+            return bad("too many silences are in force; end some first (DELETE /api/v1/silences/ID)");
         }
         let free = |n: &i64| !inner.silences.contains_key(&n.to_string());
-        let number = (said.at_ns / 1_000_000..).find(free).unwrap_or_default();
-        let silence = Silence { id: number.to_string(), of, until_ns, said };
+        let number = (note.at_ns / 1_000_000..).find(free).unwrap_or_default();
+        let silence = Silence { id: number.to_string(), of, until_ns, note };
         self.silences.insert(silence.id.as_bytes(), encode(&silence)?).map_err(disk)?;
         inner.silences.insert(silence.id.clone(), silence.clone());
         self.note_silence(&mut inner, &silence, State::Silenced)?;
@@ -118,8 +118,8 @@ impl IncidentStore {
         let open: Vec<Arc<Record>> = inner.entries.values().map(|e| e.record.clone()).collect();
         for record in open.into_iter().filter(|r| r.is_open() && silence.of.fits(r)) {
             let mut record = (*record).clone();
-            let at_ns = if state == State::Silenced { silence.said.at_ns } else { silence.until_ns };
-            record.note(at_ns, state, line(&silence.said, &silence.of.words()));
+            let at_ns = if state == State::Silenced { silence.note.at_ns } else { silence.until_ns };
+            record.note(at_ns, state, line(&silence.note, &silence.of.words()));
             self.put(inner, record, at_ns, &[state])?;
         }
         Ok(())
@@ -137,8 +137,8 @@ impl IncidentStore {
 }
 
 /// An action as one line of history.
-fn line(said: &OperatorNote, what: &str) -> String {
-    let by = if said.by.is_empty() { String::new() } else { format!("by {}", said.by) };
-    let parts = [what, &by, &said.note];
+fn line(note: &OperatorNote, what: &str) -> String {
+    let author = if note.by.is_empty() { String::new() } else { format!("by {}", note.by) };
+    let parts = [what, &author, &note.note];
     parts.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(": ")
 }

@@ -7,7 +7,7 @@ use fabriclens_correlate::IncidentKind;
 use fabriclens_correlate::{Incident, Location};
 
 use super::{IncidentStore, Inner, disk};
-use crate::record::{Moment, Record, State};
+use crate::record::{HistoryEntry, Record, State};
 use fabriclens_core::time::format_time;
 
 /// Incidents at one location closer together than this are the same; no incident ends sooner.
@@ -47,8 +47,8 @@ fn ends(place: &Location) -> Vec<(&str, &str)> {
 }
 
 /// Whether a cause explains a symptom.
-fn explains(cause: IncidentKind, felt: &Incident) -> bool {
-    cause.spec().holds_others_back && felt.kind.spec().is_coarse
+fn explains(cause: IncidentKind, symptom: &Incident) -> bool {
+    cause.spec().holds_others_back && symptom.kind.spec().is_coarse
 }
 
 impl Inner {
@@ -146,7 +146,7 @@ impl IncidentStore {
         incident.detected_ns = now_ns;
         let mut record = Record::new(incident.clone(), now_ns);
         record.found_late = !record.is_open();
-        record.history.insert(1, Moment { at_ns: now_ns, state: State::Late, detail: why.to_owned() });
+        record.history.insert(1, HistoryEntry { at_ns: now_ns, state: State::Late, detail: why.to_owned() });
         tracing::info!(id = incident.id, what = record.words(), "incident found in late samples");
         let states: Vec<State> = record.history.iter().map(|m| m.state).collect();
         self.try_put(inner, record, now_ns, &states);
@@ -160,9 +160,9 @@ impl IncidentStore {
             let until = cause.end_ns.unwrap_or(i64::MAX).saturating_add(NEAR_NS);
             i.start_ns >= cause.start_ns - NEAR_NS && i.end_ns.is_some_and(|end| end <= until)
         };
-        let felt = |i: &Incident| i.merged_into.is_none() && explains(cause.kind, i) && within(i);
+        let symptom = |i: &Incident| i.merged_into.is_none() && explains(cause.kind, i) && within(i);
         let all = inner.entries.values().map(|e| &e.record);
-        let parts: Vec<Arc<Record>> = all.filter(|r| felt(&r.incident)).cloned().collect();
+        let parts: Vec<Arc<Record>> = all.filter(|r| symptom(&r.incident)).cloned().collect();
         self.merge_late(inner, now_ns, &parts, &cause.id, why);
     }
 

@@ -1,4 +1,4 @@
-use super::tests::{S, incident, incidents, said};
+use super::tests::{S, incident, incidents, operator_note};
 use super::*;
 use crate::record::Classification;
 use fabriclens_correlate::Location;
@@ -38,7 +38,7 @@ fn unknown_incidents_notify_only_if_open() {
     let quiet = |id: &str| incidents.threads(NOW, 0).iter().find(|t| t.record.incident.id == id).map(|t| t.quiet);
     assert_eq!((quiet("al"), quiet("a")), (Some(true), Some(false)));
     let elsewhere = Incident { root: Location::Host { node: "h9".into() }, ..from_to("b", 1100, None) };
-    assert_eq!(again(&incidents, elsewhere.clone(), true), ["b"], "somebody must watch it");
+    assert_eq!(again(&incidents, elsewhere.clone(), true), ["b"], "it needs live evaluation");
     assert_eq!((incidents.get("b").unwrap().is_open(), quiet("b")), (true, Some(false)));
     // A repeated finding is already known.
     let changes = incidents.changes.after(0).unwrap().len();
@@ -53,8 +53,8 @@ fn corrections_keep_operator_actions() {
     let dir = tempfile::tempdir().unwrap();
     let incidents = incidents(dir.path());
     incidents.update(1150 * S, &[from_to("a", 1100, Some(1150))]);
-    incidents.acknowledge("a", said(1160 * S, "ann")).unwrap();
-    incidents.reclassify("a", Classification::Kind(IncidentKind::Incast), said(1170 * S, "bob")).unwrap();
+    incidents.acknowledge("a", operator_note(1160 * S, "ann")).unwrap();
+    incidents.reclassify("a", Classification::Kind(IncidentKind::Incast), operator_note(1170 * S, "bob")).unwrap();
     let found = Incident { victim_jobs: vec!["c".to_owned()], ..from_to("x", 1080, Some(1300)) };
     assert_eq!(again(&incidents, found, true), [""; 0]);
     assert_eq!(span(&incidents, "a"), (1080, Some(1300)));
@@ -85,7 +85,7 @@ fn incidents_reopen_if_samples_were_missing() {
     assert_eq!(again(&incidents, from_to("a", 1100, None), true), ["a"]);
     let states: Vec<State> = history(&incidents, "a").into_iter().map(|m| m.0).collect();
     assert_eq!(states, [State::Ended, State::Late, State::Reopened]);
-    assert_eq!(again(&incidents, from_to("a", 1100, None), true), [""; 0], "it is watched");
+    assert_eq!(again(&incidents, from_to("a", 1100, None), true), [""; 0], "it is already evaluated live");
 }
 
 #[test]
@@ -93,16 +93,19 @@ fn open_incidents_absorb_interrupted_ones() {
     let dir = tempfile::tempdir().unwrap();
     let incidents = incidents(dir.path());
     incidents.update(1150 * S, &[from_to("a", 1100, Some(1150))]);
-    incidents.acknowledge("a", said(1160 * S, "ann")).unwrap();
-    let felt =
-        Incident { kind: IncidentKind::FabricCongestion, root: Location::Fabric, ..from_to("felt", 1110, Some(1140)) };
+    incidents.acknowledge("a", operator_note(1160 * S, "ann")).unwrap();
+    let symptom = Incident {
+        kind: IncidentKind::FabricCongestion,
+        root: Location::Fabric,
+        ..from_to("symptom", 1110, Some(1140))
+    };
     let live = from_to("b", 5000, None);
-    incidents.update(5000 * S, &[felt, live.clone()]);
+    incidents.update(5000 * S, &[symptom, live.clone()]);
     let threads = incidents.threads(NOW, 0).len();
     assert_eq!(again(&incidents, from_to("a", 1100, None), false), [""; 0]);
     assert_eq!((span(&incidents, "a"), span(&incidents, "b")), ((1100, Some(1150)), (1100, None)));
     let merged = |id: &str| incidents.get(id).unwrap().incident.merged_into.clone();
-    assert_eq!(["a", "b", "felt"].map(merged), [Some("b".into()), None, Some("b".into())]);
+    assert_eq!(["a", "b", "symptom"].map(merged), [Some("b".into()), None, Some("b".into())]);
     assert_eq!(incidents.get("b").unwrap().acknowledged.as_ref().unwrap().by, "ann");
     assert_eq!(incidents.threads(NOW, 0).len(), threads);
     // The live evaluation assumes another begin.

@@ -56,7 +56,7 @@ pub(crate) fn incidents(dir: &std::path::Path) -> IncidentStore {
     IncidentStore::open(&store(dir), Duration::from_secs(3600)).unwrap()
 }
 
-pub(crate) fn said(at_ns: i64, by: &str) -> OperatorNote {
+pub(crate) fn operator_note(at_ns: i64, by: &str) -> OperatorNote {
     OperatorNote { at_ns, by: by.to_owned(), note: String::new() }
 }
 
@@ -74,12 +74,12 @@ fn only_changes_in_substance_are_changes() {
         incidents.update(tick * S, std::slice::from_ref(&i));
     }
     assert_eq!(incidents.changes.after(0).unwrap().len(), 1);
-    assert_eq!(incidents.get("a").unwrap().incident.confidence, 0.907, "the last number is told");
+    assert_eq!(incidents.get("a").unwrap().incident.confidence, 0.907, "the latest confidence is returned");
     let stored = |field: &str| {
         let value = incidents.tree.get("a").unwrap().unwrap();
         serde_json::from_slice::<serde_json::Value>(&value).unwrap()[field].clone()
     };
-    assert_eq!(stored("confidence"), 0.903, "but not written each second");
+    assert_eq!(stored("confidence"), 0.903, "but is not written every second");
     i.victim_jobs.push("c".to_owned());
     i.severity = Severity::Critical;
     incidents.update(8 * S, std::slice::from_ref(&i));
@@ -90,7 +90,7 @@ fn only_changes_in_substance_are_changes() {
     i.root = Location::Switch { node: "leaf1".to_owned() };
     incidents.update(10 * S, std::slice::from_ref(&i));
     incidents.update(11 * S, &[]);
-    assert!(incidents.get("a").unwrap().is_open(), "what is not named stays");
+    assert!(incidents.get("a").unwrap().is_open(), "incidents not in the update stay open");
     i.end_ns = Some(11 * S);
     incidents.update(12 * S, std::slice::from_ref(&i));
     i.end_ns = None;
@@ -110,13 +110,13 @@ fn restart_keeps_incidents_and_actions() {
         let over = Incident { id: "b".to_owned(), end_ns: Some(4 * S), ..incident("b") };
         let other = Incident { root: Location::Fabric, ..incident("c") };
         incidents.update(5 * S, &[incident("a"), over, other]);
-        incidents.acknowledge("a", said(6 * S, "ann")).unwrap();
-        incidents.reclassify("a", Classification::Kind(IncidentKind::Incast), said(7 * S, "bob")).unwrap();
+        incidents.acknowledge("a", operator_note(6 * S, "ann")).unwrap();
+        incidents.reclassify("a", Classification::Kind(IncidentKind::Incast), operator_note(7 * S, "bob")).unwrap();
         incidents
             .silence(
                 SilenceMatcher { node: Some("h7".to_owned()), ..SilenceMatcher::default() },
                 100 * S,
-                said(8 * S, ""),
+                operator_note(8 * S, ""),
             )
             .unwrap();
         let i = Incident { confidence: f64::NAN, ..incident("a") };
@@ -130,7 +130,7 @@ fn restart_keeps_incidents_and_actions() {
     let incidents = incidents(dir.path());
     let mut open: Vec<String> = incidents.open_incidents().into_iter().map(|i| i.id).collect();
     open.sort();
-    assert_eq!(open, ["a", "c"], "damage is left out");
+    assert_eq!(open, ["a", "c"], "damaged entries are skipped");
     let a = incidents.get("a").unwrap();
     assert_eq!((a.kind(), a.incident.kind), (Some(IncidentKind::Incast), IncidentKind::SlowReceiver));
     assert_eq!(a.acknowledged.as_ref().unwrap().by, "ann");
@@ -157,10 +157,10 @@ fn close_recurrences_form_one_thread() {
     };
     let one = cycle("a", 10);
     let end = |now| incidents.threads(now, i64::MIN).last().unwrap().end_ns;
-    assert_eq!(end(one), Some(one), "a single one is over when it is over");
-    incidents.acknowledge("a", said(one, "ann")).unwrap();
+    assert_eq!(end(one), Some(one), "a thread without recurrences ends with its incident");
+    incidents.acknowledge("a", operator_note(one, "ann")).unwrap();
     let two = cycle("b", 60);
-    assert_eq!(end(two + S), None, "what came back may come back again");
+    assert_eq!(end(two + S), None, "a thread with recurrences stays open for a while");
     assert_eq!(end(two + FLAP_NS), Some(two));
     let three = cycle("c", 300);
     let c = incidents.get("c").unwrap();
@@ -168,25 +168,25 @@ fn close_recurrences_form_one_thread() {
     assert_eq!(incidents.threads(three, i64::MIN).len(), 1);
     let other = Incident { id: "x".to_owned(), root: Location::Fabric, ..incident("x") };
     incidents.update(three, &[other]);
-    assert_eq!(incidents.get("x").unwrap().recurrences, 0, "elsewhere");
+    assert_eq!(incidents.get("x").unwrap().recurrences, 0, "another location is no recurrence");
     cycle("d", 700);
-    assert_eq!(incidents.get("d").unwrap().recurrences, 0, "much later");
+    assert_eq!(incidents.get("d").unwrap().recurrences, 0, "a late repetition is no recurrence");
 }
 
 #[test]
 fn changed_kind_does_not_mute_the_first() {
     let dir = tempfile::tempdir().unwrap();
     let incidents = incidents(dir.path());
-    let felt = |id: &str| Incident { kind: IncidentKind::FabricCongestion, root: Location::Fabric, ..incident(id) };
-    incidents.update(3 * S, &[felt("a")]);
+    let symptom = |id: &str| Incident { kind: IncidentKind::FabricCongestion, root: Location::Fabric, ..incident(id) };
+    incidents.update(3 * S, &[symptom("a")]);
     incidents.update(4 * S, &[incident("a")]);
-    incidents.reclassify("a", Classification::NotAProblem, said(5 * S, "ann")).unwrap();
+    incidents.reclassify("a", Classification::NotAProblem, operator_note(5 * S, "ann")).unwrap();
     incidents.update(6 * S, &[Incident { end_ns: Some(6 * S), ..incident("a") }]);
-    incidents.update(60 * S, &[Incident { start_ns: 58 * S, ..felt("b") }]);
-    let told = incidents.get("b").unwrap();
-    assert_eq!((told.recurrences, told.reclassified.is_some()), (0, false), "nobody said that of it");
-    incidents.update(61 * S, &[felt("b"), Incident { start_ns: 59 * S, ..incident("c") }]);
-    assert!(incidents.get("c").unwrap().reclassified.is_some(), "it was said of this");
+    incidents.update(60 * S, &[Incident { start_ns: 58 * S, ..symptom("b") }]);
+    let found = incidents.get("b").unwrap();
+    assert_eq!((found.recurrences, found.reclassified.is_some()), (0, false), "no recurrence and no classification");
+    incidents.update(61 * S, &[symptom("b"), Incident { start_ns: 59 * S, ..incident("c") }]);
+    assert!(incidents.get("c").unwrap().reclassified.is_some(), "a recurrence keeps the classification");
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn clock_leaps_delete_nothing() {
     let incidents = IncidentStore::open(&store, Duration::from_secs(3600)).unwrap();
     incidents.update(20 * S, &[Incident { end_ns: Some(10 * S), ..incident("a") }]);
     let node = SilenceMatcher { node: Some("x".into()), ..SilenceMatcher::default() };
-    incidents.silence(node, 90 * S, said(62 * S, "ann")).unwrap();
+    incidents.silence(node, 90 * S, operator_note(62 * S, "ann")).unwrap();
     now.fetch_add(365 * 86_400_000, Ordering::Relaxed);
     assert_eq!((incidents.expire().unwrap(), incidents.silences(70 * S).len()), (0, 1));
     now.fetch_sub(365 * 86_400_000, Ordering::Relaxed);
@@ -247,26 +247,27 @@ fn filters_and_silences_match() {
     assert_eq!(count(Filter { node: Some("h7".into()), ..any() }), 2);
     assert_eq!(count(Filter { node: Some("h3".into()), ..any() }), 1);
     assert_eq!(count(Filter { kind: Some(IncidentKind::Incast), ..any() }), 0);
-    incidents.reclassify("z", Classification::Kind(IncidentKind::Incast), said(61 * S, "")).unwrap();
+    incidents.reclassify("z", Classification::Kind(IncidentKind::Incast), operator_note(61 * S, "")).unwrap();
     assert_eq!(count(Filter { kind: Some(IncidentKind::Incast), ..any() }), 1);
 
     let threads = |now: i64| incidents.threads(now, 0).into_iter().filter(|t| !t.quiet).count();
     assert_eq!(threads(62 * S), 2);
     let of =
         SilenceMatcher { kind: Some(IncidentKind::SlowReceiver), node: Some("h3".into()), ..SilenceMatcher::default() };
-    let silence = incidents.silence(of, 90 * S, said(62 * S, "ann")).unwrap();
+    let silence = incidents.silence(of, 90 * S, operator_note(62 * S, "ann")).unwrap();
     assert_eq!((threads(63 * S), threads(90 * S)), (1, 2));
     assert_eq!(incidents.silences(63 * S), std::slice::from_ref(&silence));
     incidents.unsilence(&silence.id, 64 * S).unwrap();
     assert_eq!((threads(65 * S), incidents.silences(65 * S).len()), (2, 0));
-    incidents.reclassify("a", Classification::NotAProblem, said(66 * S, "")).unwrap();
-    assert_eq!(threads(67 * S), 1, "no problem is not told");
-    let error =
-        |of: SilenceMatcher, until: i64| incidents.silence(of, until, said(70 * S, "")).unwrap_err().to_string();
+    incidents.reclassify("a", Classification::NotAProblem, operator_note(66 * S, "")).unwrap();
+    assert_eq!(threads(67 * S), 1, "incidents classified as no problem are not notified");
+    let error = |of: SilenceMatcher, until: i64| {
+        incidents.silence(of, until, operator_note(70 * S, "")).unwrap_err().to_string()
+    };
     assert!(error(SilenceMatcher::default(), 99 * S).contains("give incident, kind, node or job"));
     let node = SilenceMatcher { node: Some("x".into()), ..SilenceMatcher::default() };
-    assert!(error(node, 70 * S).contains("over already"));
-    let nobody = SilenceMatcher { incident: Some("q".into()), ..SilenceMatcher::default() };
-    assert!(error(nobody, 99 * S).starts_with("there is no incident \"q\""));
+    assert!(error(node, 70 * S).contains("its end has passed"));
+    let unknown = SilenceMatcher { incident: Some("q".into()), ..SilenceMatcher::default() };
+    assert!(error(unknown, 99 * S).starts_with("there is no incident \"q\""));
     assert!(incidents.unsilence(&silence.id, 70 * S).is_err());
 }

@@ -29,11 +29,11 @@ async fn permits_go_by_class_and_late_samples_leave_half() {
     {
         let (gate, order) = (gate.clone(), order.clone());
         tokio::spawn(async move {
-            let turn = gate.permit(rank).await.unwrap();
+            let permit = gate.permit(rank).await.unwrap();
             order.lock().push(rank);
             // The last ones must not hold up the late one.
             sleep(Duration::from_millis(10)).await;
-            drop(turn);
+            drop(permit);
         });
         queued(&waits, n + 1).await;
     }
@@ -41,7 +41,11 @@ async fn permits_go_by_class_and_late_samples_leave_half() {
     sleep(Duration::from_millis(100)).await;
     assert_eq!(*order.lock(), [PriorityClass::Signals, PriorityClass::Live, PriorityClass::Live, PriorityClass::Late]);
     let one = gate.permit(PriorityClass::Late).await.unwrap();
-    assert_eq!(gate.permit(PriorityClass::Late).await.err().unwrap().reason, Reason::Permits, "half of two turns");
+    assert_eq!(
+        gate.permit(PriorityClass::Late).await.err().unwrap().reason,
+        Reason::Permits,
+        "late requests use half of two permits"
+    );
     let two = gate.permit(PriorityClass::Signals).await.unwrap();
     drop((one, two));
     assert_eq!(gate.waiting(), 0);
@@ -51,13 +55,13 @@ async fn permits_go_by_class_and_late_samples_leave_half() {
 #[tokio::test(start_paused = true)]
 async fn waits_end_and_leave_nothing_behind() {
     let gate = gate(1);
-    let turn = gate.permit(PriorityClass::Signals).await.unwrap();
+    let permit = gate.permit(PriorityClass::Signals).await.unwrap();
     let rejection = gate.permit(PriorityClass::Signals).await.err().unwrap();
     assert_eq!(rejection.reason, Reason::Permits);
     // A sender that disconnects while it waits.
     assert!(timeout(Duration::from_millis(1), gate.permit(PriorityClass::Live)).await.is_err());
-    drop(turn);
-    assert_eq!(gate.state.lock().free, 1, "those who gave up are passed over");
+    drop(permit);
+    assert_eq!(gate.state.lock().free, 1, "requests whose client left are skipped");
     drop(timeout(Duration::from_secs(1), gate.permit(PriorityClass::Live)).await.unwrap().unwrap());
 }
 
@@ -76,7 +80,7 @@ async fn bodies_are_bounded_and_late_ones_to_half() {
     assert!(!gate.bodies.is_short());
     let mut one = gate.body(from(9)).unwrap();
     one.take(32 * MIB).unwrap();
-    assert_eq!(one.take(1).unwrap_err().reason, Reason::Bodies, "others have the other half");
+    assert_eq!(one.take(1).unwrap_err().reason, Reason::Bodies, "other requests use the other half");
     one.keep(MIB).unwrap();
     one.take(MIB).unwrap();
     drop((bodies, one));
@@ -97,7 +101,7 @@ async fn short_memory_rejects_by_class() {
         }
     };
     assert_eq!(at(50).await, [true, true, true, true]);
-    assert_eq!(at(87).await, [true, true, true, false], "what is late trickles");
+    assert_eq!(at(87).await, [true, true, true, false], "late requests pass at a low rate");
     assert_eq!(at(92).await, [true, false, false, false]);
     assert_eq!(at(100).await, [false, false, false, false]);
 }
@@ -113,7 +117,7 @@ async fn retries_of_thousands_are_spread() {
     let mean = |of: &[Duration]| of.iter().sum::<Duration>() / of.len() as u32;
     assert!(first.iter().all(|a| *a >= MIN_RETRY && *a <= Duration::from_secs(12)), "{first:?}");
     let spread = mean(&first[1500..]).saturating_sub(mean(&first[..500]));
-    assert!(spread > Duration::from_secs(6), "the backlog shows in what they are told: {spread:?}");
+    assert!(spread > Duration::from_secs(6), "retry delays grow with the backlog: {spread:?}");
     // Twenty times as many retry within little more than a minute, and not all at its end.
     let mut more = rejection(40_000, PriorityClass::Live);
     more.sort();
@@ -126,11 +130,11 @@ async fn retries_of_thousands_are_spread() {
 #[tokio::test]
 async fn closed_gate_rejects_and_keeps_permits() {
     let gate = gate(1);
-    let turn = gate.permit(PriorityClass::Live).await.unwrap();
+    let permit = gate.permit(PriorityClass::Live).await.unwrap();
     gate.close();
     let rejection = gate.body(from(1)).err().unwrap();
     assert_eq!(rejection.reason, Reason::Stopping);
     assert!(rejection.after >= MIN_RETRY && rejection.after <= MIN_RETRY + RESTART_DELAY, "{rejection:?}");
-    drop(turn);
+    drop(permit);
     assert_eq!(gate.state.lock().free, 1);
 }

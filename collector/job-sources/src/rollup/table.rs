@@ -1,6 +1,6 @@
 //! The rollups of jobs, one row per metric: name, help, query, and how the values of ports are combined.
 
-/// What the values of a query refer to.
+/// Entity that the values of a query belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     /// A port, by labels `host` and `device`.
@@ -221,7 +221,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 const RETRANSMITS: &str = "fabric_rdma_retransmits_total{port!=\"\"}";
-const RETRANSMITS_HELP: &str = "RDMA retransmissions, by what the adapter counts: packets, sequence errors reported by the peer, or expired timers.";
+const RETRANSMITS_HELP: &str = "RDMA retransmissions, by the counter of the adapter: packets, sequence errors reported by the peer, or expired timers.";
 const LINK_HELP: &str = "Errors of the job's links; reasons overlap.";
 const RTT: &str =
     "histogram_quantile(0.5, sum by (host, le) (rate(fabric_tcp_rtt_seconds_bucket{destination!=\"local\"}[1m])))";

@@ -32,7 +32,7 @@ impl Lab {
         Rollup::new(Arc::new(jobs), Arc::new(data), Arc::new(sink), Engine::default())
     }
 
-    fn tell(&self, rollup: &Rollup, id: &str, start_s: i64, hosts: &[(&str, &[&str])]) {
+    fn report(&self, rollup: &Rollup, id: &str, start_s: i64, hosts: &[(&str, &[&str])]) {
         let place =
             |devices: &[&str]| HostAllocation { devices: devices.iter().map(|d| (*d).into()).collect(), pids: vec![] };
         let record = JobRecord {
@@ -92,8 +92,8 @@ fn bytes_are_assigned_to_jobs() {
     lab.sent("a", "eth0", "", |s| 7777.0 * s as f64);
     lab.sent("b", "mlx5_0", "1", |s| if s < 600 { 1000.0 * s as f64 } else { 1000.0 * (s - 600) as f64 });
     let mut rollup = lab.rollup();
-    lab.tell(&rollup, "1", 0, &[("a", &[]), ("b", &[])]);
-    lab.tell(&rollup, "2", 310, &[("a", &["mlx5_1"])]);
+    lab.report(&rollup, "1", 0, &[("a", &[]), ("b", &[])]);
+    lab.report(&rollup, "2", 310, &[("a", &["mlx5_1"])]);
     lab.round(&mut rollup, 300);
     let all = |job: &str| format!("fabric_job_io_bytes_total{{job_id=\"{job}\"}}");
     is(&lab.at(&all("1"), 300), &[("exclusive mlx5_0 transmit", 0.0), ("exclusive mlx5_1 transmit", 0.0)]);
@@ -124,7 +124,7 @@ fn counters_continue_after_a_restart() {
     let lab = Lab::new();
     lab.sent("a", "mlx5_0", "1", |s| 100.0 * s as f64);
     let mut rollup = lab.rollup();
-    lab.tell(&rollup, "1", 0, &[("a", &[])]);
+    lab.report(&rollup, "1", 0, &[("a", &[])]);
     for second in [100, 115, 130] {
         lab.round(&mut rollup, second);
     }
@@ -136,7 +136,7 @@ fn counters_continue_after_a_restart() {
     lab.round(&mut rollup, 700);
     is(&lab.at("fabric_job_io_bytes_total", 700), &[("exclusive mlx5_0 transmit", 60_000.0)]);
     // A new run with the same number counts only its own traffic.
-    lab.tell(&rollup, "1", 705, &[("a", &[])]);
+    lab.report(&rollup, "1", 705, &[("a", &[])]);
     lab.round(&mut rollup, 720);
     lab.round(&mut rollup, 740);
     is(&lab.at("fabric_job_io_bytes_total", 740), &[("exclusive mlx5_0 transmit", 2000.0)]);
@@ -154,8 +154,8 @@ fn tcp_is_assigned_by_control_group() {
     let more = [("host", "a"), ("cgroup", "slurm/job_1"), ("job", "77"), ("task", "70_1"), ("scheduler", "slurm")];
     lab.put(&[&[name][..], &more].concat(), |_| 2.0);
     let mut rollup = lab.rollup();
-    lab.tell(&rollup, "70_1", 0, &[("a", &[]), ("b", &[])]);
-    lab.tell(&rollup, "8", 0, &[("a", &[])]);
+    lab.report(&rollup, "70_1", 0, &[("a", &[]), ("b", &[])]);
+    lab.report(&rollup, "8", 0, &[("a", &[])]);
     lab.round(&mut rollup, 100);
     lab.round(&mut rollup, 200);
     let tcp = |job: &str| lab.at(&format!("fabric_job_tcp_io_bytes_total{{job_id=\"{job}\"}}"), 200);

@@ -12,24 +12,24 @@ pub enum Denied {
     #[error(
         "authentication required: send a token (Authorization: Bearer TOKEN, fabriclens --token-file FILE) or present a client certificate"
     )]
-    Nobody,
+    NoCredentials,
     /// Unknown token.
     #[error("unknown token; create one with fabriclens token new and add its line to the file auth.tokens")]
-    Unknown,
+    UnknownToken,
     /// Expired token.
     #[error("the token {name} expired at {at}; create another with fabriclens token new")]
-    Expired {
+    ExpiredToken {
         /// Name of the token.
         name: Arc<str>,
-        /// RFC 3339.
+        /// Expiry, RFC 3339.
         at: String,
     },
     /// A header of the proxy occurs twice: the client sent its own.
     #[error("the header {0} occurs twice; the proxy must replace it, not add its own")]
-    Twice(HeaderName),
+    DuplicateHeader(HeaderName),
     /// The caller lacks the required role.
     #[error("{name} has {may}, but the request needs {needs}; grant the role in auth.{by}")]
-    Role {
+    MissingRole {
         /// Caller.
         name: Arc<str>,
         /// Roles of the caller.
@@ -49,13 +49,13 @@ pub enum Denied {
     #[error(
         "{host} is not a name of this collector: without authentication, a loopback listener answers only to addresses, localhost and the host's own name; set external_url to the URL that people use, or auth.tokens"
     )]
-    Host {
+    ForeignHost {
         /// Requested host name.
         host: String,
     },
     /// Rate limit exceeded.
     #[error("more than {per_second} requests a second (listen.requests); retry in {} ms", .after.as_millis())]
-    Rate {
+    RateLimit {
         /// Requests per second.
         per_second: u32,
         /// Time to wait before the next request.
@@ -67,14 +67,14 @@ impl Denied {
     /// Value of the `reason` label.
     pub(super) fn reason(&self) -> &'static str {
         match self {
-            Self::Nobody => "nobody",
-            Self::Unknown => "unknown",
-            Self::Expired { .. } => "expired",
-            Self::Twice(_) => "twice",
-            Self::Role { .. } => "role",
+            Self::NoCredentials => "nobody",
+            Self::UnknownToken => "unknown",
+            Self::ExpiredToken { .. } => "expired",
+            Self::DuplicateHeader(_) => "twice",
+            Self::MissingRole { .. } => "role",
             Self::CrossSite { .. } => "cross_site",
-            Self::Host { .. } => "host",
-            Self::Rate { .. } => "rate",
+            Self::ForeignHost { .. } => "host",
+            Self::RateLimit { .. } => "rate",
         }
     }
 }

@@ -18,7 +18,7 @@ use super::refusal::{ErrorFormat, answer, refuse, set_retry_after};
 use super::{Caller, Denied, Guard};
 use crate::body::{self, BODY_TIME, BodyError};
 use crate::error::Kind;
-use crate::listener::Peer;
+use crate::peer::Peer;
 
 /// Largest body of a request that carries no samples.
 const BODY_BYTES: usize = 4 << 20;
@@ -49,7 +49,7 @@ pub(crate) async fn authorize(
     };
     let names = guard.names.as_deref().filter(|_| peer.loopback && access != Access::Public);
     if let Some(host) = names.and_then(|names| host_check::foreign_host(request.headers(), request.uri(), names)) {
-        let denied = Denied::Host { host };
+        let denied = Denied::ForeignHost { host };
         guard.note(caller.address, &denied);
         return refuse(&denied, format);
     }
@@ -79,7 +79,7 @@ pub(crate) async fn authorize(
 
 /// Logs a change.
 fn audit(caller: &Caller, method: &Method, path: &str, status: StatusCode) {
-    tracing::info!(who = caller.who(), address = %caller.address, %method, path, status = status.as_u16(), "audit");
+    tracing::info!(who = caller.log_name(), address = %caller.address, %method, path, status = status.as_u16(), "audit");
 }
 
 /// Runs the handler with the complete body.
@@ -143,8 +143,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn slow_and_large_bodies_are_refused() {
-        let room = ByteQuota::new(BODIES);
-        let read = async |body: Body| read_body(Request::new(body), room.of(LOCAL)).await.map(|_| ());
+        let quota = ByteQuota::new(BODIES);
+        let read = async |body: Body| read_body(Request::new(body), quota.of(LOCAL)).await.map(|_| ());
         let never = futures_util::stream::pending::<Result<bytes::Bytes, std::io::Error>>();
         assert_eq!(read(Body::from_stream(never)).await, Err(BodyRefusal::Slow));
         assert_eq!(read(Body::from(vec![b' '; BODY_BYTES + 1])).await, Err(BodyRefusal::Large));
@@ -153,14 +153,14 @@ mod tests {
 
     #[tokio::test]
     async fn bodies_share_a_quota() {
-        let room = ByteQuota::new(100);
+        let quota = ByteQuota::new(100);
         let ask = async |n: u8, bytes| {
-            read_body(Request::new(Body::from(vec![0; bytes])), room.of([10, 0, 0, n].into())).await
+            read_body(Request::new(Body::from(vec![0; bytes])), quota.of([10, 0, 0, n].into())).await
         };
         let held = (ask(1, 50).await.unwrap(), ask(2, 40).await.unwrap());
-        assert_eq!(ask(1, 1).await.map(|_| ()), Err(BodyRefusal::Room), "one caller has half of it");
-        assert_eq!(ask(3, 11).await.map(|_| ()), Err(BodyRefusal::Room), "it is full");
+        assert_eq!(ask(1, 1).await.map(|_| ()), Err(BodyRefusal::Room), "one client holds at most half");
+        assert_eq!(ask(3, 11).await.map(|_| ()), Err(BodyRefusal::Room), "the quota is used up");
         drop(held);
-        assert!(ask(1, 50).await.is_ok() && ask(1, 50).await.is_ok(), "it is given back");
+        assert!(ask(1, 50).await.is_ok() && ask(1, 50).await.is_ok(), "dropped bodies return their bytes");
     }
 }

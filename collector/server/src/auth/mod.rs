@@ -1,7 +1,7 @@
 //! Authentication and authorization: by bearer token, client certificate, or the headers of a trusted proxy.
 //!
 //! Off by default: the collector then listens on loopback, and every process of the host may do everything. Once any of
-//! the three is configured, everything that is not allowed is refused (docs/security.md).
+//! the three is configured, every request without the required role is refused (docs/security.md).
 
 mod certificate;
 mod denied;
@@ -27,7 +27,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 
-use crate::listener::Peer;
+use crate::peer::Peer;
 use fabriclens_base::host_check;
 use fabriclens_config as config;
 use fabriclens_config::{Access, Config, Role, Roles};
@@ -95,7 +95,7 @@ impl Guard {
     /// Creates a guard from the configuration.
     ///
     /// # Errors
-    /// Describes what is wrong with the token file.
+    /// Describes the problem with the token file.
     pub fn new(config: &Config, telemetry: &Telemetry) -> Result<Self, String> {
         let load = |path: &std::path::PathBuf| {
             let file = path.clone();
@@ -147,19 +147,19 @@ impl Guard {
     }
 
     fn decide(&self, peer: &Peer, address: IpAddr, headers: &HeaderMap, access: Access) -> Result<Caller, Denied> {
-        let nobody = Caller { address, name: None, roles: Roles::default(), hosts: Hosts::Any };
+        let anonymous = Caller::anonymous(address);
         if !self.on {
-            return self.limit_rate(nobody);
+            return self.limit_rate(anonymous);
         }
         let found = self.identify(peer, address, headers);
-        // Unidentified callers are limited by address, so that nobody can try tokens without end.
+        // Unidentified callers are limited by address, which bounds the rate of guessed tokens.
         let (caller, by) = match found {
             Ok(Some(found)) => found,
-            Ok(None) => (nobody, ""),
+            Ok(None) => (anonymous, ""),
             Err(denied) => {
                 return self
-                    .limit_rate(nobody)
-                    .and_then(|nobody| if access == Access::Public { Ok(nobody) } else { Err(denied) });
+                    .limit_rate(anonymous)
+                    .and_then(|anonymous| if access == Access::Public { Ok(anonymous) } else { Err(denied) });
             }
         };
         let caller = self.limit_rate(caller)?;
@@ -172,9 +172,9 @@ impl Guard {
             Access::Write => "write",
             Access::Admin => "admin",
         };
-        let Some(name) = caller.name else { return Err(Denied::Nobody) };
+        let Some(name) = caller.name else { return Err(Denied::NoCredentials) };
         let may = if caller.roles.is_empty() { "no role".to_owned() } else { caller.roles.to_string() };
-        Err(Denied::Role { name, may, needs: word, by })
+        Err(Denied::MissingRole { name, may, needs: word, by })
     }
 
     /// Applies the rate limit. Loopback callers are exempt while authentication is off.
@@ -185,7 +185,7 @@ impl Guard {
             (None, own) if own.is_loopback() && !self.on => Ok(()),
             (None, address) => self.rates.take((None::<&str>, client_network(address))),
         };
-        taken.map(|()| caller).map_err(|after| Denied::Rate { per_second: self.per_second, after })
+        taken.map(|()| caller).map_err(|after| Denied::RateLimit { per_second: self.per_second, after })
     }
 
     /// Identifies the caller, and the config key that assigns its roles.
@@ -201,14 +201,14 @@ impl Guard {
                 let caller = Caller { address, name: Some(name.into()), roles, hosts: Hosts::Any };
                 return Ok(Some((caller, "proxy.roles")));
             }
-            Some(ProxyIdentity::DuplicateHeader(header)) => return Err(Denied::Twice(header)),
+            Some(ProxyIdentity::DuplicateHeader(header)) => return Err(Denied::DuplicateHeader(header)),
             Some(ProxyIdentity::None) | None => {}
         }
         if let (Some(tokens), Some(presented)) = (&self.tokens, presented_token(headers)) {
             let tokens = tokens.get();
-            let token = tokens.find(&presented).ok_or(Denied::Unknown)?;
+            let token = tokens.find(&presented).ok_or(Denied::UnknownToken)?;
             if let Some(at) = token.expires_ms.filter(|at| *at <= now_ms()) {
-                return Err(Denied::Expired { name: token.name.clone(), at: format_time(at) });
+                return Err(Denied::ExpiredToken { name: token.name.clone(), at: format_time(at) });
             }
             let hosts = match (&token.host, certified) {
                 (Some(host), _) => Hosts::Only([host.to_ascii_lowercase()].into()),
@@ -222,7 +222,8 @@ impl Guard {
         Ok(certified.map(|caller| (caller, "certificates")))
     }
 
-    /// Roles of a certificate. One without an entry in the configuration is a host's and may write that host's samples.
+    /// The caller that a certificate identifies. A certificate without an entry in the configuration belongs to a host and
+    /// may write the samples of that host.
     fn certificate_caller(&self, address: IpAddr, certificate: &Certificate) -> Caller {
         let mut roles = Roles::default();
         certificate.names().filter_map(|name| self.config.certificates.get(name)).for_each(|of| roles.extend(of));
@@ -253,13 +254,13 @@ fn presented_token(headers: &HeaderMap) -> Option<String> {
 }
 
 impl Caller {
-    /// A caller without authentication: this process itself, and tests.
-    pub fn anybody(address: IpAddr) -> Self {
+    /// A caller without name and roles, and not restricted to hosts.
+    pub fn anonymous(address: IpAddr) -> Self {
         Self { address, name: None, roles: Roles::default(), hosts: Hosts::Any }
     }
 
-    /// Name for logs.
-    pub fn who(&self) -> &str {
+    /// Name in logs and messages.
+    pub fn log_name(&self) -> &str {
         self.name.as_deref().unwrap_or("anybody")
     }
 }

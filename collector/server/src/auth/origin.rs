@@ -32,11 +32,14 @@ mod tests {
             foreign_origin(&headers, &Uri::from_static("/x"), Some("https://fabric.example")).is_some()
         };
         assert!(!origin("http://127.0.0.1:7470", "127.0.0.1:7470"));
-        assert!(!origin("https://fabric.example", "127.0.0.1:7470"), "through a proxy");
+        assert!(!origin("https://fabric.example", "127.0.0.1:7470"), "the origin of external_url is accepted");
         for other in ["http://127.0.0.1:7471", "https://evil.example", "null", "", "://127.0.0.1:7470x"] {
             assert!(origin(other, "127.0.0.1:7470"), "{other}");
         }
-        assert!(foreign_origin(&HeaderMap::new(), &Uri::from_static("/x"), None).is_none(), "no browser");
+        assert!(
+            foreign_origin(&HeaderMap::new(), &Uri::from_static("/x"), None).is_none(),
+            "other clients send no origin"
+        );
         assert_eq!(origin_of("https://fabric.example:8443/path"), "https://fabric.example:8443");
     }
 }

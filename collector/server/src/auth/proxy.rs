@@ -67,7 +67,7 @@ mod tests {
             ProxyIdentity::None,
             "a stranger says so"
         );
-        assert_eq!(said("10.0.0.5", &[("x-forwarded-user", " ")]), ProxyIdentity::None, "it names nobody");
+        assert_eq!(said("10.0.0.5", &[("x-forwarded-user", " ")]), ProxyIdentity::None, "the user name is empty");
         assert_eq!(
             said("10.0.0.5", &[ann, ("x-forwarded-user", "bob")]),
             ProxyIdentity::DuplicateHeader(proxy.user_header.clone())

@@ -72,11 +72,11 @@ mod tests {
         let rates = RateLimiter::new(10);
         let at = |ms, caller| rates.take_at(Duration::from_millis(ms), caller);
         let taken = (0..100).take_while(|_| at(1000, 1).is_ok()).count();
-        assert_eq!(taken, 20, "two seconds' worth");
+        assert_eq!(taken, 20, "the burst is two seconds of requests");
         assert_eq!(at(1000, 1), Err(Duration::from_millis(100)));
         assert_eq!((at(1100, 1), at(1100, 1)), (Ok(()), Err(Duration::from_millis(100))));
         assert_eq!(at(1100, 2), Ok(()));
-        assert_eq!((0..100).take_while(|_| at(9000, 1).is_ok()).count(), 20, "all is forgiven");
+        assert_eq!((0..100).take_while(|_| at(9000, 1).is_ok()).count(), 20, "an idle caller may burst again");
         let unlimited = RateLimiter::new(0);
         assert!((0..10_000).all(|_| unlimited.take(1).is_ok()));
     }

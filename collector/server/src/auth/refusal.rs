@@ -23,23 +23,23 @@ pub enum ErrorFormat {
 /// Refuses a request.
 pub(super) fn refuse(denied: &Denied, format: ErrorFormat) -> Response {
     let after = match denied {
-        Denied::Rate { after, .. } => Some(*after),
+        Denied::RateLimit { after, .. } => Some(*after),
         _ => None,
     };
     let text = denied.to_string();
     match (format, denied) {
-        (ErrorFormat::Grpc, Denied::Rate { after, .. }) => {
+        (ErrorFormat::Grpc, Denied::RateLimit { after, .. }) => {
             retry::later(Code::ResourceExhausted, &text, *after).into_http::<Body>()
         }
-        (ErrorFormat::Grpc, Denied::Role { .. } | Denied::CrossSite { .. } | Denied::Host { .. }) => {
+        (ErrorFormat::Grpc, Denied::MissingRole { .. } | Denied::CrossSite { .. } | Denied::ForeignHost { .. }) => {
             Status::permission_denied(text).into_http::<Body>()
         }
         (ErrorFormat::Grpc, _) => Status::unauthenticated(text).into_http::<Body>(),
         (ErrorFormat::Http, _) => {
             let status = match denied {
-                Denied::Rate { .. } => StatusCode::TOO_MANY_REQUESTS,
-                Denied::Role { .. } | Denied::CrossSite { .. } => StatusCode::FORBIDDEN,
-                Denied::Host { .. } => StatusCode::MISDIRECTED_REQUEST,
+                Denied::RateLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
+                Denied::MissingRole { .. } | Denied::CrossSite { .. } => StatusCode::FORBIDDEN,
+                Denied::ForeignHost { .. } => StatusCode::MISDIRECTED_REQUEST,
                 _ => StatusCode::UNAUTHORIZED,
             };
             let mut response = answer(status, Kind::Denied, text);

@@ -1,4 +1,4 @@
-//! What a round costs in a large fleet. A measurement and no test; `cargo xtask bench report` runs it:
+//! Cost of a round in a large fleet. A measurement, not a test; `cargo xtask bench report` runs it:
 //! `cargo test --release -p fabriclens --lib rollup::tests::cost -- --ignored --nocapture`.
 
 use super::*;
@@ -76,7 +76,7 @@ fn what_a_round_costs() {
     for job in 0..JOBS {
         let each = HOSTS / JOBS;
         let hosts: Vec<(&str, &[&str])> = names[job * each..(job + 1) * each].iter().map(|h| (&**h, &[][..])).collect();
-        lab.tell(&rollup, &job.to_string(), 0, &hosts);
+        lab.report(&rollup, &job.to_string(), 0, &hosts);
     }
     for second in [60, 66, 70, 74] {
         let (began, before) = (Instant::now(), processor());
