@@ -17,7 +17,7 @@ use fabriclens_core::query_thread::on_query_thread;
 use fabriclens_data::Data;
 use fabriclens_server::error::{ApiError, Kind};
 
-/// Beyond the time of any sample, with room for arithmetic.
+/// Beyond the time of any sample, with a margin for arithmetic.
 const ALWAYS: (i64, i64) = (i64::MIN / 2, i64::MAX / 2);
 
 /// Returns the label sets of matching series.

@@ -2,8 +2,8 @@
 //! [`super::query`].
 //!
 //! A quarter of the memory is divided evenly among the permits: each query may use its part freely, so that light
-//! queries always run. A query that needs more is heavy. It takes from the other three quarters while there is room;
-//! without room it ends, waits in line without holding anything, and starts again with the memory it will need
+//! queries always run. A query that needs more is heavy. It takes from the other three quarters while they last;
+//! after that it ends, waits in line without holding anything, and starts again with the memory it will need
 //! reserved. So no two queries ever wait for each other. Heavy queries leave some permits to light ones.
 
 use std::sync::Arc;
@@ -123,7 +123,7 @@ impl Budget for Grant {
 }
 
 impl Pool {
-    /// Gives a running query `units` more, or a stride if there is room; at once or not at all.
+    /// Gives a running query `units` more, or a stride if that many are free; at once or not at all.
     fn grow(&self, held: &mut Holding, units: usize) -> bool {
         let try_units = |n: usize| self.units.clone().try_acquire_many_owned(u32::try_from(n).ok()?).ok();
         if held.heavy_permit.is_none() {

@@ -142,6 +142,6 @@ mod tests {
         assert_eq!(text(&topology, None), expected);
         let of_leaf = text(&topology, Some("leaf1"));
         assert_eq!(of_leaf.lines().nth(2).unwrap(), "leaf1  1     h1       mlx5_0/1  200   0     lldp");
-        assert!(text(&topology, Some("nobody")).contains("no cables; they are reported by LLDP"));
+        assert!(text(&topology, Some("unknown")).contains("no cables; they are reported by LLDP"));
     }
 }

@@ -117,6 +117,6 @@ mod tests {
         assert!("root".parse::<Roles>().unwrap_err().contains("ingest, read, write, admin"));
         assert!("".parse::<Roles>().is_err());
         assert!(ROLES.iter().all(|(role, name)| role.name() == *name));
-        assert!(!Roles::default().grant(Access::AnyRole), "nobody");
+        assert!(!Roles::default().grant(Access::AnyRole), "no role");
     }
 }

@@ -78,13 +78,12 @@ mod tests {
         let store = Arc::new(fabriclens_store::Store::open(&dir.path().join("data"), options).unwrap());
         let config = Config { data: dir.path().join("data"), ..Config::default() };
         let sink = Sink::start(store.clone(), &config, &Telemetry::new().unwrap()).unwrap();
-        let series = || vec![Labels::new([("__name__", "told"), ("host", "a")])];
+        let series = || vec![Labels::new([("__name__", "up"), ("host", "a")])];
         let (now, mut written) = (now_ms(), SeriesWriter::default());
         assert!(written.write(&sink, "a test", series(), vec![1.0], now));
         written.repeat(&sink, "a test", 2.0, now);
         assert!(written.write(&sink, "a test", Vec::new(), Vec::new(), now), "it ends");
-        let found =
-            Data::Local(store).reader().select(&[Matcher::equal("__name__", "told")], now - 5, now + 5).unwrap();
+        let found = Data::Local(store).reader().select(&[Matcher::equal("__name__", "up")], now - 5, now + 5).unwrap();
         let times: Vec<i64> = found.into_iter().flat_map(|series| series.times).collect();
         assert_eq!(times, [now, now + 1, now + 2]);
         written.write(&sink, "a test", series(), vec![1.0], now - 5_000);

@@ -276,7 +276,7 @@ impl IncidentStore {
         }
     }
 
-    /// Creates the record of a new incident, as a recurrence if it is one; `None` if there is no room.
+    /// Creates the record of a new incident, as a recurrence if it is one; `None` if the store is full of open incidents.
     fn begin(&self, inner: &mut Inner, now_ns: i64, incident: &Incident) -> Option<Record> {
         if !self.make_room(inner) {
             return None;
@@ -299,7 +299,7 @@ impl IncidentStore {
         Some(record)
     }
 
-    /// Makes room for one more incident by deleting the oldest ended ones; false if all are open.
+    /// Deletes the oldest ended incidents until one more fits; false if all are open.
     fn make_room(&self, inner: &mut Inner) -> bool {
         while inner.entries.len() >= MOST || inner.bytes >= MOST_BYTES {
             let Some(oldest) = inner.oldest() else {

@@ -34,7 +34,7 @@ const EVICT_AFTER: Duration = Duration::from_secs(60);
 const EVICT_FRACTION: usize = 4;
 /// Time after an eviction in which no new senders are admitted, so that senders do not alternate.
 const CLOSED_TIME: Duration = Duration::from_secs(600);
-/// While senders are rejected, the store is asked to write rows to blocks at this interval, which makes room for new
+/// While senders are rejected, the store is asked to write rows to blocks at this interval, which frees memory for new
 /// senders even if memory is not short.
 const RELIEF_INTERVAL: Duration = Duration::from_secs(120);
 /// A sender that was silent for this long counts as new.
@@ -89,7 +89,7 @@ impl Admission {
         s.free_slots() < TIGHT_SENDERS || s.closed_until.is_some()
     }
 
-    /// Admits present senders, and new ones while there is room.
+    /// Admits present senders, and new ones while they fit.
     ///
     /// # Errors
     /// [`Rejection`] if the sender is new and does not fit; it may retry.
@@ -121,7 +121,7 @@ impl Admission {
     }
 
     /// Reads the free memory, and evicts senders if memory has been almost full for long; called several times a
-    /// second. Returns whether the store should write rows to blocks to make room.
+    /// second. Returns whether the store should write rows to blocks to free memory.
     pub fn update(&self, now: Instant) -> bool {
         let mut s = self.state.lock();
         s.rejected.retain(|_, last| now.saturating_duration_since(*last) < 2 * RETRY_AFTER);

@@ -212,9 +212,9 @@ mod tests {
     async fn oversized_bodies_are_drained_before_the_answer() {
         let left_of = async |stretches: usize| {
             let left = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(stretches));
-            let told = left.clone();
+            let counter = left.clone();
             let all = (0..stretches).map(move |_| {
-                told.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+                counter.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
                 Ok::<_, std::io::Error>(Bytes::from_static(&[0; 10]))
             });
             let body = Body::from_stream(futures_util::stream::iter(all));

@@ -97,10 +97,10 @@ impl Hosts {
             self.paused_s += share;
             let moved = (self.now_ms % HOUR) as f64 * 1e6;
             self.marked[1] += self.marked[0];
-            let (packets, marked, told) = (moved / 1000.0, self.marked[1], self.marked[1] / 10.0);
+            let (packets, marked, notified) = (moved / 1000.0, self.marked[1], self.marked[1] / 10.0);
             let own = |at: usize| match at {
-                0 => [self.paused_s, f64::from(u8::from(self.up)), packets, marked, 0.0, told, 1.0],
-                _ => [0.0, 1.0, packets, 0.0, told / 2.0, 0.0, 1.0],
+                0 => [self.paused_s, f64::from(u8::from(self.up)), packets, marked, 0.0, notified, 1.0],
+                _ => [0.0, 1.0, packets, 0.0, notified / 2.0, 0.0, 1.0],
             };
             let group = |(at, series): (usize, &Layout)| RowGroup {
                 series: series.clone(),
