@@ -83,7 +83,7 @@ fn mistakes_name_the_nearest_right_one() {
 fn values_out_of_range_are_refused() {
     for (text, says) in [
         ("sandbox = \"maybe\"", "on or off"),
-        ("[budget]\ncpu = \"2\"", "for instance 2%"),
+        ("[budget]\ncpu = \"2\"", "for example 2%"),
         ("[budget]\ncpu = \"0%\"", "from 0.1%"),
         ("[budget]\nmemory = \"1MiB\"", "at least 16MiB"),
         ("[sampling]\nfull = \"1ms\"", "sampling.full"),
