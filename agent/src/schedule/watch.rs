@@ -153,7 +153,7 @@ fn reconcile(core: &Arc<Core>, workers: &mut Workers, found: &Inventory) {
         });
         match started {
             Ok(_) => {
-                tracing::info!(device = %name, "device is sampled");
+                tracing::info!(device = %name, "sampling device");
                 core.thread_health.clear(&what);
                 core.shared.lock().extend(shared.iter().cloned());
                 workers.insert(name, Worker { control, lane, shared, shape, netdevs });

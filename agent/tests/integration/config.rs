@@ -84,7 +84,7 @@ fn errors_suggest_the_nearest_key() {
 fn out_of_range_values_are_rejected() {
     for (text, says) in [
         ("sandbox = \"maybe\"", "on or off"),
-        ("[budget]\ncpu = \"2\"", "for instance 2%"),
+        ("[budget]\ncpu = \"2\"", "for example 2%"),
         ("[budget]\ncpu = \"0%\"", "from 0.1%"),
         ("[budget]\nmemory = \"1MiB\"", "at least 16MiB"),
         ("[sampling]\nfull = \"1ms\"", "sampling.full"),

@@ -147,7 +147,7 @@ fn failed_thread_is_reported() {
     let before = looks();
     fake.tell(Event::DeviceAdded(PANICS.into()));
     let told = until("it is told", || Some(View::troubles(&engine)).filter(|told| !told.is_empty()));
-    assert!(told[0].contains("the kernel's events: a fault of the agent"), "{told:?}");
+    assert!(told[0].contains("the kernel's events: its thread panicked"), "{told:?}");
     until("devices are looked for all the same", || (looks() > before).then_some(()));
     engine.shutdown(Duration::from_secs(5));
 }
