@@ -165,7 +165,7 @@ async fn killed_engine_receives_everything() {
     // Samples in the future are rejected as by a store; the others are accepted.
     let ahead = series(&[("__name__", "m"), ("host", "h")], &[(now_ms(), 7.0), (now_ms() + 3_600_000, 8.0)]);
     let (status, text) = collector.remote_write(vec![ahead]).await;
-    assert!(status == 400 && text.starts_with("1 points not taken"), "{status} {text}");
+    assert!(status == 400 && text.starts_with("1 points rejected"), "{status} {text}");
     settled(&collector).await;
     assert_eq!(collector.value("m").await, Some(7.0));
     assert_eq!(collector.get("/api/v1/status/tsdb").await.0, 404);

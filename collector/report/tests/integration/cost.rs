@@ -42,7 +42,7 @@ fn within(from: i64, to: i64, there: f64, else_: f64) -> impl Fn(i64) -> f64 {
 }
 
 #[test]
-fn congestion_notifications_cost_throughput() {
+fn slowed_senders_are_a_cost() {
     let fabric = roce(within(100, 130, 1e8, 1e9), within(100, 130, 2000.0, 0.0));
     let got = report(&fabric, Some(300), 400);
     let cost = &got.summary.cost;
@@ -75,7 +75,7 @@ fn congestion_notifications_cost_throughput() {
 }
 
 #[test]
-fn computing_and_the_end_of_a_job_cost_nothing() {
+fn compute_phases_cost_nothing() {
     let cases: [&dyn Fn(i64) -> f64; 3] =
         [&within(100, 160, 0.0, 1e9), &within(0, 240, 1e9, 0.0), &|s| if s % 10 < 6 { 1e9 } else { 0.0 }];
     for moved in cases {
@@ -87,7 +87,7 @@ fn computing_and_the_end_of_a_job_cost_nothing() {
 }
 
 #[test]
-fn lost_packets_and_incidents_are_evidence() {
+fn losses_and_incidents_delay_a_job() {
     let fabric = roce(within(100, 130, 6e8, 1e9), |_| 0.0);
     put(&fabric, "h2", "fabric_rdma_sequence_naks_total", "receive", within(100, 130, 50.0, 0.0));
     let cost = report(&fabric, Some(300), 400).summary.cost;
@@ -119,7 +119,7 @@ fn lost_packets_and_incidents_are_evidence() {
 }
 
 #[test]
-fn credit_waits_and_lost_throughput_count_once() {
+fn credit_wait_counts_once() {
     let fabric = Fabric::new();
     for host in ["h1", "h2"] {
         put(&fabric, host, "fabric_port_io_bytes_total", "transmit", within(100, 130, 3e9, 1e10));
@@ -135,7 +135,7 @@ fn credit_waits_and_lost_throughput_count_once() {
 }
 
 #[test]
-fn large_and_earlier_jobs_are_read_from_rollups() {
+fn large_and_old_jobs_use_rollups() {
     let fabric = Fabric::new();
     let day = 86_400;
     let rollup = |job: &str, metric: &str, direction: &str, from: i64, rate: fn(i64) -> f64| {

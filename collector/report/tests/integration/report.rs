@@ -24,7 +24,7 @@ fn hour(fabric: &Fabric) {
 const HOSTS: [(&str, &[&str]); 3] = [("h1", &[]), ("h2", &[]), ("h3", &[])];
 
 #[test]
-fn shared_ports_are_separate_from_exclusive_ports() {
+fn totals_exclude_shared_ports() {
     let fabric = Fabric::new();
     hour(&fabric);
     // The first port is paused for six seconds in each of ten minutes; h2 pauses its switch half of the time.
@@ -72,7 +72,7 @@ fn shared_ports_are_separate_from_exclusive_ports() {
 }
 
 #[test]
-fn unmeasured_hosts_are_listed_and_not_zero() {
+fn unmeasured_hosts_are_not_zero() {
     let fabric = Fabric::new();
     hour(&fabric);
     let report = fabric.report(&job("1", "bert", (0, Some(3600)), &HOSTS), &[], 4000);
@@ -98,7 +98,7 @@ fn super_short(fabric: &Fabric) -> fabriclens_report::Report {
 }
 
 #[test]
-fn running_jobs_are_reported_until_now() {
+fn running_job_covers_its_own_devices() {
     let fabric = Fabric::new();
     hour(&fabric);
     let report = fabric.report(&job("1", "", (100, None), &[("h1", &["mlx5_1"]), ("h2", &[])]), &[], 700);
@@ -107,7 +107,7 @@ fn running_jobs_are_reported_until_now() {
 }
 
 #[test]
-fn large_jobs_are_read_at_checkpoints() {
+fn long_jobs_use_checkpoints_and_rollups() {
     let fabric = Fabric::new();
     let day = 200_000;
     for host in ["h1", "h2"] {
@@ -165,7 +165,7 @@ fn large_jobs_are_read_at_checkpoints() {
 }
 
 #[test]
-fn leaf_neighbors_come_from_the_topology_of_that_time() {
+fn leaf_neighbors_use_the_topology_of_the_time() {
     let fabric = Fabric::new();
     for (host, switch) in [("h1", "leaf1"), ("h2", "leaf2"), ("h3", "leaf1")] {
         let labels = [("__name__", "fabric_port_info"), ("host", host), ("device", "mlx5_0"), ("switch", switch)];
@@ -183,7 +183,7 @@ fn leaf_neighbors_come_from_the_topology_of_that_time() {
 }
 
 #[test]
-fn a_job_over_sockets_is_flagged_with_its_own_bytes() {
+fn tcp_job_is_flagged() {
     let fabric = Fabric::new();
     hour(&fabric);
     // The job's own group is there from its first second on, and has counted by then.
@@ -208,7 +208,7 @@ fn a_job_over_sockets_is_flagged_with_its_own_bytes() {
 }
 
 #[test]
-fn the_sender_of_notifications_marks_an_incast() {
+fn cnp_senders_reveal_an_incast() {
     let fabric = Fabric::new();
     hour(&fabric);
     for (host, device, rate) in [("h1", "mlx5_0", 10.0), ("h1", "mlx5_1", 10.0), ("h2", "mlx5_0", 500.0)] {
@@ -286,7 +286,7 @@ fn hostile_names_are_escaped() {
 }
 
 #[test]
-fn a_job_over_sockets_has_a_pattern_and_a_slow_pair() {
+fn tcp_job_has_pattern_and_slow_pair() {
     let fabric = Fabric::new();
     let put = |metric: &str, host: usize, peer: &str, job: &str, value: f64| {
         let (name, local) = (format!("h{host}"), format!("10.0.0.{host}"));
@@ -325,7 +325,7 @@ fn a_job_over_sockets_has_a_pattern_and_a_slow_pair() {
 }
 
 #[test]
-fn the_published_schema_is_current() {
+fn schema_matches_the_report() {
     let fabric = Fabric::new();
     hour(&fabric);
     let report = fabric.report(&job("1", "", (0, Some(3600)), &HOSTS), &[], 4000);
