@@ -3,7 +3,7 @@
 //! The objects are committed, so that the agent builds without a BPF toolchain. `--check` compares checksums of sources and
 //! objects, and with the toolchain also builds again and compares the objects byte for byte.
 
-use crate::steps::{checksums, files, must, root, target};
+use crate::steps::{checksums, files, must, root, skipped, target};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,9 +34,7 @@ pub fn run(args: &Args) -> Result<()> {
         let had = fs::read_to_string(&list).unwrap_or_default();
         ensure!(had == list_of(&dir)?, "ebpf/objects are not current; run cargo xtask ebpf and commit ebpf/objects");
         if !has_compiler() || !has_linker() {
-            println!(
-                "SKIPPED: the objects are not built again to compare, for want of {COMPILER} and {LINKER}. Run: cargo xtask ebpf"
-            );
+            skipped(format!("the objects are not built again to compare, for want of {COMPILER} and {LINKER}. Run: cargo xtask ebpf"));
             return Ok(());
         }
         for (name, built) in build(&dir)? {

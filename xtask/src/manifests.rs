@@ -3,7 +3,7 @@
 //! The manifests are committed with checksums of their sources. `--check` compares the checksums, and with Helm also renders
 //! the chart again and compares the manifests.
 
-use crate::steps::{checksums, files, root};
+use crate::steps::{checksums, files, root, skipped};
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -44,9 +44,7 @@ pub fn run(args: &Args) -> Result<()> {
             "deploy/kubernetes is not current; run cargo xtask manifests (it needs Helm) and commit it"
         );
         if !there {
-            println!(
-                "SKIPPED: the chart is not rendered again to compare, for want of Helm. Install it, or set HELM to its path"
-            );
+            skipped("the chart is not rendered again to compare, for want of Helm. Install it, or set HELM to its path");
             return Ok(());
         }
     }

@@ -1,5 +1,6 @@
 //! Debian packages that commands need: root installs them, other users are told the exact command.
 
+use crate::steps::skipped;
 use anyhow::{Result, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -101,10 +102,8 @@ pub fn ensure(need: &Need) -> Result<bool> {
     }
     let packages = need.packages.join(" ");
     if !is_root() {
-        println!(
-            "SKIPPED: {packages} not installed, so {}. Run: sudo apt-get install --no-install-recommends {packages}",
-            need.without
-        );
+        skipped(format!("{packages} not installed, so {}. Run: sudo apt-get install --no-install-recommends {packages}",
+            need.without));
         return Ok(false);
     }
     println!("  installing {packages}");

@@ -1,6 +1,6 @@
 //! Programs from crates.io that steps use: `typos` and `cargo deny`. Each is installed once, below the target directory.
 
-use crate::steps::{cargo, must, root, target};
+use crate::steps::{cargo, must, root, skipped, target};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::Command;
@@ -36,7 +36,7 @@ impl Tool {
             std::fs::remove_dir_all(installed.join("build"))?;
             return Ok(Some(installed.join("bin").join(self.program)));
         }
-        println!("SKIPPED: {} could not be installed. Run: cargo install --locked {package}", self.krate);
+        skipped(format!("{} could not be installed. Run: cargo install --locked {package}", self.krate));
         Ok(None)
     }
 }
@@ -69,9 +69,7 @@ pub fn advisories() -> Result<()> {
         Ok(true) => deny(&["check", "advisories"]).map(drop),
         Ok(false) => Ok(()),
         Err(_) => {
-            println!(
-                "SKIPPED: the database of known vulnerabilities cannot be fetched. Run: cargo deny check advisories"
-            );
+            skipped("the database of known vulnerabilities cannot be fetched. Run: cargo deny check advisories");
             Ok(())
         }
     }

@@ -1,7 +1,7 @@
 //! `cargo xtask vm`: builds the programs that go into the guests and runs the scenarios of `tests/src/vm`.
 
 use crate::setup::{self, Need};
-use crate::steps::{cargo, must, root, target};
+use crate::steps::{cargo, must, root, skipped, target};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
@@ -84,9 +84,7 @@ pub fn run(args: Args) -> Result<()> {
 /// Whether guests can be built and run here; prints what is missing.
 fn able() -> Result<bool> {
     if !Path::new("/usr/bin/apt-get").exists() {
-        println!(
-            "SKIPPED: no apt-get: the guests are built from Debian packages, so tests on real kernels are skipped"
-        );
+        skipped("no apt-get: the guests are built from Debian packages, so tests on real kernels are skipped");
         return Ok(false);
     }
     Ok(setup::ensure(&QEMU)? && setup::ensure(&MAKE)? && setup::ensure(&MUSL)? && target_installed()?)
@@ -107,7 +105,7 @@ fn target_installed() -> Result<bool> {
     }
     let added = Command::new("rustup").args(["target", "add", STATIC]).current_dir(root()).status()?.success();
     if !added {
-        println!("SKIPPED: tests on real kernels are skipped. Run: rustup target add {STATIC}");
+        skipped(format!("tests on real kernels are skipped. Run: rustup target add {STATIC}"));
     }
     Ok(added)
 }

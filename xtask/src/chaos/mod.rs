@@ -12,7 +12,7 @@ mod random;
 mod service;
 mod testbed;
 
-use crate::steps::{call, cargo, may_unshare, must, target, unshare};
+use crate::steps::{call, cargo, may_unshare, must, skipped, target, unshare};
 use anyhow::{Context, Result, bail};
 use check::Row;
 use faults::Fault;
@@ -108,7 +108,7 @@ pub fn run(args: &Args) -> Result<()> {
         return inside(args, programs, &dir);
     }
     if !may_unshare() {
-        println!("SKIPPED: this user may make no namespaces, so nothing was hurt. Run it as root.");
+        skipped("this user may make no namespaces, so nothing was hurt. Run it as root.");
         return Ok(());
     }
     for need in [&crate::setup::NETWORK, &crate::setup::BINDFS, &crate::setup::FAKETIME] {

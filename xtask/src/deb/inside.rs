@@ -1,7 +1,7 @@
 //! A minimal Debian under its own systemd in a `systemd-nspawn` container, isolated from this machine.
 
 use crate::setup::{self, Need};
-use crate::steps::{must, output, target};
+use crate::steps::{must, output, skipped, target};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,9 +35,7 @@ impl Root {
     /// When debootstrap fails.
     pub fn new() -> Result<Option<Self>> {
         if !setup::is_root() {
-            println!(
-                "SKIPPED: packages are not installed in a clean root, which needs root. Run: sudo cargo xtask deb --test"
-            );
+            skipped("packages are not installed in a clean root, which needs root. Run: sudo cargo xtask deb --test");
             return Ok(None);
         }
         if !setup::ensure(&CONTAINER)? || !setup::ensure(&setup::NETWORK)? {
@@ -92,7 +90,7 @@ impl Root {
         while !matches!(self.sh("systemctl is-system-running || true").as_deref(), Ok("running" | "degraded")) {
             if let Some(status) = self.running.as_mut().map(Child::try_wait).transpose()?.flatten() {
                 let printed = fs::read_to_string(&log).unwrap_or_default();
-                println!("SKIPPED: units are not started; systemd-nspawn ended with {status}: {}", printed.trim());
+                skipped(format!("units are not started; systemd-nspawn ended with {status}: {}", printed.trim()));
                 self.running = None;
                 return Ok(false);
             }
@@ -101,7 +99,7 @@ impl Root {
         }
         // The collector's unit needs user namespaces, which are not allowed in a chroot.
         if let Err(why) = self.sh("unshare --user true") {
-            println!("SKIPPED: units are not started; this machine's containers make no user namespaces: {why:#}");
+            skipped(format!("units are not started; this machine's containers make no user namespaces: {why:#}"));
             self.stop();
             return Ok(false);
         }

@@ -5,7 +5,7 @@ use super::page::Page;
 use super::{fakes, inline, recording};
 use crate::demo::FIRST_JOB;
 use crate::setup;
-use crate::steps::{command, copy, may_unshare, must, root, unshare};
+use crate::steps::{command, copy, may_unshare, must, root, skipped, unshare};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ pub fn enter(programs: &Path, pages: &[PathBuf]) -> Result<()> {
         setup::ensure(need)?;
     }
     if !may_unshare() {
-        println!("SKIPPED: the commands of the pages, which need root. Run: sudo cargo xtask docs");
+        skipped("the commands of the pages, which need root. Run: sudo cargo xtask docs");
         return Ok(());
     }
     let (alone, together): (Vec<_>, Vec<_>) = pages.iter().partition(|page| setting(page) != Setting::Fleet);

@@ -11,6 +11,7 @@
 //! Integers are little-endian. Everything before the cursor was delivered. A damaged record is skipped: the checksum of
 //! the record head finds the next one.
 
+use fabriclens_base::sealed::{is_intact, seal, u32_at, u64_at};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -59,7 +60,7 @@ fn number_before(name: &str, end: &str) -> Option<u64> {
 }
 
 pub(super) fn header(number: u64) -> Vec<u8> {
-    sealed(&[&MAGIC, &VERSION.to_le_bytes(), &number.to_le_bytes()])
+    seal(&[&MAGIC, &VERSION.to_le_bytes(), &number.to_le_bytes()])
 }
 
 /// Version of a segment of a later release; `None` if this release reads it. A damaged header is ignored, and intact
@@ -68,7 +69,7 @@ pub(super) fn foreign(file: &File) -> Option<u32> {
     let mut bytes = [0; HEADER];
     file.read_exact_at(&mut bytes, 0).ok()?;
     let version = u32_at(&bytes, 8);
-    (bytes[..8] == MAGIC && is_sound(&bytes) && version != VERSION).then_some(version)
+    (bytes[..8] == MAGIC && is_intact(&bytes) && version != VERSION).then_some(version)
 }
 
 /// Range in which an intact head is searched, bytes: segments are far smaller, and a disk may report any file length.
@@ -96,11 +97,11 @@ impl Head {
     pub(super) fn bytes(&self) -> Vec<u8> {
         let [len, crc] = [self.len, self.crc].map(u32::to_le_bytes);
         let [points, time] = [self.points, self.time_ns].map(u64::to_le_bytes);
-        sealed(&[&len, &points, &time, &[self.encoding], &crc])
+        seal(&[&len, &points, &time, &[self.encoding], &crc])
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
-        let bytes = bytes.get(..HEAD).filter(|bytes| is_sound(bytes))?;
+        let bytes = bytes.get(..HEAD).filter(|bytes| is_intact(bytes))?;
         Some(Self {
             len: u32_at(bytes, 0),
             points: u64_at(bytes, 4).min(MOST),
@@ -164,32 +165,12 @@ impl Cursor {
     pub(super) fn load(file: &File) -> Option<Self> {
         let mut bytes = [0; CURSOR_BYTES];
         file.read_exact_at(&mut bytes, 0).ok()?;
-        let sound = bytes[..8] == CURSOR && is_sound(&bytes);
+        let sound = bytes[..8] == CURSOR && is_intact(&bytes);
         sound.then(|| Self { segment: u64_at(&bytes, 8), offset: u64_at(&bytes, 16) })
     }
 
     /// Writes in place without syncing: after a crash of the machine requests are sent again, which has no effect.
     pub(super) fn save(&self, file: &File) -> io::Result<()> {
-        file.write_all_at(&sealed(&[&CURSOR, &self.segment.to_le_bytes(), &self.offset.to_le_bytes()]), 0)
+        file.write_all_at(&seal(&[&CURSOR, &self.segment.to_le_bytes(), &self.offset.to_le_bytes()]), 0)
     }
-}
-
-/// Bytes followed by their checksum.
-fn sealed(parts: &[&[u8]]) -> Vec<u8> {
-    let mut out = parts.concat();
-    out.extend(crc32fast::hash(&out).to_le_bytes());
-    out
-}
-
-fn is_sound(bytes: &[u8]) -> bool {
-    let (body, crc) = bytes.split_at(bytes.len() - 4);
-    crc == crc32fast::hash(body).to_le_bytes()
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes[at..at + 4].iter().rev().fold(0, |w, b| w << 8 | u32::from(*b))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..at + 8].iter().rev().fold(0, |w, b| w << 8 | u64::from(*b))
 }
