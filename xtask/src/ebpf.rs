@@ -34,7 +34,9 @@ pub fn run(args: &Args) -> Result<()> {
         let had = fs::read_to_string(&list).unwrap_or_default();
         ensure!(had == list_of(&dir)?, "ebpf/objects are not current; run cargo xtask ebpf and commit ebpf/objects");
         if !has_compiler() || !has_linker() {
-            skipped(format!("the objects are not built again to compare, for want of {COMPILER} and {LINKER}. Run: cargo xtask ebpf"));
+            skipped(format!(
+                "the objects are not built again to compare, for want of {COMPILER} and {LINKER}. Run: cargo xtask ebpf"
+            ));
             return Ok(());
         }
         for (name, built) in build(&dir)? {

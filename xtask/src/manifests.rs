@@ -44,7 +44,9 @@ pub fn run(args: &Args) -> Result<()> {
             "deploy/kubernetes is not current; run cargo xtask manifests (it needs Helm) and commit it"
         );
         if !there {
-            skipped("the chart is not rendered again to compare, for want of Helm. Install it, or set HELM to its path");
+            skipped(
+                "the chart is not rendered again to compare, for want of Helm. Install it, or set HELM to its path",
+            );
             return Ok(());
         }
     }

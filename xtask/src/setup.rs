@@ -102,8 +102,10 @@ pub fn ensure(need: &Need) -> Result<bool> {
     }
     let packages = need.packages.join(" ");
     if !is_root() {
-        skipped(format!("{packages} not installed, so {}. Run: sudo apt-get install --no-install-recommends {packages}",
-            need.without));
+        skipped(format!(
+            "{packages} not installed, so {}. Run: sudo apt-get install --no-install-recommends {packages}",
+            need.without
+        ));
         return Ok(false);
     }
     println!("  installing {packages}");

@@ -13,7 +13,7 @@ pub enum Period {
     Slow,
 }
 
-/// Table row of a sampler; see [`ALL`].
+/// Table row of a sampler; see `sources::ALL`.
 #[derive(Debug)]
 pub struct Spec {
     /// Name in config, `doctor` and self-metrics; the file's name.

@@ -129,7 +129,7 @@ pub fn error_text(response: &mut Response<Body>) -> String {
     format!("HTTP {}: {}{cut}", response.status().as_u16(), text)
 }
 
-/// Parses `Retry-After` (seconds or HTTP date), at most [`LONGEST_WAIT`].
+/// Parses `Retry-After` (seconds or HTTP date), at most `LONGEST_WAIT`.
 pub fn retry_after(response: &Response<Body>) -> Option<Duration> {
     let text = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = match text.parse() {

@@ -1,5 +1,5 @@
 //! Backpressure: Ethernet ports are paused, in one priority or in all; InfiniBand ports run out of credits, which the
-//! sender counts as waiting. [`crate::detectors::wait_graph`] follows it to its cause.
+//! sender counts as waiting. `wait_graph` follows it to its cause.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::hold_signal::{PAUSED, hold_signal};
