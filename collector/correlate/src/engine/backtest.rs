@@ -2,6 +2,7 @@
 
 use crate::detectors::thresholds::Thresholds;
 use crate::engine::recording::Recording;
+use crate::model::fabric::Job;
 use crate::model::incident::Incident;
 use crate::model::topology::{HostNames, Role, TopologySource, merge};
 use crate::signals::query_eval::query_frames;
@@ -19,9 +20,16 @@ pub fn backtest(recording: Recording, thresholds: Thresholds) -> Result<Vec<Inci
     let limits = fabriclens_promql::Limits { max_steps: usize::MAX, max_samples: usize::MAX, ..Default::default() };
     let engine = Engine::new(limits);
     let all = query_frames(&engine, &recording.memory, &recording.fabric, ALL.iter(), ticks, step_ms)?;
-    let mut watch = IncidentTracker::new(recording.fabric, thresholds);
+    let mut watch = IncidentTracker::new(recording.fabric.clone(), thresholds);
     let mut incidents = Vec::new();
+    let mut known = None;
     for frame in all {
+        let names = |job: &Job| (job.id.clone(), job.since_ns);
+        let running: Vec<_> = recording.running(frame.time_ns).map(names).collect();
+        if known.as_ref() != Some(&running) {
+            watch.set_jobs(recording.running(frame.time_ns).cloned().collect());
+            known = Some(running);
+        }
         watch.push(frame);
         if let Some(inferred) = watch.cables(|fabric, node| fabric.topology.nodes[node].role != Role::Host) {
             let all: Vec<TopologySource> = recording.described.iter().cloned().chain([inferred]).collect();

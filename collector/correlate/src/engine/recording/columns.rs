@@ -13,12 +13,17 @@ struct Column {
     labels: &'static [(&'static str, &'static str)],
     /// Factor to the metric's unit.
     scale: f64,
-    /// A cumulative counter, which is multiplied by the stretch factor as time is.
+    /// A cumulative counter of traffic, which is multiplied by the stretch factor as time is.
     counts: bool,
 }
 
 const fn counter(name: &'static str, metric: &'static str, labels: &'static [(&'static str, &'static str)]) -> Column {
     Column { name, metric, labels, scale: 1.0, counts: true }
+}
+
+/// Counts of single events (a link fell), which are not stretched: one event stays one.
+const fn events(name: &'static str, metric: &'static str, labels: &'static [(&'static str, &'static str)]) -> Column {
+    Column { name, metric, labels, scale: 1.0, counts: false }
 }
 
 const fn gauge(name: &'static str, metric: &'static str, scale: f64) -> Column {
@@ -29,7 +34,7 @@ const TX: (&str, &str) = ("direction", "transmit");
 const RX: (&str, &str) = ("direction", "receive");
 
 /// Columns without a priority; the others are in [`BY_PRIORITY`].
-const COLUMNS: [Column; 23] = [
+const COLUMNS: [Column; 41] = [
     counter("tx_bytes", "fabric_port_io_bytes_total", &[TX]),
     counter("rx_bytes", "fabric_port_io_bytes_total", &[RX]),
     counter("tx_pkts", "fabric_port_packets_total", &[TX]),
@@ -48,6 +53,24 @@ const COLUMNS: [Column; 23] = [
     counter("rx_discards", "fabric_port_discards_total", &[RX, ("reason", "nic_buffer")]),
     counter("rx_crc_err", "fabric_link_crc_errors_total", &[RX]),
     counter("xmit_wait_bytes", "fabric_port_xmit_wait_bytes_total", &[]),
+    counter("xmit_discards", "fabric_port_discards_total", &[TX, ("reason", "discarded")]),
+    counter("other_drops", "fabric_port_discards_total", &[RX, ("reason", "dropped")]),
+    events("retry_exceeded", "fabric_rdma_retries_exceeded_total", &[]),
+    events("symbol_err", "fabric_link_symbol_errors_total", &[]),
+    events("rx_symbol_err", "fabric_link_symbol_errors_total", &[]),
+    counter("rx_err", "fabric_link_receive_errors_total", &[]),
+    counter("rcv_remote_phys_err", "fabric_link_errors_total", &[RX, ("reason", "remote_physical")]),
+    events("link_integrity_err", "fabric_link_errors_total", &[RX, ("reason", "local_link_integrity")]),
+    events("link_error_recovery", "fabric_link_recoveries_total", &[]),
+    counter("link_replays", "fabric_link_errors_total", &[RX, ("reason", "replay")]),
+    events("link_downs", "fabric_link_downs_total", &[]),
+    events("link_downed", "fabric_link_downs_total", &[]),
+    counter("fec_corrected", "fabric_fec_corrected_blocks_total", &[]),
+    counter("fec_uncorrectable", "fabric_fec_uncorrectable_blocks_total", &[]),
+    gauge("up", "fabric_port_up", 1.0),
+    gauge("link_up", "fabric_port_up", 1.0),
+    gauge("width", "fabric_port_width", 1.0),
+    gauge("temp_c", "fabric_module_temperature_celsius", 1.0),
     gauge("q_bytes", "fabric_port_queue_bytes", 1.0),
     gauge("q_max_bytes", "fabric_port_queue_max_bytes", 1.0),
     gauge("sw_shared_bytes", "fabric_switch_buffer_bytes", 1.0),

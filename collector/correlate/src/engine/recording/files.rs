@@ -14,6 +14,19 @@ struct JobsFile {
 struct JobRow {
     id: Id,
     hosts: Vec<Id>,
+    #[serde(default)]
+    start_ns: Option<i64>,
+    #[serde(default)]
+    end_ns: Option<i64>,
+}
+
+/// A job of a recording. Times are those of its samples.
+pub(super) struct RecordedJob {
+    pub id: String,
+    pub hosts: Vec<String>,
+    /// Unix nanoseconds; `i64::MIN` if it ran before the recording, `i64::MAX` if it still runs at its end.
+    pub start_ns: i64,
+    pub end_ns: i64,
 }
 
 fn json<T: serde::de::DeserializeOwned>(dir: &Path, name: &str) -> Result<T, RecordingError> {
@@ -31,8 +44,14 @@ pub(super) fn topology(dir: &Path) -> Result<TopologySource, RecordingError> {
     Ok(parse(&shown, &text)?)
 }
 
-/// Job ids and their hosts.
-pub(super) fn jobs(dir: &Path) -> Result<Vec<(String, Vec<String>)>, RecordingError> {
+/// Jobs and when they ran; `stretch` is the factor of all times.
+pub(super) fn jobs(dir: &Path, stretch: i64) -> Result<Vec<RecordedJob>, RecordingError> {
     let file: JobsFile = json(dir, "jobs.json")?;
-    Ok(file.jobs.into_iter().map(|j| (j.id.text(), j.hosts.into_iter().map(Id::text).collect())).collect())
+    let job = |row: JobRow| RecordedJob {
+        id: row.id.text(),
+        hosts: row.hosts.into_iter().map(Id::text).collect(),
+        start_ns: row.start_ns.map_or(i64::MIN, |ns| ns.saturating_mul(stretch)),
+        end_ns: row.end_ns.map_or(i64::MAX, |ns| ns.saturating_mul(stretch)),
+    };
+    Ok(file.jobs.into_iter().map(job).collect())
 }

@@ -26,8 +26,10 @@ pub struct ReadAs {
 pub struct Recording {
     /// Nodes and cables as its files describe them.
     pub described: Vec<TopologySource>,
-    /// Topology, ports and jobs.
+    /// Topology and ports; without jobs.
     pub fabric: Fabric,
+    /// Jobs, each with its end (Unix ns).
+    jobs: Vec<(Job, i64)>,
     /// Samples.
     pub memory: Memory,
     /// Instants with samples, Unix milliseconds, ascending.
@@ -54,11 +56,18 @@ impl Recording {
                 ports.add(&LinkEnd { node, port: port_name(labels) });
             }
         }
-        let job = |(id, hosts): (String, Vec<String>)| {
-            let nodes = hosts.iter().filter_map(|h| topology.node(h));
-            Job { id, ports: nodes.flat_map(|n| ports.of_node(n).iter().copied()).collect(), since_ns: i64::MIN }
+        let job = |job: files::RecordedJob| {
+            let nodes = job.hosts.iter().filter_map(|h| topology.node(h));
+            let ports = nodes.flat_map(|n| ports.of_node(n).iter().copied()).collect();
+            (Job { id: job.id, ports, since_ns: job.start_ns }, job.end_ns)
         };
-        let jobs = files::jobs(dir)?.into_iter().map(job).collect();
-        Ok(Self { described, fabric: Fabric::new(topology, ports, jobs), memory, ticks_ms })
+        let jobs = files::jobs(dir, how.stretch)?.into_iter().map(job).collect();
+        Ok(Self { described, fabric: Fabric::new(topology, ports, Vec::new()), jobs, memory, ticks_ms })
+    }
+
+    /// Jobs that run at an instant (Unix ns).
+    pub(super) fn running(&self, time_ns: i64) -> impl Iterator<Item = &Job> {
+        let runs = move |(job, end_ns): &&(Job, i64)| (job.since_ns..*end_ns).contains(&time_ns);
+        self.jobs.iter().filter(runs).map(|(job, _)| job)
     }
 }
