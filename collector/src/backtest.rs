@@ -1,8 +1,7 @@
 //! `fabriclens backtest`: runs the detectors over recordings, without a collector.
 
 use fabriclens_correlate::Incident;
-use fabriclens_correlate::recording::{ReadAs, Recording, RecordingError};
-use fabriclens_promql::QueryError;
+use fabriclens_correlate::recording::{ReadAs, Recording};
 
 use crate::cli::{BacktestArgs, PortsOf, Verdicts};
 use fabriclens_client as client;
@@ -13,16 +12,13 @@ use fabriclens_incidents::root_text;
 /// The back-test failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BacktestError {
-    /// Invalid recording.
-    #[error(transparent)]
-    Recording(#[from] RecordingError),
-    /// A query of the recording failed.
+    /// A recording cannot be read or evaluated.
     #[error("{dir}: {error}")]
-    Query {
+    Recording {
         /// Directory of the recording.
         dir: String,
         /// Cause.
-        error: QueryError,
+        error: fabriclens_correlate::BacktestError,
     },
     /// Invalid threshold.
     #[error(transparent)]
@@ -41,9 +37,10 @@ pub fn run(args: &BacktestArgs) -> Result<(), BacktestError> {
     let overrides = thresholds::from_flags(&args.threshold)?;
     let mut incidents = Vec::new();
     for dir in &args.dirs {
-        let recording = Recording::read(dir, how)?;
-        let found = fabriclens_correlate::backtest(recording, overrides.clone());
-        incidents.extend(found.map_err(|error| BacktestError::Query { dir: dir.display().to_string(), error })?);
+        let found = Recording::open(dir, how)
+            .map_err(fabriclens_correlate::BacktestError::from)
+            .and_then(|recording| fabriclens_correlate::backtest(recording, overrides.clone()));
+        incidents.extend(found.map_err(|error| BacktestError::Recording { dir: dir.display().to_string(), error })?);
     }
     let text = match args.format {
         Verdicts::Json => format!("{}\n", serde_json::json!({ "incidents": incidents })),

@@ -42,7 +42,7 @@ pub use baseline::window::Window;
 pub use detectors::context::{DetectorContext, JobSlowdown};
 pub use detectors::counter_sanity::ImplausibleReason;
 pub use detectors::thresholds::{OverrideError, Threshold, Thresholds};
-pub use engine::backtest::backtest;
+pub use engine::backtest::{BacktestError, backtest};
 pub use engine::recording;
 pub use model::fabric::{Fabric, Job};
 pub use model::finding::{Evidence, Finding};

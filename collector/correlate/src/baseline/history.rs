@@ -316,11 +316,11 @@ mod tests {
             history.push(frame, 20, i64::MIN);
         };
         // The first sample has no rate, nor has a sample after a long gap.
-        let told = [None, Some(4.0), None, None, Some(1.0), None, None, None, None, None, Some(9.0)];
-        told.iter().enumerate().for_each(|(second, rate)| push(second as i64, *rate));
+        let told = [None, Some(4.0), None, None, Some(1.0)].into_iter();
+        let told = told.chain([None; LOOK_BACK as usize]).chain([Some(9.0)]);
+        told.enumerate().for_each(|(second, rate)| push(second as i64, rate));
         let rates: Vec<Option<f64>> = history.frames.iter().map(|f| f.get(Signal::Tx, 0)).collect();
-        let ones = [Some(1.0); 3];
-        assert_eq!(rates[..5], [&[None, Some(4.0)][..], &ones].concat());
-        assert_eq!(rates[5..], [None, None, None, None, None, Some(9.0)]);
+        assert_eq!(rates[..5], [None, Some(4.0), Some(1.0), Some(1.0), Some(1.0)]);
+        assert_eq!(rates[5..], [&[None; LOOK_BACK as usize][..], &[Some(9.0)]].concat());
     }
 }

@@ -2,3 +2,4 @@
 
 pub mod backtest;
 pub mod recording;
+mod slow_signals;

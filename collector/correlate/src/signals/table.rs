@@ -4,8 +4,8 @@ use crate::model::signal::Signal;
 use crate::signals::expression::{Alternatives, Divisor, Selector, Spread, Term};
 use fabriclens_model::MatchOp::{Equal, Regex};
 
-/// Frames that a rate looks back over, because an agent may miss some samples.
-pub const LOOK_BACK: i64 = 5;
+/// Frames that a rate looks back over: two samples of an agent that reads every five seconds, because it may miss one.
+pub const LOOK_BACK: i64 = 12;
 
 /// How several series of one port, such as those of its priorities, become one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

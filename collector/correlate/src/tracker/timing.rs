@@ -1,5 +1,7 @@
 //! Times, counts and bounds of the incident life cycle.
 
+use crate::signals::table::LOOK_BACK;
+
 /// Seconds without a finding after which an incident is over.
 pub(super) const QUIET_S: f64 = 12.0;
 /// Seconds without samples of its location after which an incident may end anyway, and seconds that decide whether
@@ -20,8 +22,8 @@ pub(super) const FILLED_S: f64 = 10.0;
 pub(super) const LOOK_S: f64 = 10.0;
 /// Newest frames that may still be incomplete.
 pub(super) const NEWEST: i64 = 2;
-/// Newest frames that are checked for counter glitches; agents are never later than that.
-pub(super) const CHECKED: usize = 5;
+/// Newest frames that are checked for counter glitches: those that a rate may still fill.
+pub(super) const CHECKED: usize = LOOK_BACK as usize;
 /// Frames that any window needs.
 pub(super) const LEAST: usize = 2;
 /// Frames that are evaluated at most: older ones say little about the present.

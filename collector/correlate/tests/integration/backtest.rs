@@ -3,7 +3,7 @@
 
 use fabriclens_correlate::recording::Recording;
 use fabriclens_correlate::{Fabric, Link, LinkEnd, Node, Ports, Role, Thresholds, Topology, backtest};
-use fabriclens_model::{Labels, Memory, Series};
+use fabriclens_model::{Labels, Series};
 use std::collections::BTreeMap;
 
 /// Counters and their series: metric, direction, factor to the metric's unit. The adapter's unit of time is
@@ -75,12 +75,8 @@ fn recording(part: &str, rate: f64) -> Recording {
     let host = Node { name: "host".into(), role: Role::Host };
     let topology = Topology::new(vec![host], vec![Link::new([end("1"), end("2")], Some(rate))]);
     let ports = Ports::new(&topology);
-    Recording {
-        described: Vec::new(),
-        fabric: Fabric::new(topology, ports, Vec::new()),
-        memory: Memory(series),
-        ticks_ms,
-    }
+    assert!(series.len() > 8 && ticks_ms.len() >= 3, "{ticks_ms:?}");
+    Recording::of_series(Fabric::new(topology, ports, Vec::new()), series, 10_000)
 }
 
 fn parts(notes: &str) -> Vec<&str> {
@@ -93,9 +89,7 @@ fn one_corrupted_packet_is_no_incident() {
     let notes = notes();
     let parts = parts(&notes);
     for (part, rate) in [(parts[0], 4e9), (parts[1], 1.25e9)] {
-        let recording = recording(part, rate);
-        assert!(recording.memory.0.len() > 8 && recording.ticks_ms.len() >= 3, "{:?}", recording.ticks_ms);
-        let found = backtest(recording, Thresholds::default()).unwrap();
+        let found = backtest(recording(part, rate), Thresholds::default()).unwrap();
         assert!(found.is_empty(), "{found:?}");
     }
 }

@@ -1,10 +1,6 @@
-//! Reads `ports.csv.gz`: maps columns to series.
+//! Columns of `ports.csv.gz` and the series that they are.
 
-use super::error::RecordingError;
-use fabriclens_model::{Labels, Memory, Series, settle};
-use std::collections::HashMap;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+use fabriclens_model::{Labels, absent};
 
 /// A column of the table.
 struct Column {
@@ -98,90 +94,36 @@ fn find(name: &str) -> Option<(&'static Column, Option<&str>)> {
     })
 }
 
-/// Samples of the `wanted` nodes, and the instants with samples (Unix ms). Unknown columns and empty cells are skipped.
-pub(super) fn read(
-    dir: &Path,
-    stretch: i64,
-    wanted: impl Fn(&str) -> bool,
-) -> Result<(Memory, Vec<i64>), RecordingError> {
-    let path = dir.join("ports.csv.gz");
-    let shown = path.display().to_string();
-    let failed = |error| RecordingError::Read { path: shown.clone(), error };
-    let wrong = |line: usize, what: String| RecordingError::Row { path: shown.clone(), line: line + 1, what };
-    let file = std::fs::File::open(&path).map_err(failed)?;
-    let mut lines = BufReader::new(flate2::read::MultiGzDecoder::new(file)).lines();
-    let head = lines.next().transpose().map_err(failed)?.unwrap_or_default();
-    let names: Vec<&str> = head.trim_end().split(',').collect();
-    let place = |name: &str| {
-        let at = names.iter().position(|n| *n == name);
-        at.ok_or_else(|| wrong(0, format!("there is no column {name}")))
-    };
-    let (tick, node, port) = (place("tick_ns")?, place("node")?, place("port")?);
-    let columns: Vec<_> = names.iter().map(|n| find(n)).collect();
-    let mut series: HashMap<(String, String, usize), Series> = HashMap::new();
-    let mut ticks = Vec::new();
-    for (line, text) in lines.enumerate() {
-        let text = text.map_err(failed)?;
-        let cells: Vec<&str> = text.split(',').collect();
-        if cells.len() != names.len() {
-            let what = format!("{} cells under {} columns", cells.len(), names.len());
-            return Err(wrong(line + 1, what));
-        }
-        if !wanted(cells[node]) {
-            continue;
-        }
-        let number = |at: usize| -> Result<f64, RecordingError> {
-            cells[at].parse().map_err(|_| wrong(line + 1, format!("{} is {:?}, no number", names[at], cells[at])))
-        };
-        let time_ms = (number(tick)? as i64).saturating_mul(stretch) / 1_000_000;
-        ticks.push(time_ms);
-        for (at, column) in columns.iter().enumerate() {
-            let Some((column, priority)) = column else { continue };
-            if cells[at].is_empty() {
-                continue;
-            }
-            let factor = if column.counts { column.scale * stretch as f64 } else { column.scale };
-            let one = series.entry((cells[node].to_owned(), cells[port].to_owned(), at)).or_insert_with(|| {
-                let own = [("__name__", column.metric), ("host", cells[node]), ("port", cells[port])];
-                let priority = priority.map(|p| ("priority", p));
-                Series {
-                    labels: Labels::new(own.into_iter().chain(column.labels.iter().copied()).chain(priority)),
-                    ..Series::default()
-                }
-            });
-            one.times.push(time_ms);
-            one.values.push(number(at)? * factor);
-        }
-    }
-    // Rows may be in any order.
-    let mut series: Vec<Series> = series.into_values().collect();
-    for one in &mut series {
-        (one.times, one.values) = settle(std::mem::take(&mut one.times), std::mem::take(&mut one.values));
-    }
-    series.sort_by(|a, b| a.labels.cmp(&b.labels));
-    let ticks = instants(ticks, &series);
-    Ok((Memory(series), ticks))
+/// A column of the header that is read: what its cells become.
+pub(super) struct CellReader {
+    column: &'static Column,
+    priority: Option<String>,
+    /// Factor from a cell to the value.
+    factor: f64,
 }
 
-/// Instants to evaluate. Node clocks differ, so instants closer than half the sampling period of a port are one, the
-/// last of them.
-fn instants(mut times: Vec<i64>, series: &[Series]) -> Vec<i64> {
-    times.sort_unstable();
-    times.dedup();
-    let steps = series.iter().flat_map(|one| one.times.windows(2).map(|w| w[1] - w[0]));
-    let step = steps.min().unwrap_or(0);
-    let mut instants: Vec<i64> = Vec::new();
-    let mut first = i64::MIN;
-    for time in times {
-        match instants.last_mut() {
-            Some(last) if (time - first) * 2 < step => *last = time,
-            _ => {
-                first = time;
-                instants.push(time);
-            }
-        }
+impl CellReader {
+    /// The reader of a column by its name in the header; `None` if the table does not know it.
+    pub(super) fn of(name: &str, stretch: i64) -> Option<Self> {
+        let (column, priority) = find(name)?;
+        let factor = if column.counts { column.scale * stretch as f64 } else { column.scale };
+        Some(Self { column, priority: priority.map(str::to_owned), factor })
     }
-    instants
+
+    /// Labels of the series of a port.
+    pub(super) fn labels(&self, node: &str, port: &str) -> Labels {
+        let own = [("__name__", self.column.metric), ("host", node), ("port", port)];
+        let priority = self.priority.as_deref().map(|p| ("priority", p));
+        Labels::new(own.into_iter().chain(self.column.labels.iter().copied()).chain(priority))
+    }
+
+    /// Value of a cell; absent for an empty one, `None` if it is no number.
+    pub(super) fn value(&self, cell: &str) -> Option<f64> {
+        if cell.is_empty() {
+            return Some(absent());
+        }
+        cell.parse::<f64>().ok().map(|number| number * self.factor)
+    }
 }
 
 #[cfg(test)]
@@ -189,12 +131,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn skewed_clocks_share_instants() {
-        let one = |times: &[i64]| Series { times: times.to_vec(), ..Series::default() };
-        let series = [one(&[1000, 2000, 4000]), one(&[1200, 2200, 4200])];
-        let times = |series: &[Series]| series.iter().flat_map(|s| s.times.clone()).collect();
-        assert_eq!(instants(times(&series), &series), [1200, 2200, 4200]);
-        assert_eq!(instants(times(&series[..1]), &series[..1]), [1000, 2000, 4000]);
-        assert!(instants(Vec::new(), &[]).is_empty());
+    fn traffic_is_stretched_and_events_are_not() {
+        let value = |name: &str, cell: &str| CellReader::of(name, 1000).unwrap().value(cell);
+        assert_eq!(value("tx_bytes", "7"), Some(7000.0));
+        assert!(value("tx_pause_ns_p3", "2000000").is_some_and(|s| (s - 2.0).abs() < 1e-9), "nanoseconds");
+        assert_eq!(value("link_downs", "1"), Some(1.0), "a link that fell once fell once");
+        assert_eq!(value("speed_gbps", "100"), Some(1.25e10));
+        assert!(value("up", "").is_some_and(fabriclens_model::is_absent));
+        assert_eq!(value("up", "yes"), None);
+        assert!(CellReader::of("colour", 1).is_none());
     }
 }

@@ -34,4 +34,15 @@ pub enum RecordingError {
         /// What is wrong.
         what: String,
     },
+    /// The rows are neither in order of time, nor those of each port.
+    #[error(
+        "ports.csv.gz: a port's sample of {time_ms} ms follows a later one; sort the rows by time, or by port and time"
+    )]
+    Order {
+        /// Time of the sample, Unix ms.
+        time_ms: i64,
+    },
+    /// The temporary file for rows that are sorted by port cannot be written or read.
+    #[error("cannot use a temporary file (TMPDIR names its directory); rows in order of time need none: {0}")]
+    Wait(std::io::Error),
 }

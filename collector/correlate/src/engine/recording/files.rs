@@ -20,12 +20,16 @@ struct JobRow {
     end_ns: Option<i64>,
 }
 
-/// A job of a recording. Times are those of its samples.
-pub(super) struct RecordedJob {
+/// A job of a recording.
+#[derive(Clone, Debug)]
+pub struct RecordedJob {
+    /// Job id.
     pub id: String,
+    /// Names of its hosts.
     pub hosts: Vec<String>,
-    /// Unix nanoseconds; `i64::MIN` if it ran before the recording, `i64::MAX` if it still runs at its end.
+    /// Start, Unix nanoseconds, by the clock of the samples; `i64::MIN` if unknown.
     pub start_ns: i64,
+    /// End, Unix nanoseconds; `i64::MAX` if unknown.
     pub end_ns: i64,
 }
 

@@ -1,0 +1,111 @@
+//! Signals that look back over minutes or a day, in a back-test: their series are kept apart, because frames do not reach
+//! that far, and queried as the live evaluation queries the store.
+
+use crate::model::fabric::Fabric;
+use crate::model::frame::Frame;
+use crate::signals::query_eval::query_at;
+use crate::signals::table::SignalSpec;
+use fabriclens_model::{Layout, LayoutId, Memory, Series, is_absent};
+use fabriclens_promql::{Engine, QueryError};
+use std::collections::{HashMap, HashSet};
+
+/// Time between queries, ms.
+const QUERY_MS: i64 = 10_000;
+/// The same while no counter moves, and the longest distance between kept samples, ms.
+const STILL_MS: i64 = 60_000;
+/// How long samples are kept, ms: the longest time that a signal looks back, and what a query looks back beyond that.
+const KEPT_MS: i64 = 86_400_000 + 300_000;
+/// Dropped samples are removed once a series has so many of them.
+const DROPPED: usize = 64;
+
+/// A queried signal; its values hold until the next query.
+struct Queried {
+    row: &'static SignalSpec,
+    answer: Vec<(usize, f64)>,
+    /// Whether the recording has a series that it reads.
+    has_series: bool,
+}
+
+/// The signals, and the series that they read.
+pub(super) struct SlowSignals {
+    engine: Engine,
+    signals: Vec<Queried>,
+    metrics: HashSet<&'static str>,
+    memory: Memory,
+    /// Columns of a label list that are kept, each with its series.
+    columns: HashMap<LayoutId, Vec<(usize, usize)>>,
+    moved: bool,
+    queried_ms: i64,
+}
+
+impl SlowSignals {
+    /// Signals without samples.
+    pub(super) fn new(rows: Vec<&'static SignalSpec>) -> Self {
+        let limits = fabriclens_promql::Limits { max_steps: usize::MAX, max_samples: usize::MAX, ..Default::default() };
+        let metrics = rows.iter().flat_map(|row| row.expression.metrics()).collect();
+        let signals = rows.into_iter().map(|row| Queried { row, answer: Vec::new(), has_series: false }).collect();
+        Self {
+            engine: Engine::new(limits),
+            signals,
+            metrics,
+            memory: Memory(Vec::new()),
+            columns: HashMap::new(),
+            moved: false,
+            queried_ms: i64::MIN,
+        }
+    }
+
+    /// Keeps the samples of a port that differ from the ones before, and one per minute of the others.
+    pub(super) fn take(&mut self, layout: &Layout, time_ms: i64, values: &[f64]) {
+        let Self { signals, metrics, memory, columns, moved, .. } = self;
+        let of_list = columns.entry(layout.id()).or_insert_with(|| {
+            let kept = layout.iter().enumerate().filter(|(_, labels)| metrics.contains(labels.metric()));
+            let place = |(at, labels): (usize, &fabriclens_model::Labels)| {
+                memory.0.push(Series { labels: labels.clone(), ..Series::default() });
+                (at, memory.0.len() - 1)
+            };
+            kept.map(place).collect()
+        });
+        for (at, series) in of_list.iter().filter(|(at, _)| !is_absent(values[*at])) {
+            let one = &mut memory.0[*series];
+            let (last, value) = (one.times.last().copied(), values[*at]);
+            if last.is_none() {
+                for signal in signals.iter_mut() {
+                    let reads = |term: &crate::signals::expression::Term| term.selector.metric == one.labels.metric();
+                    signal.has_series |= signal.row.expression.0.iter().any(reads);
+                }
+            }
+            let differs = one.values.last() != Some(&value);
+            if last.is_some_and(|last| time_ms <= last || !differs && time_ms < last + STILL_MS) {
+                continue;
+            }
+            *moved |= differs;
+            one.times.push(time_ms);
+            one.values.push(value);
+            let dropped = one.times.partition_point(|time| *time < time_ms - KEPT_MS);
+            if dropped >= DROPPED {
+                one.times.drain(..dropped);
+                one.values.drain(..dropped);
+            }
+        }
+    }
+
+    /// Queries the signals if that is due, and writes their values into a frame.
+    ///
+    /// # Errors
+    /// [`QueryError`] of the first query that fails.
+    pub(super) fn fill(&mut self, fabric: &Fabric, frame: &mut Frame) -> Result<(), QueryError> {
+        let now_ms = frame.time_ns / 1_000_000;
+        let due = if self.moved { QUERY_MS } else { STILL_MS };
+        if now_ms >= self.queried_ms.saturating_add(due) {
+            for signal in self.signals.iter_mut().filter(|signal| signal.has_series) {
+                signal.answer = query_at(&self.engine, &self.memory, fabric, signal.row, now_ms)?;
+            }
+            (self.moved, self.queried_ms) = (false, now_ms);
+        }
+        for signal in &self.signals {
+            signal.answer.iter().for_each(|(port, value)| frame.set(signal.row.signal, *port, *value));
+        }
+        Ok(())
+    }
+}
