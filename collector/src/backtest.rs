@@ -1,7 +1,7 @@
 //! `fabriclens backtest`: runs the detectors over recordings, without a collector.
 
-use fabriclens_correlate::Incident;
 use fabriclens_correlate::recording::{ReadAs, Recording};
+use fabriclens_correlate::{Incident, Severity};
 
 use crate::cli::{BacktestArgs, PortsOf, Verdicts};
 use fabriclens_client as client;
@@ -42,10 +42,18 @@ pub fn run(args: &BacktestArgs) -> Result<(), BacktestError> {
             .and_then(|recording| fabriclens_correlate::backtest(recording, overrides.clone()));
         incidents.extend(found.map_err(|error| BacktestError::Recording { dir: dir.display().to_string(), error })?);
     }
+    let (observations, incidents): (Vec<Incident>, Vec<Incident>) =
+        incidents.into_iter().partition(|incident| incident.severity == Severity::Info);
     let text = match args.format {
-        Verdicts::Json => format!("{}\n", serde_json::json!({ "incidents": incidents })),
-        Verdicts::Text if incidents.is_empty() => "Nothing is wrong.\n".to_owned(),
-        Verdicts::Text => incidents.iter().map(|i| format!("{}\n", text(i))).collect(),
+        Verdicts::Json => {
+            format!("{}\n", serde_json::json!({ "incidents": incidents, "observations": observations }))
+        }
+        Verdicts::Text => {
+            let calm = incidents.is_empty().then(|| "Nothing is wrong.\n".to_owned());
+            let all = incidents.iter().map(|i| format!("{}\n", text(i)));
+            let seen = observations.iter().map(|i| format!("Not certain enough to page: {}\n", text(i)));
+            calm.into_iter().chain(all).chain(seen).collect()
+        }
     };
     Ok(client::print(&mut std::io::stdout().lock(), &text)?)
 }

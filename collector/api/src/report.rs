@@ -108,6 +108,7 @@ fn incidents_of(incidents: &IncidentStore, job: &Job) -> Vec<Incident> {
                 id: incident.id.clone(),
                 kind: kind_text(kind),
                 severity: match incident.severity {
+                    Severity::Info => model::Severity::Info,
                     Severity::Warning => model::Severity::Warning,
                     Severity::Critical => model::Severity::Critical,
                 },

@@ -67,7 +67,7 @@ pub struct IncidentsArgs {
     #[command(subcommand)]
     pub action: Option<Action>,
     /// Show this incident in full
-    #[arg(value_name = "ID", conflicts_with_all = ["open", "since", "kind", "node", "job"])]
+    #[arg(value_name = "ID", conflicts_with_all = ["open", "since", "kind", "node", "job", "severity"])]
     pub id: Option<String>,
     /// Only open incidents
     #[arg(long)]
@@ -84,6 +84,9 @@ pub struct IncidentsArgs {
     /// Only incidents with this job as culprit or victim
     #[arg(long)]
     pub job: Option<String>,
+    /// Only incidents of this severity: critical, warning, or info (observations, which are not listed otherwise)
+    #[arg(long)]
+    pub severity: Option<String>,
     /// Server.
     #[command(flatten)]
     pub server: Server,

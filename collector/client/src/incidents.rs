@@ -119,6 +119,7 @@ fn request(args: &IncidentsArgs) -> Result<Form, ClientError> {
         ("kind", args.kind.clone()),
         ("node", args.node.clone()),
         ("job", args.job.clone()),
+        ("severity", args.severity.clone()),
     ];
     Ok(all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
 }

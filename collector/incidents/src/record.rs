@@ -286,6 +286,7 @@ pub fn kind_text(kind: IncidentKind) -> String {
 /// Severity as written by the API.
 pub fn severity_text(severity: Severity) -> &'static str {
     match severity {
+        Severity::Info => "info",
         Severity::Warning => "warning",
         Severity::Critical => "critical",
     }

@@ -60,7 +60,7 @@ pub struct Filter {
     pub to_ns: Option<i64>,
     /// Effective kind.
     pub kind: Option<IncidentKind>,
-    /// Severity.
+    /// Severity. Observations are left out unless it is theirs.
     pub severity: Option<Severity>,
     /// Job that is culprit or victim.
     pub job: Option<String>,
@@ -77,7 +77,7 @@ impl Filter {
         self.from_ns.is_none_or(|from| incident.end_ns.is_none_or(|end| end >= from))
             && self.to_ns.is_none_or(|to| incident.start_ns <= to)
             && self.kind.is_none_or(|kind| record.kind().unwrap_or(incident.kind) == kind)
-            && self.severity.is_none_or(|severity| incident.severity == severity)
+            && self.severity.map_or(incident.severity != Severity::Info, |severity| incident.severity == severity)
             && self.job.as_ref().is_none_or(|job| record.role(job).is_some())
             && self.node.as_ref().is_none_or(|node| record.touches(node))
             && self.open.is_none_or(|open| record.is_open() == open)

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use fabriclens_correlate::Severity;
 use serde::Serialize;
 
 use super::record::Record;
@@ -24,7 +25,7 @@ pub struct Thread {
     pub start_ns: i64,
     /// End; `None` while it is open or may still recur.
     pub end_ns: Option<i64>,
-    /// No notifications: silenced, not a problem, or over before it was known.
+    /// No notifications: an observation, silenced, not a problem, or over before it was known.
     pub quiet: bool,
 }
 
@@ -57,7 +58,8 @@ impl Thread {
             let held = record.recurrences > 0 && record.incident.end_ns.is_some_and(|end| now_ns - end < FLAP_NS);
             thread.end_ns = if held { None } else { record.incident.end_ns };
             let past = record.found_late && !record.is_open();
-            thread.quiet = past || record.kind().is_none() || quiet(record);
+            let observed = record.incident.severity == Severity::Info;
+            thread.quiet = past || observed || record.kind().is_none() || quiet(record);
         }
         threads.sort_by(|a, b| (a.start_ns, &a.key).cmp(&(b.start_ns, &b.key)));
         threads

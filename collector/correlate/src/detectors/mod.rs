@@ -22,6 +22,7 @@ mod loss_with_marks;
 mod lossy_link;
 mod noisy_neighbour;
 mod optics;
+pub mod paging;
 mod pause;
 mod pcie;
 pub mod senders;
@@ -59,7 +60,8 @@ pub const ALL: [Detector; 19] = [
 ];
 
 /// Thresholds of files that several detectors use.
-const SHARED: [&[&Threshold]; 3] = [hold_signal::THRESHOLDS, backpressure::THRESHOLDS, victims::THRESHOLDS];
+const SHARED: [&[&Threshold]; 4] =
+    [hold_signal::THRESHOLDS, backpressure::THRESHOLDS, victims::THRESHOLDS, paging::THRESHOLDS];
 
 /// Every threshold once: those of the detectors in the order of [`ALL`], then the shared ones.
 pub fn thresholds() -> impl Iterator<Item = &'static Threshold> {
@@ -95,7 +97,10 @@ mod tests {
         for (at, name) in names.iter().enumerate() {
             assert!(!names[..at].contains(name), "{name} twice");
             let detector = name.split_once('.').unwrap().0;
-            assert!(["wait", "victims"].contains(&detector) || ALL.iter().any(|d| d.name == detector), "{name}");
+            assert!(
+                ["wait", "victims", "page"].contains(&detector) || ALL.iter().any(|d| d.name == detector),
+                "{name}"
+            );
         }
     }
 

@@ -47,6 +47,8 @@ pub enum IncidentKind {
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
+    /// An observation: not certain enough to page.
+    Info,
     /// No job loses throughput yet.
     Warning,
     /// Jobs lose throughput.

@@ -33,7 +33,7 @@ impl IncidentTracker {
     /// Remembers where a closed incident was, and returns the domains that are free of it from now on.
     pub(super) fn close(&mut self, cache: &EvaluationCache, incident: &OpenIncident) -> DomainSet {
         let verdict = incident.verdict();
-        if verdict.kind.spec().freezes_baseline && !verdict.is_host_down(&self.eval.fabric) {
+        if incident.freezes_baseline() && !verdict.is_host_down(&self.eval.fabric) {
             let now_ns = self.eval.history.now_ns();
             self.baseline_from_ns = now_ns + (SETTLE_S * 1e9) as i64;
             self.ended.push_back((verdict.ports(&self.eval.fabric), now_ns));
@@ -52,6 +52,6 @@ impl IncidentTracker {
     ) -> i64 {
         let standing =
             |e: &OpenIncident| e.start_ns.saturating_add((self.long_lived_after_s(e.verdict()) * 1e9) as i64);
-        open.filter(|e| e.verdict().kind.spec().freezes_baseline).map(standing).fold(baseline_from_ns, i64::max)
+        open.filter(|e| e.freezes_baseline()).map(standing).fold(baseline_from_ns, i64::max)
     }
 }

@@ -3,11 +3,13 @@
 use crate::baseline::reference::Baseline;
 use crate::detectors::backpressure;
 use crate::detectors::context::DetectorContext;
+use crate::detectors::paging::pages;
 use crate::detectors::senders::senders;
 use crate::detectors::victims::{Reach, low, victims};
 use crate::model::fabric::Fabric;
 use crate::model::finding::Finding;
 use crate::model::incident::{Incident, Sender};
+use crate::model::kind::Severity;
 use crate::model::location::Location;
 use crate::model::location::LocationId;
 use crate::model::priority::Priorities;
@@ -39,6 +41,8 @@ pub(super) struct OpenIncident {
     pub part_of: Option<String>,
     /// Consecutive evaluations without a finding.
     pub quiet: usize,
+    /// It was certain enough to page at some time; otherwise it is an observation.
+    pub paged: bool,
     /// Findings, each with the sum of its confidences.
     verdicts: Vec<(Finding, f64)>,
     /// Throughput, relative to the baseline, of jobs that were low already before it began.
@@ -65,6 +69,7 @@ impl OpenIncident {
             split_from: None,
             part_of: None,
             quiet: 0,
+            paged: false,
             verdicts: Vec::new(),
             before: BTreeMap::new(),
             suffer: BTreeMap::new(),
@@ -93,6 +98,7 @@ impl OpenIncident {
         };
         let mut resumed = Self::new(incident.id.clone(), baseline, &finding, incident.start_ns, incident.detected_ns);
         resumed.weight = 1.0;
+        resumed.paged = incident.severity != Severity::Info;
         resumed.split_from.clone_from(&incident.split_from);
         let port = |sender: &Sender| match sender.port.find(fabric)? {
             LocationId::Port(port) => Some(port),
@@ -174,6 +180,10 @@ impl OpenIncident {
                 self.verdicts.push((found, score));
             }
         }
+        if !self.paged && pages(self.verdict(), ctx.thresholds) {
+            self.paged = true;
+            self.detected_ns = ctx.window.time_range_ns()[1].max(self.detected_ns);
+        }
         if (self.verdict().kind, &self.verdict().root) == (kind, &root) {
             self.senders = senders(ctx, &receivers);
         }
@@ -184,6 +194,11 @@ impl OpenIncident {
         let verdict = self.verdicts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|v| &v.0);
         #[expect(clippy::expect_used, reason = "an episode begins with a finding")]
         verdict.expect("a first finding")
+    }
+
+    /// Whether the baseline stops learning while it lasts.
+    pub fn freezes_baseline(&self) -> bool {
+        self.paged && self.verdict().kind.spec().freezes_baseline
     }
 
     /// When it began according to the verdict, Unix nanoseconds.
@@ -262,7 +277,7 @@ impl OpenIncident {
             end_ns: over.then_some(self.last_ns),
             merged_into: self.part_of.clone().filter(|_| over),
             split_from: self.split_from.clone(),
-            severity: verdict.kind.spec().severity.severity(suffer.len()),
+            severity: if self.paged { verdict.kind.spec().severity.severity(suffer.len()) } else { Severity::Info },
             confidence: verdict.confidence,
             root: Location::of(fabric, &verdict.root),
             priorities: verdict.priorities,

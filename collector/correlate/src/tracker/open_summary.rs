@@ -13,15 +13,22 @@ pub(super) struct OpenSummary {
     pub root: LocationId,
     pub kind: IncidentKind,
     pub priorities: Priorities,
-    /// Open for long, and it does not freeze the baseline.
+    /// Not certain enough to page.
+    pub observation: bool,
+    /// An observation, or open for long and it does not freeze the baseline.
     pub chronic: bool,
     /// Fault domains that it touches.
     pub at: DomainSet,
 }
 
 impl OpenSummary {
-    /// Whether a finding is at its location. A chronic incident does not hide a storm there.
+    /// Whether a finding is at its location. A chronic incident does not hide a storm there. An observation hides the same
+    /// finding, and a coarse one other coarse findings, between which samples decide differently.
     pub(super) fn covers(&self, finding: &Finding, fabric: &Fabric) -> bool {
+        if self.observation {
+            let coarse = self.kind.spec().is_coarse && finding.kind.spec().is_coarse;
+            return coarse || self.kind == finding.kind && self.root == finding.root;
+        }
         let hides = !self.chronic || !finding.kind.spec().freezes_baseline;
         let all = self.root == LocationId::Fabric && self.kind.spec().may_spread && self.kind == finding.kind;
         hides && (all || self.root == finding.root || self.root.overlaps(&finding.root, fabric))

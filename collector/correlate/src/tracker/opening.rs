@@ -2,6 +2,7 @@
 
 use crate::baseline::reference::Baseline;
 use crate::detectors::fault_domain::DomainSet;
+use crate::detectors::paging::pages;
 use crate::model::finding::Finding;
 use crate::model::location::LocationId;
 use crate::tracker::evaluation::{EvaluationCache, row};
@@ -32,7 +33,7 @@ impl IncidentTracker {
         let others: Vec<OpenSummary> = near.iter().map(|incident| self.summary(cache, incident)).collect();
         let first = others.iter().all(|other| other.chronic);
         // No open incident changes traffic, or all that do are part of the baseline by now.
-        let unfrozen = near.iter().all(|e| self.is_long_lived(e) || !e.verdict().kind.spec().freezes_baseline);
+        let unfrozen = near.iter().all(|e| self.is_long_lived(e) || !e.freezes_baseline());
         let mut found: Vec<(Finding, usize, i64)> = Vec::new();
         for (length, detectors) in self.eval.by_length(&baseline, |d| self.eval.ticks(d.warm_up_s)) {
             // Detectors that compare nothing need no calm time before.
@@ -91,8 +92,8 @@ impl IncidentTracker {
     }
 
     fn has_room(&mut self, open: &[OpenIncident], finding: &Finding) -> bool {
-        let alike =
-            |e: &&OpenIncident| e.verdict().kind.spec().freezes_baseline == finding.kind.spec().freezes_baseline;
+        let freezes = finding.kind.spec().freezes_baseline && pages(finding, &self.eval.thresholds);
+        let alike = |e: &&OpenIncident| e.freezes_baseline() == freezes;
         let room = open.iter().filter(alike).count() < MOST;
         self.full |= !room;
         room

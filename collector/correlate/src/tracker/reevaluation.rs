@@ -123,7 +123,8 @@ impl IncidentTracker {
             root: verdict.root.clone(),
             kind: verdict.kind,
             priorities: verdict.priorities,
-            chronic: self.is_long_lived(incident) && !verdict.kind.spec().freezes_baseline,
+            observation: !incident.paged,
+            chronic: !incident.paged || self.is_long_lived(incident) && !verdict.kind.spec().freezes_baseline,
             at: cache.containing(verdict, &self.eval.fabric),
         }
     }

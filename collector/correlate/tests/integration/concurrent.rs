@@ -1,8 +1,9 @@
 //! Several incidents at a time, long-lived incidents, and a tracker that starts during an incident.
 
-use crate::common::{RATE, USUAL, egress, fabric, host, moves, watch};
+use crate::common::{RATE, USUAL, egress, fabric, host, moves, watch, watch_on};
 use fabriclens_correlate::{
-    Fabric, Frame, IncidentKind, IncidentTracker, Link, LinkEnd, Node, Ports, Role, Signal, Thresholds, Topology,
+    Fabric, Frame, IncidentKind, IncidentTracker, Link, LinkEnd, Node, Ports, Role, Severity, Signal, Thresholds,
+    Topology,
 };
 use fabriclens_correlate::{Incident, Location};
 
@@ -41,6 +42,32 @@ fn two_locations_are_two_incidents() {
         (IncidentKind::SlowReceiver, "h6".to_owned(), 100, true),
     ];
     assert_eq!(told(found), expected);
+}
+
+/// A port is paused and no counter shows why: that is seen, but pages nobody, hides nothing and is learned as usual.
+#[test]
+fn uncertain_findings_are_observations() {
+    let found = watch(80, 60, 0, |fabric, frame| {
+        [1, 5, 7].iter().for_each(|h| frame.set(Signal::PauseRx, host(fabric, *h), 0.3));
+        if frame.time_ns >= 130 * S {
+            held(fabric, frame, 3);
+        }
+    });
+    let of = |kind| found.iter().find(|i| i.kind == kind).map(|i| (i.severity, i.detected_ns / S));
+    assert!(matches!(of(IncidentKind::FabricCongestion), Some((Severity::Info, 80..85))), "{found:?}");
+    assert!(matches!(of(IncidentKind::SlowReceiver), Some((Severity::Warning, 130..=132))), "{found:?}");
+    let mut all = Thresholds::default();
+    all.set("page.confidence", 0.3).unwrap();
+    let paged = watch_on(
+        &fabric(),
+        all,
+        |_, _| (),
+        [80, 30, 0],
+        |fabric, frame| {
+            [1, 5, 7].iter().for_each(|h| frame.set(Signal::PauseRx, host(fabric, *h), 0.3));
+        },
+    );
+    assert_eq!(paged.iter().map(|i| i.severity).collect::<Vec<_>>(), [Severity::Warning]);
 }
 
 #[test]

@@ -93,7 +93,10 @@ fn webhooks_get_each_state_once() {
     let (dir, fake) = (tempfile::tempdir().unwrap(), Fake::start());
     let incidents = incidents(dir.path());
     let mut webhook = fake.webhook(0);
-    let mut now = incident("a");
+    let mut now = Incident { severity: Severity::Info, ..incident("a") };
+    incidents.update(2 * S, std::slice::from_ref(&now));
+    assert!(notify(&mut webhook, &incidents, 2) && fake.take().is_empty(), "an observation");
+    now.severity = Severity::Warning;
     incidents.update(3 * S, std::slice::from_ref(&now));
     *fake.answers.lock() = vec![503, 429];
     assert!(

@@ -229,8 +229,8 @@ mod tests {
     }
 
     fn sorted(rows: &[Row]) -> Result<Vec<Row>, RecordingError> {
-        let rows = rows.to_vec().into_iter().map(Ok);
-        by_time(Box::new(rows)).and_then(|(rows, _)| rows.collect())
+        let rows: Vec<_> = rows.iter().cloned().map(Ok).collect();
+        by_time(Box::new(rows.into_iter())).and_then(|(rows, _)| rows.collect())
     }
 
     #[test]
