@@ -1,7 +1,8 @@
 //! Copies a simulation with degraded input: ports, samples or cables left out, clocks apart, counters broken.
 
 use super::broken_counters::{BrokenHost, Defect};
-use super::ground_truth::{STRETCH, Truth};
+use super::ground_truth::Truth;
+use super::phases::Phases;
 use anyhow::{Context, Result};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
@@ -19,7 +20,10 @@ pub struct Mode {
     /// Keeps one of so many samples.
     pub every: usize,
     missing: bool,
+    /// Clocks of every other node are so late, in real nanoseconds.
     skew_ns: i64,
+    /// Each node samples in its own phase, every 1, 2 or 5 samples.
+    phases: bool,
     infiniband: bool,
     /// Cables are left out and must be inferred.
     unwired: bool,
@@ -31,6 +35,13 @@ pub struct Mode {
 impl Mode {
     /// Complete input.
     pub const ALL_PORTS: Self = mode("all ports");
+    /// The modes that are measured for each set.
+    pub const MAIN: [Self; 4] = [
+        Self::ALL_PORTS,
+        Self { phases: true, ..mode("own phases and periods") },
+        Self { hosts_only: true, ..mode("host ports") },
+        Self { phases: true, hosts_only: true, ..mode("host ports, own phases") },
+    ];
 }
 
 const fn mode(name: &'static str) -> Mode {
@@ -40,6 +51,7 @@ const fn mode(name: &'static str) -> Mode {
         every: 1,
         missing: false,
         skew_ns: 0,
+        phases: false,
         infiniband: false,
         unwired: false,
         unrelated: false,
@@ -48,14 +60,16 @@ const fn mode(name: &'static str) -> Mode {
 }
 
 /// 200 ms.
-const SKEW_NS: i64 = 200_000_000 / STRETCH;
+const SKEW_NS: i64 = 200_000_000;
 
 /// All modes.
-pub const ALL: [Mode; 17] = [
+pub const ALL: [Mode; 19] = [
     Mode::ALL_PORTS,
     Mode { unwired: true, ..mode("cables inferred") },
     Mode { unwired: true, skew_ns: SKEW_NS, ..mode("the same, clocks apart") },
+    Mode { phases: true, ..mode("own phases and periods") },
     Mode { hosts_only: true, ..mode("host ports") },
+    Mode { phases: true, hosts_only: true, ..mode("host ports, own phases") },
     Mode { every: 10, ..mode("each ten seconds") },
     Mode { hosts_only: true, every: 10, ..mode("host ports, each ten") },
     Mode { hosts_only: true, unwired: true, ..mode("host ports, no cables") },
@@ -110,8 +124,9 @@ pub fn prepare(from: &Path, to: &Path, mode: &Mode, truth: &Truth) -> Result<f64
     let hosts: HashSet<&str> = truth.hosts.iter().map(String::as_str).collect();
     let faulty = truth.nodes();
     let mut rates: HashMap<(String, String), f64> = HashMap::new();
-    let (mut ticks, mut last) = (0, String::new());
+    let (mut ticks, mut last, mut rows) = (0, String::new(), 0);
     let mut broken = mode.defect.and_then(|defect| BrokenHost::new(defect, &truth.hosts, &faulty));
+    let mut phases = mode.phases.then(Phases::default);
     for line in lines {
         let line = line?;
         let mut cells: Vec<String> = line.split(',').map(str::to_owned).collect();
@@ -119,6 +134,12 @@ pub fn prepare(from: &Path, to: &Path, mode: &Mode, truth: &Truth) -> Result<f64
             ticks += 1;
             last.clone_from(&cells[tick]);
         }
+        if let Some(phases) = &mut phases
+            && !phases.change(&names, &mut cells, [tick, node, port])
+        {
+            continue;
+        }
+        rows += 1;
         let is_host = hosts.contains(cells[node].as_str());
         let gone = mode.missing && is_host && is_missing(&cells[node]) && !faulty.contains(&cells[node]);
         if (ticks - 1) % mode.every != 0 || (mode.hosts_only && !is_host) || gone {
@@ -133,7 +154,7 @@ pub fn prepare(from: &Path, to: &Path, mode: &Mode, truth: &Truth) -> Result<f64
         if mode.skew_ns > 0 {
             // The clock of every other node is late.
             let late = cells[node].bytes().last().is_some_and(|b| b % 2 == 1);
-            let shifted = cells[tick].parse::<i64>()? + if late { mode.skew_ns } else { 0 };
+            let shifted = cells[tick].parse::<i64>()? + if late { mode.skew_ns / truth.stretch } else { 0 };
             cells[tick] = shifted.to_string();
         }
         let wait = paused.iter().filter_map(|at| cells[*at].parse::<f64>().ok()).fold(0.0, f64::max) * rate;
@@ -141,5 +162,5 @@ pub fn prepare(from: &Path, to: &Path, mode: &Mode, truth: &Truth) -> Result<f64
         writeln!(output, "{}{extra}", kept.iter().map(|at| cells[*at].as_str()).collect::<Vec<_>>().join(","))?;
     }
     output.finish()?;
-    Ok(rates.len() as f64 * ticks as f64 * truth.tick_ns as f64 / 1e9)
+    Ok(rows as f64 * truth.tick_ns as f64 / 1e9)
 }

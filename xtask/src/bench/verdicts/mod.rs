@@ -1,28 +1,37 @@
-//! `bench verdicts`: accuracy of the detectors on simulations with known ground truth, with complete and with degraded input.
+//! `bench verdicts`: accuracy of the detectors on recordings with known ground truth, with complete and with degraded input.
 //!
 //! The input of a back-test is copied to a directory with a neutral name and without the ground truth.
 
 mod broken_counters;
 mod degrade;
 mod ground_truth;
+mod life;
+mod phases;
+mod place;
+mod reliability;
 mod score;
 mod sensitivity;
+mod sets;
 mod table;
 mod unrelated;
 
-use crate::steps::{cargo, must, root, target};
+use crate::steps::{cargo, must, target};
 use anyhow::{Context, Result, bail};
 use degrade::Mode;
-use ground_truth::{STRETCH, Truth};
+use ground_truth::Truth;
 use score::Tally;
+use sets::{Judge, Set};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Options of `bench verdicts`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Directories with truth.json [default: all in $FABRICLENS_SCENARIOS, or in ../shared/scenarios]
+    /// Directories with truth.json [default: all of each set]
     dirs: Vec<PathBuf>,
+    /// Only these sets: scenarios, scenarios-probed, scenarios-ib, scenarios-life (or the set to which DIR belongs)
+    #[arg(long, value_name = "NAME")]
+    set: Vec<String>,
     /// Measures this collector instead of building one
     #[arg(long)]
     collector: Option<PathBuf>,
@@ -34,13 +43,16 @@ pub struct Args {
     sensitivity: bool,
 }
 
-/// Runs all simulations in all modes and prints the tables.
+/// Runs all recordings in all modes and prints the tables.
 ///
 /// # Errors
-/// When a simulation cannot be read or the back-test fails.
+/// When a recording cannot be read, a set is unknown, or the back-test fails.
 pub fn run(args: &Args) -> Result<()> {
-    let dirs = if args.dirs.is_empty() { all()? } else { args.dirs.clone() };
-    let Some(dirs) = Some(dirs).filter(|d| !d.is_empty()) else { return Ok(()) };
+    let known = |name: &String| sets::ALL.iter().any(|set| set.name == *name);
+    if let Some(name) = args.set.iter().find(|name| !known(name)) {
+        let all: Vec<&str> = sets::ALL.iter().map(|set| set.name).collect();
+        bail!("there is no set {name}; there are {}", all.join(", "));
+    }
     let program = match &args.collector {
         Some(program) => program.clone(),
         None => {
@@ -49,45 +61,49 @@ pub fn run(args: &Args) -> Result<()> {
         }
     };
     let work = std::env::temp_dir().join(format!("fabriclens-verdicts-{}", std::process::id()));
-    if args.sensitivity {
-        return sensitivity::run(&program, &dirs, &work);
+    for set in sets::ALL.iter().filter(|set| args.set.is_empty() || args.set.iter().any(|name| name == set.name)) {
+        let dirs = match &args.dirs[..] {
+            [] => set.dirs()?,
+            _ if args.set.len() != 1 && set.name != sets::ALL[0].name => continue,
+            dirs => dirs.to_vec(),
+        };
+        if dirs.is_empty() {
+            continue;
+        }
+        println!("\n== {}: {}", set.name, set.what);
+        if args.sensitivity {
+            sensitivity::run(&program, set, &dirs, &work)?;
+        } else {
+            measure(&program, set, &dirs, &work, args.each)?;
+        }
     }
+    Ok(())
+}
+
+/// Judges all recordings of a set in its modes, and prints its tables.
+fn measure(program: &Path, set: &Set, dirs: &[PathBuf], work: &Path, each: bool) -> Result<()> {
     let mut tallies = Vec::new();
-    for mode in &degrade::ALL {
+    for mode in set.modes() {
         let mut tally = Tally::default();
         for (at, dir) in dirs.iter().enumerate() {
-            let other = mode.unrelated.then(|| next_fault(&dirs, at)).transpose()?.flatten();
-            let answer = judge(&program, dir, other, mode, &work, &mut tally);
-            std::fs::remove_dir_all(&work).ok();
+            let other = mode.unrelated.then(|| next_fault(set, dirs, at)).transpose()?.flatten();
+            let answer = judge(program, set, dir, other, mode, work, &mut tally);
+            std::fs::remove_dir_all(work).ok();
             let line = answer.with_context(|| format!("{} ({})", dir.display(), mode.name))?;
-            if args.each {
+            if each {
                 println!("{:<22} {:<18} {line}", mode.name, dir.file_name().unwrap_or_default().to_string_lossy());
             }
         }
         tallies.push((mode.name, tally));
     }
-    table::print(&tallies);
+    table::print(set, &tallies);
     Ok(())
 }
 
-/// All simulations; empty with a message if there are none.
-fn all() -> Result<Vec<PathBuf>> {
-    let dir =
-        std::env::var_os("FABRICLENS_SCENARIOS").map_or_else(|| root().join("../shared/scenarios"), PathBuf::from);
-    let Ok(entries) = std::fs::read_dir(&dir) else {
-        eprintln!("SKIPPED: no simulations at {}; set FABRICLENS_SCENARIOS", dir.display());
-        return Ok(Vec::new());
-    };
-    let mut dirs = entries.map(|e| Ok(e?.path())).collect::<Result<Vec<_>>>()?;
-    dirs.retain(|d| d.join("truth.json").is_file());
-    dirs.sort();
-    Ok(dirs)
-}
-
 /// The next simulation with a fault, after this one.
-fn next_fault(dirs: &[PathBuf], at: usize) -> Result<Option<&Path>> {
+fn next_fault<'a>(set: &Set, dirs: &'a [PathBuf], at: usize) -> Result<Option<&'a Path>> {
     for dir in dirs.iter().cycle().skip(at + 1).take(dirs.len() - 1) {
-        if Truth::read(dir)?.fault.is_some() {
+        if !Truth::read(dir, set.stretch())?.faults.is_empty() {
             return Ok(Some(dir));
         }
     }
@@ -97,28 +113,32 @@ fn next_fault(dirs: &[PathBuf], at: usize) -> Result<Option<&Path>> {
 /// Judges one simulation in one mode, together with an unrelated one if given; describes the answer.
 fn judge(
     program: &Path,
+    set: &Set,
     dir: &Path,
     other: Option<&Path>,
     mode: &Mode,
     work: &Path,
     tally: &mut Tally,
 ) -> Result<String> {
-    let truth = Truth::read(dir)?;
+    let truth = Truth::read(dir, set.stretch())?;
     let port_seconds = degrade::prepare(dir, work, mode, &truth)?;
     if let Some(other) = other {
         let apart = work.join("unrelated");
-        degrade::prepare(other, &apart, mode, &Truth::read(other)?)?;
+        degrade::prepare(other, &apart, mode, &Truth::read(other, set.stretch())?)?;
         unrelated::merge(work, &apart)?;
         std::fs::remove_dir_all(&apart)?;
     }
-    let mut answer = ask(program, work, &[])?;
+    let mut answer = ask(program, set, work, &[])?;
     answer.incidents.retain(|incident| !incident.is_unrelated());
-    Ok(tally.add(&truth, &answer.incidents, mode.every, port_seconds))
+    match set.judge {
+        Judge::Faults => Ok(tally.add(&truth, &answer.incidents, mode.every, port_seconds)),
+        Judge::Life => life::add(tally, dir, &truth, &answer.incidents, port_seconds),
+    }
 }
 
 /// Runs a back-test of a directory.
-fn ask(program: &Path, dir: &Path, flags: &[String]) -> Result<score::Answer> {
-    let stretch = STRETCH.to_string();
+fn ask(program: &Path, set: &Set, dir: &Path, flags: &[String]) -> Result<score::Answer> {
+    let stretch = set.stretch().to_string();
     let output = Command::new(program)
         .args(["backtest", "--format", "json", "--stretch", &stretch])
         .args(flags)

@@ -1,15 +1,16 @@
 //! Scores the incidents of a back-test.
 //!
-//! Of the incidents that overlap the fault (5 samples before to 20 after) the one with the highest confidence is the answer.
-//! Incidents outside of it are false, and so is any of a run without a fault, except congestion on busy links.
+//! Of the incidents that overlap a fault (5 samples before to 20 after) and do not name another fault's place, the one with
+//! the highest confidence is the answer. Incidents outside of all faults are false, and so is any of a run without a fault,
+//! except congestion on busy links.
 
-use super::ground_truth::Truth;
+use super::ground_truth::{Fault, Truth};
 use super::unrelated;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Right incident kinds for each kind of fault.
-const RIGHT: [(&str, &[&str]); 8] = [
+const RIGHT: [(&str, &[&str]); 17] = [
     ("incast", &["incast"]),
     ("slow_receiver", &["slow_receiver"]),
     ("pfc_storm", &["pfc_storm"]),
@@ -18,6 +19,15 @@ const RIGHT: [(&str, &[&str]); 8] = [
     ("ecmp_collision", &["ecmp_collision"]),
     ("ecn_misconfig", &["ecn_misconfigured"]),
     ("storage_burst", &["noisy_neighbour", "incast"]),
+    ("host_slow", &["slow_receiver"]),
+    ("link_flap", &["link_flap", "link_down"]),
+    ("rail_switch_down", &["link_down"]),
+    ("routing_imbalance", &["routing_imbalance", "ecmp_collision"]),
+    ("stuck_receiver", &["slow_receiver", "pfc_storm", "credit_stall"]),
+    ("link_down", &["link_down"]),
+    ("straggler_rail", &["straggler_rail", "slow_receiver", "pcie_bottleneck"]),
+    ("degraded_link", &["degraded_link"]),
+    ("flapping_link", &["link_flap", "link_down"]),
 ];
 /// Incident kinds that are right for busy links.
 const BUSY: [&str; 2] = ["fabric_congestion", "uplink_congestion"];
@@ -34,14 +44,23 @@ pub struct Answer {
 /// The scored fields of an incident.
 #[derive(serde::Deserialize)]
 pub struct Incident {
-    kind: String,
-    start_ns: i64,
+    /// Kind.
+    pub kind: String,
+    /// Begin, nanoseconds.
+    pub start_ns: i64,
     detected_ns: i64,
     end_ns: Option<i64>,
-    confidence: f64,
-    root: Value,
-    culprit_jobs: Vec<String>,
-    victim_jobs: Vec<String>,
+    /// Probability that it is right.
+    pub confidence: f64,
+    /// Location.
+    pub root: Value,
+    /// Jobs that cause it.
+    pub culprit_jobs: Vec<String>,
+    /// Jobs that suffer.
+    pub victim_jobs: Vec<String>,
+    /// Ports that are kept from sending.
+    #[serde(default)]
+    pub victim_ports: Vec<Value>,
     evidence: Vec<Evidence>,
 }
 
@@ -51,6 +70,11 @@ struct Evidence {
 }
 
 impl Incident {
+    /// Whether it lasted at some time between two instants.
+    pub fn overlaps(&self, [begin_ns, end_ns]: [i64; 2]) -> bool {
+        self.start_ns <= end_ns && self.end_ns.unwrap_or(i64::MAX) >= begin_ns
+    }
+
     /// Whether it belongs to the unrelated part of the fabric.
     pub fn is_unrelated(&self) -> bool {
         unrelated::contains(&self.root, self.evidence.first().map_or("", |first| &first.at))
@@ -62,9 +86,9 @@ impl Incident {
 pub struct Tally {
     /// All runs.
     pub runs: usize,
-    /// Runs with a fault that had to be detected.
+    /// Faults that had to be detected.
     pub scored: usize,
-    /// Harmless faults without an incident.
+    /// Runs with harmless faults, without an incident.
     pub quiet: usize,
     /// Number of right kinds, locations and culprits.
     pub right: [usize; 3],
@@ -74,6 +98,14 @@ pub struct Tally {
     pub wrong: usize,
     /// Ports times observed days.
     pub port_days: f64,
+    /// Hosts times observed weeks.
+    pub host_weeks: f64,
+    /// Confidence of each incident, and whether it was right.
+    pub confidence: Vec<(f64, bool)>,
+    /// False incidents by kind.
+    pub false_kinds: BTreeMap<String, usize>,
+    /// Incidents that are true of an ordinary event.
+    pub fair: usize,
     /// Samples from the begin of a fault to its incident.
     pub late: Vec<f64>,
     /// Confusion matrix: count by true and answered kind.
@@ -89,45 +121,69 @@ pub fn is_right(kind: &str, answer: &str) -> bool {
     right(kind).contains(&answer)
 }
 
+/// Id of a job without its activity.
+fn job(id: &String) -> String {
+    id.split('#').next().unwrap_or_default().to_owned()
+}
+
 impl Tally {
-    /// Adds a run; describes the answer.
+    /// Adds a run; describes the answers.
     pub fn add(&mut self, truth: &Truth, incidents: &[Incident], every: usize, port_seconds: f64) -> String {
-        self.runs += 1;
-        self.port_days += port_seconds / 86_400.0;
-        let Some(fault) = &truth.fault else {
+        self.count(truth, port_seconds);
+        if truth.faults.is_empty() {
             let fair = |i: &&Incident| truth.kind == "busy" && BUSY.contains(&i.kind.as_str());
-            let wrong: Vec<&str> = incidents.iter().filter(|i| !fair(i)).map(|i| i.kind.as_str()).collect();
-            self.wrong += wrong.len();
-            self.note(&truth.kind, wrong.first().unwrap_or(&NOTHING));
-            return if wrong.is_empty() { NOTHING.to_owned() } else { format!("FALSE {}", wrong.join(", ")) };
-        };
+            let wrong: Vec<&Incident> = incidents.iter().filter(|i| !fair(i)).collect();
+            wrong.iter().for_each(|i| self.add_false(i));
+            self.note(&truth.kind, wrong.first().map_or(NOTHING, |i| &i.kind));
+            let kinds: Vec<&str> = wrong.iter().map(|i| i.kind.as_str()).collect();
+            return if wrong.is_empty() { NOTHING.to_owned() } else { format!("FALSE {}", kinds.join(", ")) };
+        }
         let tick_ns = truth.tick_ns * every as i64;
-        let [begin, end] = [fault.time_ns[0] - 5 * tick_ns, fault.time_ns[1] + 20 * tick_ns];
-        let over = |i: &&Incident| i.start_ns <= end && i.end_ns.unwrap_or(i64::MAX) >= begin;
-        let over: Vec<&Incident> = incidents.iter().filter(over).collect();
-        self.wrong += incidents.len() - over.len();
+        let near = |fault: &Fault| [fault.time_ns[0] - 5 * tick_ns, fault.time_ns[1] + 20 * tick_ns];
+        let (over, outside): (Vec<&Incident>, Vec<&Incident>) =
+            incidents.iter().partition(|i| truth.faults.iter().any(|fault| i.overlaps(near(fault))));
+        outside.into_iter().for_each(|i| self.add_false(i));
         if over.is_empty() && truth.harmless() {
             self.quiet += 1;
             return format!("{NOTHING}, and nobody suffered");
         }
-        let job = |id: &String| id.split('#').next().unwrap_or_default().to_owned();
         let named: BTreeSet<String> = over.iter().flat_map(|i| &i.victim_jobs).map(job).collect();
         let named: BTreeSet<String> =
             named.into_iter().filter(|j| !truth.marginal.contains(j) && j != "background").collect();
-        self.scored += 1;
         self.victims[0] += named.intersection(&truth.victims).count();
         self.victims[1] += named.difference(&truth.victims).count();
         self.victims[2] += truth.victims.difference(&named).count();
+        let answers: Vec<String> = truth
+            .faults
+            .iter()
+            .map(|fault| {
+                let elsewhere = |i: &Incident| truth.faults.iter().any(|other| truth.is_root(other, &i.root));
+                let own = |i: &&&Incident| truth.is_root(fault, &i.root) || !elsewhere(i);
+                let own: Vec<&Incident> =
+                    over.iter().filter(|i| i.overlaps(near(fault))).filter(own).copied().collect();
+                self.add_answer(truth, fault, &own, tick_ns)
+            })
+            .collect();
+        format!("{}; victims {named:?} of {:?}", answers.join("; "), truth.victims)
+    }
+
+    /// Scores the incidents that may be the answer to a fault.
+    fn add_answer(&mut self, truth: &Truth, fault: &Fault, over: &[&Incident], tick_ns: i64) -> String {
+        self.scored += 1;
+        for incident in over {
+            let right = is_right(&fault.kind, &incident.kind) && truth.is_root(fault, &incident.root);
+            self.confidence.push((incident.confidence, right));
+        }
         // Of equal confidence the first, as the tracker takes it.
         let surest = |a: &'_ &Incident, b: &'_ &Incident| a.confidence.total_cmp(&b.confidence);
         let Some(answer) = over.iter().rev().copied().max_by(surest) else {
-            self.note(&truth.kind, NOTHING);
+            self.note(&fault.kind, NOTHING);
             return "MISSED".to_owned();
         };
-        self.note(&truth.kind, &answer.kind);
-        let kind = is_right(&truth.kind, &answer.kind);
-        let root = truth.is_root(&answer.root);
-        let culprit = truth.is_culprit(&answer.culprit_jobs.iter().map(job).collect(), root);
+        self.note(&fault.kind, &answer.kind);
+        let kind = is_right(&fault.kind, &answer.kind);
+        let root = truth.is_root(fault, &answer.root);
+        let culprit = Truth::is_culprit(fault, &answer.culprit_jobs.iter().map(job).collect(), root);
         for (sum, right) in self.right.iter_mut().zip([kind, root, culprit]) {
             *sum += usize::from(right);
         }
@@ -135,18 +191,34 @@ impl Tally {
         self.late.push(late);
         let mark = |right: bool| if right { "" } else { "WRONG " };
         format!(
-            "{}{}, {}{}, {}by {:?}, victims {named:?} of {:?}, after {late:.0}",
+            "{}{}, {}{}, {}by {:?}, after {late:.0}",
             mark(kind),
             answer.kind,
             mark(root),
             answer.root,
             mark(culprit),
             answer.culprit_jobs,
-            truth.victims
         )
     }
 
-    fn note(&mut self, truth: &str, answer: &str) {
+    /// Counts a run and how much of a fleet it stands for.
+    pub fn count(&mut self, truth: &Truth, port_seconds: f64) {
+        self.runs += 1;
+        self.port_days += port_seconds / 86_400.0;
+        let ports = truth.peers.keys().filter(|(node, _)| truth.hosts.contains(node)).count();
+        let share = truth.hosts.len() as f64 / truth.peers.len().max(ports).max(1) as f64;
+        self.host_weeks += port_seconds * share / (7.0 * 86_400.0);
+    }
+
+    /// Counts a false incident.
+    pub fn add_false(&mut self, incident: &Incident) {
+        self.wrong += 1;
+        self.confidence.push((incident.confidence, false));
+        *self.false_kinds.entry(incident.kind.clone()).or_default() += 1;
+    }
+
+    /// Counts an answer in the confusion matrix.
+    pub fn note(&mut self, truth: &str, answer: &str) {
         *self.confusion.entry((truth.to_owned(), answer.to_owned())).or_default() += 1;
     }
 

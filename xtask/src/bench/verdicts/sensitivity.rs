@@ -3,6 +3,7 @@
 use super::degrade::{self, Mode};
 use super::ground_truth::Truth;
 use super::score::Tally;
+use super::sets::{Judge, Set};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 
@@ -40,18 +41,22 @@ fn main_numbers(root: &Path) -> Result<Vec<(String, f64)>> {
 ///
 /// # Errors
 /// When a simulation cannot be read or the back-test fails.
-pub fn run(program: &Path, dirs: &[PathBuf], work: &Path) -> Result<()> {
+pub fn run(program: &Path, set: &Set, dirs: &[PathBuf], work: &Path) -> Result<()> {
     let numbers = main_numbers(&crate::steps::root())?;
     let mut rows: Vec<[Row; 2]> = numbers.iter().map(|_| Default::default()).collect();
     let mut defaults = Tally::default();
     for dir in dirs {
-        let truth = Truth::read(dir)?;
+        let truth = Truth::read(dir, set.stretch())?;
         let port_seconds = degrade::prepare(dir, work, &Mode::ALL_PORTS, &truth)?;
         let judge = |tally: &mut Tally, flags: &[String]| -> Result<_> {
             let mut own = Tally::default();
-            let answer = super::ask(program, work, flags)?;
-            own.add(&truth, &answer.incidents, 1, port_seconds);
-            tally.add(&truth, &answer.incidents, 1, port_seconds);
+            let answer = super::ask(program, set, work, flags)?;
+            for tally in [&mut own, tally] {
+                match set.judge {
+                    Judge::Faults => _ = tally.add(&truth, &answer.incidents, 1, port_seconds),
+                    Judge::Life => _ = super::life::add(tally, dir, &truth, &answer.incidents, port_seconds)?,
+                }
+            }
             Ok((own.right, own.wrong, own.quiet, own.confusion))
         };
         let before = judge(&mut defaults, &[])?;

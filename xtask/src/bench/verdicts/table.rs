@@ -1,10 +1,12 @@
 //! Tables of `bench verdicts`, as docs/verdicts.md shows them.
 
+use super::reliability;
 use super::score::{NOTHING, Tally, is_right};
+use super::sets::{Judge, Set};
 use std::collections::BTreeSet;
 
-/// Prints a row per mode, and the confusion matrix of each.
-pub fn print(tallies: &[(&str, Tally)]) {
+/// Prints a row per mode, the false incidents by kind, the reliability of confidence, and the confusion matrix of each mode.
+pub fn print(set: &Set, tallies: &[(&str, Tally)]) {
     println!(
         "\n{:<26}{:>6}{:>8}{:>7}{:>7}{:>9}{:>12}{:>7}{:>14}{:>16}{:>9}",
         "read",
@@ -33,6 +35,17 @@ pub fn print(tallies: &[(&str, Tally)]) {
             t.late(0.9)
         );
     }
+    for (name, tally) in tallies.iter().filter(|(_, tally)| set.judge == Judge::Life || tally.wrong > 0) {
+        let kinds: Vec<String> = tally.false_kinds.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
+        let rate = 1000.0 * tally.wrong as f64 / tally.host_weeks;
+        let week = if set.judge == Judge::Life {
+            format!(", {rate:.0} per 1,000 hosts and week; {} true of ordinary events", tally.fair)
+        } else {
+            String::new()
+        };
+        println!("{name}: {} false ({}){week}", tally.wrong, kinds.join(", "));
+    }
+    reliability::print(tallies);
     for (name, tally) in tallies {
         matrix(name, tally);
     }
