@@ -8,7 +8,7 @@ mod source_stats;
 pub use source_stats::{SourceStats, TargetState};
 
 use crate::schedule::{Outcome, Settings};
-use crate::state::{Series, Target, boot_ns};
+use crate::state::{Series, TargetMemory, boot_ns};
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_samplers::counter::Total;
@@ -71,7 +71,7 @@ struct SourceState {
 
 /// Sources of one sampling target.
 pub struct Runner {
-    subject: SamplingTarget,
+    target: SamplingTarget,
     sources: Vec<SourceState>,
     /// Indexes of sources that a congestion sample reads.
     fast: Vec<usize>,
@@ -79,7 +79,7 @@ pub struct Runner {
     clock: Arc<Clock>,
     last_end: u64,
     /// State saved by the previous agent process, until the first samples have used it.
-    memory: Option<(Target, Instant)>,
+    memory: Option<(TargetMemory, Instant)>,
     remembers: bool,
 }
 
@@ -91,18 +91,17 @@ impl std::fmt::Debug for Runner {
 
 impl Runner {
     /// Creates the sources that apply to the target and are on. Opens nothing.
-    pub fn new(subject: SamplingTarget, settings: &Settings, clock: Arc<Clock>) -> Self {
+    pub fn new(target: SamplingTarget, settings: &Settings, clock: Arc<Clock>) -> Self {
         let on = |spec: &Spec| settings.is_on(spec);
-        let may_read = subject.device.as_ref().is_none_or(|d| d.class.may_read());
-        let specs: Vec<_> =
-            ALL.iter().filter(|s| on(s) && (s.applies)(&subject) && (may_read || is_state(s))).collect();
-        let target = subject.target();
-        let stats = specs.iter().map(|spec| SourceStats::new(spec, &target)).collect();
+        let may_read = target.device.as_ref().is_none_or(|d| d.class.may_read());
+        let specs: Vec<_> = ALL.iter().filter(|s| on(s) && (s.applies)(&target) && (may_read || is_state(s))).collect();
+        let name = target.name();
+        let stats = specs.iter().map(|spec| SourceStats::new(spec, &name)).collect();
         let latest = specs.iter().map(|_| [None, None]).collect();
         let events = Mutex::default();
         let (stats, latest) = (Mutex::new(stats), Mutex::new(latest));
         let shared = TargetState {
-            target,
+            target: name,
             full: settings.full,
             ended: AtomicBool::new(false),
             events,
@@ -112,7 +111,7 @@ impl Runner {
         };
         let sources = specs.into_iter().map(SourceState::new).collect();
         Self {
-            subject,
+            target,
             sources,
             fast: Vec::new(),
             shared: Arc::new(shared),
@@ -124,22 +123,26 @@ impl Runner {
     }
 
     /// Sets the state saved by the previous agent process.
-    pub fn recall(&mut self, memory: Option<(Target, Instant)>) {
+    pub fn recall(&mut self, memory: Option<(TargetMemory, Instant)>) {
         self.memory = memory;
     }
 
     /// Publishes the state that the next agent process continues from.
     fn remember(&self) {
-        let mut target =
-            Target { identity: self.subject.identity(), at: boot_ns(), series: Vec::new(), readings: BTreeMap::new() };
+        let mut memory = TargetMemory {
+            identity: self.target.identity(),
+            at: boot_ns(),
+            series: Vec::new(),
+            readings: BTreeMap::new(),
+        };
         let mut carried = Carried::new();
         for source in &self.sources {
             if let Some(plan) = &source.plan {
                 plan.carry(&mut carried);
-                target.readings.insert(source.spec.name.to_string(), plan.readings());
+                memory.readings.insert(source.spec.name.to_string(), plan.readings());
             }
         }
-        target.series = carried
+        memory.series = carried
             .into_iter()
             .map(|((metric, labels), (total, start))| Series {
                 metric: metric.to_string(),
@@ -149,7 +152,7 @@ impl Runner {
                 start,
             })
             .collect();
-        *self.shared.memory.lock() = Some(target);
+        *self.shared.memory.lock() = Some(memory);
     }
 
     /// State shared with other threads.
@@ -158,8 +161,8 @@ impl Runner {
     }
 
     /// The sampling target.
-    pub fn subject(&self) -> &SamplingTarget {
-        &self.subject
+    pub fn target(&self) -> &SamplingTarget {
+        &self.target
     }
 
     /// True if a congestion sample has at least one open source.
@@ -228,7 +231,7 @@ impl Runner {
             if let Ok(Ok(())) = result
                 && source.planned == source.batch.generation()
             {
-                let now = now(&self.subject, &self.clock, begin, end);
+                let now = now(&self.target, &self.clock, begin, end);
                 plan.take_fast(&source.batch, now);
             }
             gone |= matches!(result, Ok(Err(SampleError::Gone(_))));
@@ -248,11 +251,11 @@ impl Runner {
         let mask: &[bool] = if everything { &[] } else { &source.full };
         let SourceState { sampler, batch, spec, .. } = source;
         batch.begin();
-        let subject = &self.subject;
+        let target = &self.target;
         let result = catch_unwind(AssertUnwindSafe(|| {
             let sampler = match sampler {
                 Some(sampler) => sampler,
-                none => none.insert((spec.open)(subject)?),
+                none => none.insert((spec.open)(target)?),
             };
             sampler.sample(mask, batch)
         }));
@@ -278,7 +281,7 @@ impl Runner {
         let had: Vec<Arc<[Column]>> = self.planned().collect();
         let data = |l: &SourceState| (l.fresh || l.plan.is_some()) && l.batch.values.len() == l.batch.names().len();
         let candidates = Candidates {
-            subject: &self.subject,
+            target: &self.target,
             sources: self
                 .sources
                 .iter()
@@ -297,13 +300,13 @@ impl Runner {
             source.stuck = stuck[index].iter().map(saturated).collect();
             if source.fresh || source.plan.is_some() {
                 let first = source.plan.is_none();
-                source.plan(assigned, is_fast(self.subject.family(source.spec.source), source.spec.source), &carried);
+                source.plan(assigned, is_fast(self.target.family(source.spec.source), source.spec.source), &carried);
                 let memory = self.memory.as_ref().filter(|_| first);
                 let readings = memory.and_then(|(m, at)| Some((m.readings.get(source.spec.name)?, *at)));
                 if let (Some(plan), Some((readings, at))) = (&mut source.plan, readings) {
                     plan.recall(readings, at);
                 }
-                stats[index].left_out = source.pass(&self.subject, &mut room);
+                stats[index].left_out = source.pass(&self.target, &mut room);
             }
         }
         drop(stats);
@@ -321,7 +324,7 @@ impl Runner {
         }
         self.last_end = self.clock.now().max(self.last_end + 1);
         emit(Section {
-            resource: Arc::clone(&self.subject.resource),
+            resource: Arc::clone(&self.target.resource),
             starts: vec![0; ended.len()].into(),
             values: vec![Value::Stale; ended.len()],
             columns: ended.into(),
@@ -339,13 +342,13 @@ impl Runner {
         let now = ReadContext {
             at: source.ended,
             begin_ns: source.begin_ns,
-            rate: self.subject.rate_bytes(),
-            known_rate: self.subject.known_rate_bytes(),
+            rate: self.target.rate_bytes(),
+            known_rate: self.target.known_rate_bytes(),
         };
         // Strictly increasing, also when the mapping to wall time changes.
         self.last_end = self.clock.wall(source.ended).max(self.last_end + 1);
         let section = |columns, starts, values, urgent| Section {
-            resource: Arc::clone(&self.subject.resource),
+            resource: Arc::clone(&self.target.resource),
             columns,
             begin_ns: source.begin_ns.min(self.last_end),
             end_ns: self.last_end,
@@ -414,7 +417,7 @@ impl Runner {
 }
 
 /// Totals of the previous agent process, as far as the catalog still has their metrics.
-fn recalled(memory: &Target) -> Carried {
+fn recalled(memory: &TargetMemory) -> Carried {
     let series = memory.series.iter().filter_map(|s| {
         let labels = s.labels.iter().map(|(n, v)| (Arc::from(n.as_str()), Arc::from(v.as_str()))).collect();
         Some(((by_name(&s.metric)?.name, labels), (Total::remembered(s.count, s.scale)?, s.start)))
@@ -426,12 +429,12 @@ fn is_state(spec: &Spec) -> bool {
     matches!(spec.name, "port_state" | "port_info")
 }
 
-fn now(subject: &SamplingTarget, clock: &Clock, begin: Instant, end: Instant) -> ReadContext {
+fn now(target: &SamplingTarget, clock: &Clock, begin: Instant, end: Instant) -> ReadContext {
     ReadContext {
         at: end,
         begin_ns: clock.wall(begin),
-        rate: subject.rate_bytes(),
-        known_rate: subject.known_rate_bytes(),
+        rate: target.rate_bytes(),
+        known_rate: target.known_rate_bytes(),
     }
 }
 
@@ -467,9 +470,9 @@ impl SourceState {
     }
 
     /// Passes raw counters through up to `room`; returns the number left out.
-    fn pass(&mut self, subject: &SamplingTarget, room: &mut usize) -> usize {
+    fn pass(&mut self, target: &SamplingTarget, room: &mut usize) -> usize {
         let names = self.batch.names().iter().enumerate();
-        let mut raws: Vec<usize> = names.filter(|(_, name)| subject.passes(name)).map(|(raw, _)| raw).collect();
+        let mut raws: Vec<usize> = names.filter(|(_, name)| target.passes(name)).map(|(raw, _)| raw).collect();
         let left_out = raws.len().saturating_sub(*room);
         raws.truncate(*room);
         *room -= raws.len();

@@ -39,7 +39,7 @@ pub type Readings = BTreeMap<String, HashMap<String, (u64, f64)>>;
 
 /// State of one sampling target.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Target {
+pub struct TargetMemory {
     /// Incarnation of the device.
     pub identity: String,
     /// Time of the reading, nanoseconds of the boot clock.
@@ -55,7 +55,7 @@ pub struct Target {
 struct Content {
     host: String,
     boot_id: String,
-    targets: BTreeMap<String, Target>,
+    targets: BTreeMap<String, TargetMemory>,
 }
 
 impl Content {
@@ -93,7 +93,7 @@ pub struct State {
     dir: PathBuf,
     host: String,
     boot_id: String,
-    targets: parking_lot::Mutex<BTreeMap<String, Target>>,
+    targets: parking_lot::Mutex<BTreeMap<String, TargetMemory>>,
 }
 
 impl State {
@@ -124,7 +124,7 @@ impl State {
         self.dir.join(FILE)
     }
 
-    fn load(&self) -> Result<BTreeMap<String, Target>, Unusable> {
+    fn load(&self) -> Result<BTreeMap<String, TargetMemory>, Unusable> {
         let file = self.file();
         let meta = std::fs::symlink_metadata(&file).map_err(Unusable::Read)?;
         if !meta.is_file() {
@@ -139,14 +139,14 @@ impl State {
     }
 
     /// State of the target with that identity and the time of its reading; removed by the call.
-    pub fn take(&self, target: &str, identity: &str) -> Option<(Target, Instant)> {
+    pub fn take(&self, target: &str, identity: &str) -> Option<(TargetMemory, Instant)> {
         let found = self.targets.lock().remove(target).filter(|t| t.identity == identity)?;
         let gap = Duration::from_nanos(boot_ns().checked_sub(found.at)?);
         Some((found, Instant::now().checked_sub(gap)?))
     }
 
     /// Replaces the content of the file.
-    pub fn save(&self, targets: BTreeMap<String, Target>) {
+    pub fn save(&self, targets: BTreeMap<String, TargetMemory>) {
         let content = Content { host: self.host.clone(), boot_id: self.boot_id.clone(), targets };
         if let Err(error) = self.replace(&content) {
             tracing::warn!(file = %self.file().display(), %error, "cannot save the state; a restart would start extended counters anew");

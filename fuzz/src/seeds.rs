@@ -140,7 +140,7 @@ pub(crate) fn certificates() -> Vec<Vec<u8>> {
 pub(crate) struct RestartedHost {
     dir: TempDir,
     roots: Arc<Roots>,
-    subjects: Vec<SamplingTarget>,
+    targets: Vec<SamplingTarget>,
     settings: schedule::Settings,
 }
 
@@ -154,9 +154,9 @@ impl RestartedHost {
         let roots = Arc::new(Roots::new(Some(dir.path().into())));
         let found = discover(&roots, &[], None);
         let device = found.devices.first().expect("the host has a device");
-        let subjects = SamplingTarget::of_device(&roots, &"h".into(), device);
+        let targets = SamplingTarget::of_device(&roots, &"h".into(), device);
         let state_dir = Some(dir.path().join("state"));
-        Self { dir, roots, subjects, settings: schedule::Settings { state_dir, ..schedule::Settings::default() } }
+        Self { dir, roots, targets, settings: schedule::Settings { state_dir, ..schedule::Settings::default() } }
     }
 
     /// Sections that an agent sends after it found a state file with this body. It then writes its own state file.
@@ -166,13 +166,13 @@ impl RestartedHost {
         fs::write(dir.join("counters.state"), state::sealed(body)).expect("the copy takes files");
         let state = State::open(&dir, "h", &self.roots).expect("a directory of its own");
         let (mut sections, mut memory) = (Vec::new(), BTreeMap::new());
-        for subject in &self.subjects {
-            let mut runner = Runner::new(subject.clone(), &self.settings, Arc::new(Clock::new()));
-            runner.recall(state.take(&subject.target(), &subject.identity()));
+        for target in &self.targets {
+            let mut runner = Runner::new(target.clone(), &self.settings, Arc::new(Clock::new()));
+            runner.recall(state.take(&target.name(), &target.identity()));
             for tick in [Tick::Slow, Tick::Full, Tick::Slow] {
                 runner.run(tick, &mut |section| sections.push(section));
             }
-            memory.extend(runner.shared().memory.lock().clone().map(|target| (subject.target(), target)));
+            memory.extend(runner.shared().memory.lock().clone().map(|memory| (target.name(), memory)));
         }
         state.save(memory);
         sections

@@ -1,7 +1,8 @@
 //! `cargo xtask ebpf`: compiles the probes of `ebpf/probes` into `ebpf/objects`, which the agent embeds.
 //!
 //! The objects are committed, so that the agent builds without a BPF toolchain. `--check` compares checksums of sources and
-//! objects, and with the toolchain also builds again and compares the objects byte for byte.
+//! objects, and with the toolchain also builds again and compares the objects byte for byte. The checksum of a Rust source
+//! leaves out comments and blank lines, so that comments can be edited without the toolchain.
 
 use crate::steps::{checksums, files, must, root, skipped, target};
 use anyhow::{Context, Result, ensure};
@@ -98,12 +99,55 @@ fn names(dir: &Path) -> Result<Vec<String>> {
     Ok(files.iter().filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned())).collect())
 }
 
-/// Checksum and path of each source and object, a line each.
+/// Checksum and path of each source and object, a line each. Covers only the code of Rust sources.
 fn list_of(dir: &Path) -> Result<String> {
     let mut all: Vec<PathBuf> =
         ["abi/Cargo.toml", "probes/Cargo.toml", "probes/Cargo.lock"].map(|f| dir.join(f)).to_vec();
     all.extend(files(&dir.join("abi/src"))?);
     all.extend(files(&dir.join("probes/src"))?);
     all.extend(files(&dir.join("objects"))?.into_iter().filter(|file| file.extension().is_some_and(|e| e == "o")));
-    checksums(dir, &all)
+    checksums(dir, &all, |file| {
+        let content = fs::read(file)?;
+        Ok(if file.extension().is_some_and(|e| e == "rs") { code_of(&content) } else { content })
+    })
+}
+
+/// Removes blank lines and lines that consist of a `//` comment. Every other line is kept unchanged, including a comment
+/// behind code. A line of a string literal that begins with `//` would be removed too; the probes have none.
+fn code_of(source: &[u8]) -> Vec<u8> {
+    let is_code = |line: &&[u8]| {
+        let text = line.trim_ascii();
+        !text.is_empty() && !text.starts_with(b"//")
+    };
+    source.split_inclusive(|byte| *byte == b'\n').filter(is_code).flatten().copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checksums of a source tree whose `probes/src/lib.rs` is `source`.
+    fn list_with(source: &str) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        for path in ["abi/src", "probes/src", "objects"] {
+            fs::create_dir_all(dir.path().join(path)).unwrap();
+        }
+        for path in ["abi/Cargo.toml", "probes/Cargo.toml", "probes/Cargo.lock"] {
+            fs::write(dir.path().join(path), "").unwrap();
+        }
+        fs::write(dir.path().join("probes/src/lib.rs"), source).unwrap();
+        list_of(dir.path()).unwrap()
+    }
+
+    #[test]
+    fn checksums_cover_code_but_not_comments() {
+        let recorded = list_with("//! Counts.\n\n/// A bin.\nfn bin() {\n    // The first.\n    at(\"//0\")\n}\n");
+        let unchanged = "//! Counts packets.\n/// Number of the bin.\n///\nfn bin() {\n    at(\"//0\")\n\n}\n";
+        assert_eq!(list_with(unchanged), recorded, "only comments and blank lines differ");
+        for changed in
+            ["fn bin() {\n    at(\"//1\")\n}\n", "fn bin() {\n}\n", "fn bin() {\n    at(\"//0\") // The first.\n}\n"]
+        {
+            assert_ne!(list_with(changed), recorded, "{changed}");
+        }
+    }
 }

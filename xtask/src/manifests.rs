@@ -92,5 +92,5 @@ fn list_of(dir: &Path) -> Result<String> {
     let chart = files(&root().join(CHART))?.into_iter();
     // Without the generated dashboards and rules, which no manifest here uses.
     let own = chart.filter(|file| !file.starts_with(root().join(CHART).join("files")));
-    checksums(&root(), &own.chain(rendered).collect::<Vec<PathBuf>>())
+    checksums(&root(), &own.chain(rendered).collect::<Vec<PathBuf>>(), |file| std::fs::read(file))
 }

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use std::fmt::Write as _;
 use std::fs;
+use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -111,11 +112,11 @@ pub fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// CRC-32 and path below `dir` of each file, a line each.
-pub fn checksums(dir: &Path, files: &[PathBuf]) -> Result<String> {
+/// CRC-32 and path below `dir` of each file, a line each. `read` gives the content that the checksum covers.
+pub fn checksums(dir: &Path, files: &[PathBuf], read: impl Fn(&Path) -> io::Result<Vec<u8>>) -> Result<String> {
     let mut text = String::new();
     for file in files {
-        let content = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+        let content = read(file).with_context(|| format!("reading {}", file.display()))?;
         let name = file.strip_prefix(dir).unwrap_or(file).display();
         writeln!(text, "{:08x} {name}", crc32fast::hash(&content))?;
     }

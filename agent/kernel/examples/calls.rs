@@ -1,7 +1,8 @@
-//! Prints what the kernel answers to every call and how long that took, for every RDMA port and netdev; then events for
-//! some seconds.
+//! Makes every kernel call for every RDMA port and netdev and prints the result and duration of each, then prints
+//! events for `SECONDS` (default 0).
 //!
-//! `calls [SECONDS [RECORDING]]`: to look at a host, and to check these calls against the tools on a real kernel.
+//! `calls [SECONDS [RECORDING]]`: inspects a host or a recording, or compares these calls with the tools on a real
+//! kernel.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -11,7 +12,7 @@ use fabriclens_kernel::live::LiveKernel;
 use fabriclens_kernel::recorded::RecordedKernel;
 use fabriclens_kernel::{CallError, KernelCalls};
 
-/// Prints what `call` answers and how long it took.
+/// Prints the result of `call` and its duration; returns the value if it succeeded.
 fn show<T: Debug>(what: &str, call: impl FnOnce() -> Result<T, CallError>) -> Option<T> {
     let start = Instant::now();
     let answer = call();

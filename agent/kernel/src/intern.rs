@@ -4,14 +4,14 @@
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// Limit of interned names, above the number of all drivers together; further names are allocated each time.
+/// Limit of interned names, above the total of all drivers. Further names are allocated each time.
 const MAX_NAMES: usize = 1 << 16;
 
 static NAMES: LazyLock<Mutex<HashSet<Arc<str>>>> = LazyLock::new(Mutex::default);
 
 /// The shared copy of `name`.
 pub fn shared(name: &str) -> Arc<str> {
-    // A panic elsewhere cannot leave a half-made set: every insert is one call.
+    // A panic cannot leave the set inconsistent: each insert is one call.
     let mut known = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(name) = known.get(name) {
         return Arc::clone(name);

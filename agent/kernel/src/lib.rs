@@ -84,7 +84,7 @@ pub struct RdmaLink {
     pub firmware: Option<String>,
     /// Base LID; `None` on Ethernet.
     pub lid: Option<u32>,
-    /// Kernel's `RDMA_DEVICE_TYPE`: true for management-only (SMI) devices that carry no traffic.
+    /// True for management-only (SMI) devices, which carry no traffic.
     pub smi_only: bool,
 }
 
@@ -109,8 +109,8 @@ pub struct Qp {
     pub comm: Option<String>,
 }
 
-/// Identifier of the RDMA connection manager: the only place where the kernel has the remote address of a queue pair.
-/// Programs that exchange addresses themselves (NCCL, most MPIs) have none.
+/// Identifier of the RDMA connection manager (`cm_id`): the kernel's only source for the remote address of a queue
+/// pair. Programs that exchange addresses themselves (NCCL, most MPIs) have none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CmId {
     /// Device name.
@@ -261,7 +261,7 @@ pub struct VerbsPort {
     pub sm_lid: Option<u32>,
 }
 
-/// Event of the kernel.
+/// Kernel event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// RDMA device added or renamed.
@@ -331,7 +331,7 @@ pub trait KernelCalls: Send + Sync + fmt::Debug {
     fn driver(&self, netdev: &str) -> Result<DriverInfo, CallError>;
     /// Names of `ethtool -S`.
     fn stat_names(&self, netdev: &str) -> Result<StatNames, CallError>;
-    /// Values of `ethtool -S`; `ListChanged` unless there are exactly `names.len()` now. Replaces `out`.
+    /// Values of `ethtool -S`, one per name. `ListChanged` if the driver's list is no longer `names`. Replaces `out`.
     fn stat_values(&self, netdev: &str, names: &StatNames, out: &mut Vec<u64>) -> Result<(), CallError>;
     /// Standard statistics as `group/attribute` (`pause/tx_pause_frames`, `fec/corrected_blocks`,
     /// `eth-mac/FramesTransmittedOK`, `rmon/hist_rx[64-127]` …), only those the driver reports. Replaces `out`.
@@ -340,7 +340,7 @@ pub trait KernelCalls: Send + Sync + fmt::Debug {
     fn link_state(&self, netdev: &str) -> Result<LinkState, CallError>;
     /// Fastest supported link mode, bits per second.
     fn max_rate_bits(&self, netdev: &str) -> Result<u64, CallError>;
-    /// Module diagnostics. Slow I2C: every 30 s at most. Needs CAP_NET_ADMIN.
+    /// Module diagnostics. Reads over slow I2C: call at most every 30 s. Needs CAP_NET_ADMIN.
     fn module(&self, netdev: &str) -> Result<ModuleDiagnostics, CallError>;
     /// DCB state.
     fn dcb(&self, netdev: &str) -> Result<Dcb, CallError>;
@@ -359,7 +359,7 @@ pub trait KernelCalls: Send + Sync + fmt::Debug {
     /// LLDP neighbor of a netdev; `Unsupported` until a frame was received. The first call starts listening, which
     /// needs CAP_NET_RAW.
     fn lldp_neighbor(&self, netdev: &str) -> Result<LldpNeighbor, CallError> {
-        let (what, why) = (format!("LLDP neighbor of {netdev}"), "this host has no cables".into());
+        let (what, why) = (format!("LLDP neighbor of {netdev}"), "this host has no running kernel".into());
         Err(CallError::Unsupported { what, why })
     }
     /// Opens a source of events.

@@ -1,9 +1,9 @@
-//! Parses LLDP frames (IEEE 802.1AB). Frames come from the wire: any content gives a neighbor or none.
+//! Parses LLDP frames (IEEE 802.1AB). Frames are untrusted input: parsing never panics.
 
 use std::fmt::Write as _;
 
-/// Longest name, bytes: the limit of the standard.
-const LONGEST: usize = 255;
+/// Limit of a name in bytes, as in the standard.
+const MAX_NAME: usize = 255;
 
 const CHASSIS: u8 = 1;
 const PORT: u8 = 2;
@@ -12,9 +12,11 @@ const PORT_DESCRIPTION: u8 = 4;
 const SYSTEM_NAME: u8 = 5;
 const CAPABILITIES: u8 = 7;
 
-/// Subtypes of port and chassis ids that contain a MAC address.
+/// Subtype of a port id that contains a MAC address.
 const PORT_MAC: u8 = 3;
+/// Subtype of a port id that is assigned locally.
 const PORT_LOCAL: u8 = 7;
+/// Subtype of a chassis id that contains a MAC address.
 const CHASSIS_MAC: u8 = 4;
 
 /// Capability bits of bridges and routers.
@@ -23,20 +25,20 @@ const FORWARDS: u16 = 1 << 2 | 1 << 4;
 /// Device at the other end of a cable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LldpNeighbor {
-    /// System name, or else its chassis id.
+    /// System name, or the chassis id if none is announced.
     pub switch: String,
-    /// Port: the interface name, if announced.
+    /// Interface name, or the port id if none is announced.
     pub port: String,
 }
 
-/// Content of a frame.
+/// Content of an LLDP frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lldpdu {
     /// Sender.
     pub neighbor: LldpNeighbor,
-    /// Time to live, seconds; 0: the sender shuts down.
+    /// Time to live in seconds; 0 if the sender shuts down.
     pub ttl: u16,
-    /// The sender announces that it forwards, as switches do and hosts do not.
+    /// The sender announces that it forwards frames or packets: a switch, not a host.
     pub forwards: bool,
 }
 
@@ -51,11 +53,11 @@ pub fn parse(mut frame: &[u8]) -> Option<Lldpdu> {
         frame = after;
         match (kind, value) {
             (0, _) => break,
-            (CHASSIS, [subtype, id @ ..]) => chassis = Some(shown(id, *subtype == CHASSIS_MAC)),
-            (PORT, [subtype, id @ ..]) => port = Some((*subtype, shown(id, *subtype == PORT_MAC))),
+            (CHASSIS, [subtype, id @ ..]) => chassis = Some(id_text(id, *subtype == CHASSIS_MAC)),
+            (PORT, [subtype, id @ ..]) => port = Some((*subtype, id_text(id, *subtype == PORT_MAC))),
             (TTL, [high, low, ..]) => ttl = Some(u16::from_be_bytes([*high, *low])),
-            (PORT_DESCRIPTION, text) => description = shown(text, false),
-            (SYSTEM_NAME, text) => name = shown(text, false),
+            (PORT_DESCRIPTION, text) => description = id_text(text, false),
+            (SYSTEM_NAME, text) => name = id_text(text, false),
             (CAPABILITIES, [_, _, high, low, ..]) => forwards = u16::from_be_bytes([*high, *low]) & FORWARDS != 0,
             _ => {}
         }
@@ -69,15 +71,15 @@ pub fn parse(mut frame: &[u8]) -> Option<Lldpdu> {
     Some(Lldpdu { neighbor: LldpNeighbor { switch, port }, ttl, forwards })
 }
 
-/// Port id, or its description: some senders announce a number or an address as id, and the name as description.
+/// Name of a port. Some senders announce a number or an address as port id and the name as description.
 pub(crate) fn port_name(id: String, address: bool, local: bool, description: String) -> String {
     let nameless = address || local && id.bytes().all(|b| b.is_ascii_digit());
     if nameless && !description.is_empty() { description } else { id }
 }
 
-/// Text without control characters, or an address.
-fn shown(bytes: &[u8], address: bool) -> String {
-    let bytes = &bytes[..bytes.len().min(LONGEST)];
+/// Formats the bytes as a MAC address, or as text without control characters.
+fn id_text(bytes: &[u8], address: bool) -> String {
+    let bytes = &bytes[..bytes.len().min(MAX_NAME)];
     if address {
         return bytes.iter().enumerate().fold(String::new(), |mut out, (n, byte)| {
             let colon = if n > 0 { ":" } else { "" };
@@ -151,7 +153,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read(frame in proptest::collection::vec(any::<u8>(), 0..1600)) {
+        fn arbitrary_bytes_do_not_panic(frame in proptest::collection::vec(any::<u8>(), 0..1600)) {
             if let Some(advert) = parse(&frame) {
                 prop_assert!(!advert.neighbor.switch.is_empty());
             }

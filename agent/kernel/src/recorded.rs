@@ -120,7 +120,7 @@ impl KernelCalls for RecordedKernel {
             values.push(value);
         })
         .map_err(|bad| file::malformed(&self.root, &path, bad.line, bad.why))?;
-        // Stricter than a live host, which reports only the count: the text contains the names.
+        // Compares names as well, as live calls do.
         if !same || values.len() != names.len() {
             let what = self.root.join(path).display().to_string();
             return Err(CallError::ListChanged { what, had: names.len(), has: values.len() });

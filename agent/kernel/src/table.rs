@@ -1,5 +1,5 @@
-//! Numbers of the RDMA and DCB ABI and their names in iproute2. Live calls, readers and writers of recordings share
-//! these tables, so that a recording has the same values as the kernel.
+//! Numbers of the RDMA and DCB ABI and their names in iproute2. Shared by live calls and by readers and writers of
+//! recordings, so that a recording has the same values as the kernel.
 
 /// Logical port states, by number.
 pub const PORT_STATE: &[&str] = &["NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"];
@@ -55,8 +55,8 @@ pub const APP: &[(u8, &str)] = &[
     (24, "pcp_prio"),
 ];
 
-/// Signalling rates of InfiniBand (`active_speed`): bit, name, rate of a lane in bits per second.
-/// The rates are those of the kernel's sysfs file `rate`, so that both sources agree.
+/// Signaling rates of InfiniBand (`active_speed`): bit, name, rate per lane in bits per second, as in the kernel's
+/// sysfs file `rate`.
 pub const SPEED: &[(u32, &str, u64)] = &[
     (1, "SDR", 2_500_000_000),
     (2, "DDR", 5_000_000_000),
@@ -69,12 +69,12 @@ pub const SPEED: &[(u32, &str, u64)] = &[
     (256, "XDR", 200_000_000_000),
 ];
 
-/// Name for `number`, `UNKNOWN` beyond the table.
+/// Name of `number`; `UNKNOWN` if it is not in the table.
 pub fn name(table: &'static [&'static str], number: u8) -> &'static str {
     table.get(usize::from(number)).copied().unwrap_or("UNKNOWN")
 }
 
-/// Number for `name`; 0 (`NOP`) for names beyond the table.
+/// Number of `name`; 0 (`NOP`) if it is not in the table.
 pub fn number(table: &[&str], name: &str) -> u8 {
     table.iter().position(|n| n.eq_ignore_ascii_case(name)).and_then(|n| u8::try_from(n).ok()).unwrap_or(0)
 }
@@ -84,7 +84,7 @@ pub fn qp_type(number: u8) -> &'static str {
     if number == 255 { "DRIVER" } else { name(QP_TYPE, number) }
 }
 
-/// The table's own name of a signalling rate.
+/// Static name of a signaling rate, if it is in the table.
 pub fn speed(name: &str) -> Option<&'static str> {
     SPEED.iter().find(|s| s.1 == name).map(|s| s.1)
 }

@@ -112,7 +112,7 @@ impl Probe {
                 AttachPoint::Tracepoint { .. } => program::<TracePoint>(&mut loaded, hook.program)?.load(),
                 AttachPoint::Sockets(_) => program::<CgroupSkb>(&mut loaded, hook.program)?.load(),
             };
-            loading.map_err(|e| absent("the kernel refuses the probe", &e))?;
+            loading.map_err(|e| absent("the kernel rejects the probe", &e))?;
         }
         Ok(Self { cost: Cost::new(&mut loaded)?, loaded, design, places, mount })
     }

@@ -17,33 +17,33 @@ use fabriclens_kernel::live::PacketSocket;
 
 /// Attach method of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum AttachMethod {
     /// tcx links in both directions.
-    Links,
+    TcxLinks,
     /// Filter of a packet socket.
     PacketSocket,
 }
 
 /// Attach methods by preference.
-pub const WAYS: &[Way] = &[Way::Links, Way::PacketSocket];
+pub const ATTACH_METHODS: &[AttachMethod] = &[AttachMethod::TcxLinks, AttachMethod::PacketSocket];
 
-/// Link types by the kernel's number (`ARPHRD_`), with the bytes in front of IP; other types have none.
+/// Link types by the kernel's number (`ARPHRD_`), with the length of their header in bytes; other types have none.
 const LINKS: &[(&str, u32)] = &[("1", 14), ("772", 14), ("32", 4)];
 
-/// Interface data that the probe needs.
+/// Network interface, with the data that the probe needs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Target {
-    /// Its name.
+pub struct Interface {
+    /// Interface name.
     pub name: String,
     /// Interface index; it changes if an interface is replaced by another one of the same name.
     pub index: u32,
-    /// Bytes in front of IP.
+    /// Length of the link header in bytes.
     pub link: u32,
-    /// Link speed, bytes per second, if known.
-    pub line: Option<f64>,
+    /// Link speed in bytes per second, if known.
+    pub rate: Option<f64>,
 }
 
-impl Target {
+impl Interface {
     /// Reads an interface from sysfs; `None` if there is none of this name.
     pub fn find(roots: &Roots, name: &str) -> Option<Self> {
         let dir = roots.sys().join("class/net").join(name);
@@ -51,8 +51,8 @@ impl Target {
         let kind = maybe(&dir.join("type")).unwrap_or_default();
         let link = LINKS.iter().find(|(link, _)| *link == kind.trim()).map_or(0, |(_, bytes)| *bytes);
         let index = u32::try_from(number("ifindex")?).ok()?;
-        let line = number("speed").filter(|mbits| *mbits > 0).map(|mbits| mbits as f64 * 1e6 / 8.0);
-        Some(Self { name: name.to_owned(), index, link, line })
+        let rate = number("speed").filter(|mbits| *mbits > 0).map(|mbits| mbits as f64 * 1e6 / 8.0);
+        Some(Self { name: name.to_owned(), index, link, rate })
     }
 }
 
@@ -61,47 +61,49 @@ pub struct NetdevProbe {
     loaded: Ebpf,
     /// Cost of its programs.
     pub cost: Cost,
-    way: Way,
-    _tap: Option<PacketSocket>,
+    method: AttachMethod,
+    _socket: Option<PacketSocket>,
 }
 
 impl NetdevProbe {
-    /// Loads `object` for one interface and attaches it by the first method of `ways` that works. Its programs are
-    /// `received` and `sent`, and `both` for a socket; the global `LINK` takes the bytes in front of IP.
+    /// Loads `object` for one interface and attaches it by the first method of `methods` that works. Its programs are
+    /// `received` and `sent`, and `both` for a socket; the global `LINK` takes the length of the link header.
     ///
     /// # Errors
     /// `Absent` with the remedy if this host, kernel or the agent's privileges do not permit it.
     pub fn attach(
         roots: &Roots,
-        target: &Target,
+        interface: &Interface,
         object: &[u8],
         globals: &[(&'static str, u32)],
         sizes: &[(&'static str, u32)],
-        ways: &[Way],
+        methods: &[AttachMethod],
     ) -> Result<Self, SampleError> {
         let mut first = None;
-        for way in ways {
+        for method in methods {
             // Loaded again for each method: partial attachments are dropped with the object.
-            let globals = globals.iter().copied().chain([("LINK", target.link)]).collect();
+            let globals = globals.iter().copied().chain([("LINK", interface.link)]).collect();
             let mut loaded = load(roots, object, &globals, sizes)?;
-            let attached = match way {
-                Way::Links => links(&mut loaded, target).map(|()| None),
-                Way::PacketSocket => tap(&mut loaded, target).map(Some),
+            let attached = match method {
+                AttachMethod::TcxLinks => attach_links(&mut loaded, interface).map(|()| None),
+                AttachMethod::PacketSocket => attach_socket(&mut loaded, interface).map(Some),
             };
             match attached {
-                Ok(tap) => return Ok(Self { cost: Cost::new(&mut loaded)?, loaded, way: *way, _tap: tap }),
+                Ok(socket) => {
+                    return Ok(Self { cost: Cost::new(&mut loaded)?, loaded, method: *method, _socket: socket });
+                }
                 Err(error) => _ = first.get_or_insert(error),
             }
         }
-        Err(first.unwrap_or_else(|| SampleError::Failed("no way to attach the probe was given".into())))
+        Err(first.unwrap_or_else(|| SampleError::Failed("no attach method was given".into())))
     }
 
     /// Attach method in use.
-    pub fn way(&self) -> Way {
-        self.way
+    pub fn method(&self) -> AttachMethod {
+        self.method
     }
 
-    /// Map with one record per CPU and place.
+    /// Map with one record per CPU and index.
     ///
     /// # Errors
     /// `Failed` if the object has no such map, because object and agent do not match.
@@ -110,24 +112,24 @@ impl NetdevProbe {
     }
 }
 
-fn links(loaded: &mut Ebpf, target: &Target) -> Result<(), SampleError> {
+fn attach_links(loaded: &mut Ebpf, interface: &Interface) -> Result<(), SampleError> {
     for (name, end) in [("received", TcAttachType::Ingress), ("sent", TcAttachType::Egress)] {
         let program: &mut SchedClassifier = program(loaded, name)?;
-        program.load().map_err(|e| absent("the kernel refuses the probe", &e))?;
+        program.load().map_err(|e| absent("the kernel rejects the probe", &e))?;
         // First in the chain: other programs may redirect or drop packets.
         let options = TcAttachOptions::TcxOrder(LinkOrder::first());
-        let attached = program.attach_with_options(&target.name, end, options);
-        attached.map_err(|e| absent(&format!("attaching the probe to {}", target.name), &e))?;
+        let attached = program.attach_with_options(&interface.name, end, options);
+        attached.map_err(|e| absent(&format!("attaching the probe to {}", interface.name), &e))?;
     }
     Ok(())
 }
 
-fn tap(loaded: &mut Ebpf, target: &Target) -> Result<PacketSocket, SampleError> {
-    let doing = format!("a packet socket on {}", target.name);
-    let tap = PacketSocket::new().map_err(|e| absent(&doing, &e))?;
+fn attach_socket(loaded: &mut Ebpf, interface: &Interface) -> Result<PacketSocket, SampleError> {
+    let doing = format!("a packet socket on {}", interface.name);
+    let socket = PacketSocket::new().map_err(|e| absent(&doing, &e))?;
     let program: &mut SocketFilter = program(loaded, "both")?;
-    program.load().map_err(|e| absent("the kernel refuses the probe", &e))?;
-    program.attach(&tap).map_err(|e| absent(&doing, &e))?;
-    tap.listen(target.index).map_err(|e| absent(&doing, &e))?;
-    Ok(tap)
+    program.load().map_err(|e| absent("the kernel rejects the probe", &e))?;
+    program.attach(&socket).map_err(|e| absent(&doing, &e))?;
+    socket.listen(interface.index).map_err(|e| absent(&doing, &e))?;
+    Ok(socket)
 }

@@ -16,7 +16,7 @@ pub struct PerInterfaceProbe<const N: usize> {
     records: PerCpuArray<MapData, [u64; N]>,
     peers: Peers,
     refreshed: Instant,
-    subject: SamplingTarget,
+    target: SamplingTarget,
     probe: Probe,
 }
 
@@ -26,18 +26,18 @@ impl<const N: usize> PerInterfaceProbe<N> {
     /// # Errors
     /// As [`Probe::attach`].
     pub fn open(
-        subject: &SamplingTarget,
+        target: &SamplingTarget,
         design: &'static ProbeSpec,
         map: &'static str,
         sizes: &[(&'static str, u32)],
     ) -> Result<Self, SampleError> {
         let places = (INTERFACES * CLASSES) as u32;
-        let mut loaded = Probe::load(&subject.roots, design, &[&[(map, places)], sizes].concat())?;
+        let mut loaded = Probe::load(&target.roots, design, &[&[(map, places)], sizes].concat())?;
         let mut peers = loaded.peers()?;
         // Before attaching, so that the first event is counted in the right place.
-        peers.refresh(&subject.roots, &*subject.calls, &subject.destinations)?;
+        peers.refresh(&target.roots, &*target.calls, &target.destinations)?;
         let records = loaded.per_cpu(map)?;
-        Ok(Self { records, peers, refreshed: Instant::now(), subject: subject.clone(), probe: loaded.attach()? })
+        Ok(Self { records, peers, refreshed: Instant::now(), target: target.clone(), probe: loaded.attach()? })
     }
 
     /// Whether this kernel has the member or field of `global`.
@@ -55,7 +55,7 @@ impl<const N: usize> PerInterfaceProbe<N> {
         mut each: impl FnMut(&mut Batch, &[u64; N], [(&'static str, &str); 2]),
     ) -> Result<(), SampleError> {
         if self.refreshed.elapsed() > REFRESH {
-            self.peers.refresh(&self.subject.roots, &*self.subject.calls, &self.subject.destinations)?;
+            self.peers.refresh(&self.target.roots, &*self.target.calls, &self.target.destinations)?;
             self.refreshed = Instant::now();
         }
         let mut record = [0; N];

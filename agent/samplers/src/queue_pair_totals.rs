@@ -34,7 +34,7 @@ impl QueuePairTotals {
     /// Adds the growth of counters; `owner` returns the job of a counter that has queue pairs.
     pub fn add(
         &mut self,
-        subject: &SamplingTarget,
+        target: &SamplingTarget,
         counters: &[QpCounter],
         owner: impl Fn(&QpCounter) -> Option<Owner>,
     ) {
@@ -51,7 +51,7 @@ impl QueuePairTotals {
             let Some(owner) = self.owners.get(&counter.id) else { continue };
             let totals = self.totals.entry(owner.clone()).or_default();
             for (name, value) in &counter.values {
-                let Some(bound) = subject.bind(CounterSource::HwCounters, name) else { continue };
+                let Some(bound) = target.bind(CounterSource::HwCounters, name) else { continue };
                 let Some((_, metric)) = BY_JOB.iter().find(|(port, _)| port.name == bound.metric.name) else {
                     continue;
                 };
@@ -95,7 +95,7 @@ mod tests {
     use fabriclens_agent_host::roots::Roots;
 
     /// A device whose driver is in the catalog.
-    fn subject() -> SamplingTarget {
+    fn target() -> SamplingTarget {
         let device = Device {
             name: "mlx5_0".into(),
             index: None,
@@ -143,12 +143,12 @@ mod tests {
 
     #[test]
     fn growth_adds_up_and_does_not_go_back() {
-        let (subject, mut by_job) = (subject(), QueuePairTotals::default());
+        let (target, mut by_job) = (target(), QueuePairTotals::default());
         let (seven, eight) =
             (Some((Key::new("slurm", "7"), String::new())), Some((Key::new("slurm", "8"), String::new())));
         let mut add = |counters: &[QpCounter], owners: &[&Owner]| {
             let of = |c: &QpCounter| counters.iter().position(|other| other.id == c.id).map(|at| owners[at].clone());
-            by_job.add(&subject, counters, of);
+            by_job.add(&target, counters, of);
             exported(&by_job)
         };
         let sequence = |id, value| counter(id, "out_of_sequence", value);
@@ -167,10 +167,10 @@ mod tests {
 
     #[test]
     fn a_counter_whose_process_is_gone_stays_its_jobs() {
-        let (subject, mut by_job) = (subject(), QueuePairTotals::default());
+        let (target, mut by_job) = (target(), QueuePairTotals::default());
         let owner: Owner = Some((Key::new("slurm", "7"), String::new()));
-        by_job.add(&subject, &[counter(1, "rdma_tx_bytes", 5)], |_| Some(owner.clone()));
-        by_job.add(&subject, &[counter(1, "rdma_tx_bytes", 9), counter(2, "rdma_tx_bytes", 100)], |_| None);
+        by_job.add(&target, &[counter(1, "rdma_tx_bytes", 5)], |_| Some(owner.clone()));
+        by_job.add(&target, &[counter(1, "rdma_tx_bytes", 9), counter(2, "rdma_tx_bytes", 100)], |_| None);
         assert_eq!(exported(&by_job), ["7 fabric.job.rdma.io 9"], "and one that never had an owner is nobody's");
     }
 }

@@ -139,8 +139,8 @@ impl SamplingTarget {
         }
     }
 
-    /// Label `target`: `device`, `device/port`, the netdev, or `host`.
-    pub fn target(&self) -> String {
+    /// Name, the value of the label `target`: `device`, `device/port`, the netdev, or `host`.
+    pub fn name(&self) -> String {
         match (&self.resource.device, self.resource.port) {
             (Some(device), Some(port)) => format!("{device}/{port}"),
             (Some(device), None) => device.to_string(),
@@ -218,7 +218,7 @@ impl SamplingTarget {
     }
 
     /// Records the link speed, bits per second; never lowered, as counters may contain growth at the higher speed.
-    pub fn tell_rate(&self, bits: u64) {
+    pub fn record_rate(&self, bits: u64) {
         self.rate.fetch_max(bits, Ordering::Relaxed);
     }
 
@@ -228,7 +228,7 @@ impl SamplingTarget {
     }
 
     /// Records the LLDP neighbor, or that there is none.
-    pub fn tell_neighbor(&self, neighbor: Option<&LldpNeighbor>) {
+    pub fn set_neighbor(&self, neighbor: Option<&LldpNeighbor>) {
         *self.neighbor.lock() = neighbor.cloned();
     }
 }

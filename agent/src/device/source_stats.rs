@@ -58,7 +58,7 @@ pub struct TargetState {
     /// One per source.
     pub stats: Mutex<Vec<SourceStats>>,
     /// State for the next agent process, as of the last slow sample.
-    pub memory: Mutex<Option<crate::state::Target>>,
+    pub memory: Mutex<Option<crate::state::TargetMemory>>,
     /// Latest counter section and fact section of each source.
     pub latest: Mutex<Vec<[Option<Section>; 2]>>,
 }

@@ -83,8 +83,8 @@ impl Core {
 
     /// Restores the state of a sampling target from the previous agent process.
     pub fn recall(&self, runner: &mut Runner) {
-        let subject = runner.subject();
-        let memory = self.state.as_ref().and_then(|s| s.take(&subject.target(), &subject.identity()));
+        let target = runner.target();
+        let memory = self.state.as_ref().and_then(|s| s.take(&target.name(), &target.identity()));
         runner.recall(memory);
     }
 

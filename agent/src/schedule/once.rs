@@ -30,10 +30,10 @@ pub fn once(roots: Arc<Roots>, settings: &Settings) -> (Vec<Section>, Vec<Source
         let passthrough: Arc<[String]> = settings.passthrough.clone().into();
         let runners: Vec<Runner> = group
             .into_iter()
-            .map(|subject| {
-                let mut subject = subject.with_jobs(&jobs).with_rails(&settings.rails);
-                subject.passthrough = Arc::clone(&passthrough);
-                Runner::new(subject, settings, Arc::clone(&clock))
+            .map(|target| {
+                let mut target = target.with_jobs(&jobs).with_rails(&settings.rails);
+                target.passthrough = Arc::clone(&passthrough);
+                Runner::new(target, settings, Arc::clone(&clock))
             })
             .collect();
         shared.push(runners.iter().map(Runner::shared).collect::<Vec<_>>());

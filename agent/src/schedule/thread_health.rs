@@ -11,7 +11,7 @@ const STUCK: Duration = Duration::from_secs(30);
 /// Current problems of engine threads.
 #[derive(Debug)]
 pub(super) struct ThreadHealth {
-    /// Problem by subject.
+    /// Problem by component.
     problems: Mutex<BTreeMap<String, String>>,
     /// Time of the last activity of `watch`; `None` once it has ended.
     watched: Mutex<Option<Instant>>,
@@ -24,14 +24,14 @@ impl Default for ThreadHealth {
 }
 
 impl ThreadHealth {
-    /// Adds or replaces a problem; true if the subject had none.
-    pub fn set(&self, what: &str, why: String) -> bool {
-        self.problems.lock().insert(what.to_owned(), why).is_none()
+    /// Adds or replaces a problem; true if the component had none.
+    pub fn set(&self, component: &str, why: String) -> bool {
+        self.problems.lock().insert(component.to_owned(), why).is_none()
     }
 
     /// Removes a problem; true if there was one.
-    pub fn clear(&self, what: &str) -> bool {
-        self.problems.lock().remove(what).is_some()
+    pub fn clear(&self, component: &str) -> bool {
+        self.problems.lock().remove(component).is_some()
     }
 
     /// Records activity of `watch`, or its end with `None`.
@@ -41,7 +41,8 @@ impl ThreadHealth {
 
     /// All problems as sentences.
     pub fn list(&self, now: Instant) -> Vec<String> {
-        let mut list: Vec<String> = self.problems.lock().iter().map(|(what, why)| format!("{what}: {why}")).collect();
+        let mut list: Vec<String> =
+            self.problems.lock().iter().map(|(component, why)| format!("{component}: {why}")).collect();
         let still = self.watched.lock().map(|at| now.saturating_duration_since(at));
         if let Some(time) = still.filter(|time| *time > STUCK) {
             list.push(format!(

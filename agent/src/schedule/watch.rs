@@ -27,7 +27,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Delay before a lost event source is opened again; the second value applies if there is none.
 const REOPEN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
-/// Subject of the problem "out of file descriptors".
+/// Component of the problem "out of file descriptors".
 const SHORT: &str = "open files";
 
 struct Worker {
@@ -99,7 +99,7 @@ pub(super) fn run(core: &Arc<Core>) {
     }
 }
 
-/// Subject of problems of a device's thread.
+/// Component name of a device's thread.
 fn thread_of(device: &str) -> String {
     format!("the device {device}")
 }
@@ -109,12 +109,12 @@ fn reconcile(core: &Arc<Core>, workers: &mut Workers, found: &Inventory) {
     let mut wanted: BTreeMap<String, (Vec<SamplingTarget>, String, Vec<String>)> = BTreeMap::new();
     for device in &found.devices {
         let netdevs = device.ports.iter().filter_map(|p| p.netdev.as_ref()).map(|n| n.name.to_string()).collect();
-        let subjects = SamplingTarget::of_device(&core.roots, &core.host, device);
-        wanted.insert(device.name.to_string(), (subjects, device.shape(), netdevs));
+        let targets = SamplingTarget::of_device(&core.roots, &core.host, device);
+        wanted.insert(device.name.to_string(), (targets, device.shape(), netdevs));
     }
     for netdev in &found.netdevs {
-        let subject = SamplingTarget::of_netdev(&core.roots, &core.host, netdev);
-        wanted.insert(netdev.name.to_string(), (vec![subject], netdev.shape(), vec![netdev.name.to_string()]));
+        let target = SamplingTarget::of_netdev(&core.roots, &core.host, netdev);
+        wanted.insert(netdev.name.to_string(), (vec![target], netdev.shape(), vec![netdev.name.to_string()]));
     }
     workers.retain(|name, worker| {
         let there = wanted.get(name).is_some_and(|(_, shape, _)| *shape == worker.shape);
@@ -131,19 +131,19 @@ fn reconcile(core: &Arc<Core>, workers: &mut Workers, found: &Inventory) {
         }
         stays
     });
-    for (name, (subjects, shape, netdevs)) in wanted {
+    for (name, (targets, shape, netdevs)) in wanted {
         if workers.contains_key(&name) {
             continue;
         }
         let passthrough: Arc<[String]> = core.settings.passthrough.clone().into();
-        let runner = |subject: SamplingTarget| {
-            let mut subject = subject.with_jobs(&core.jobs).with_rails(&core.settings.rails);
-            subject.passthrough = Arc::clone(&passthrough);
-            let mut runner = Runner::new(subject, &core.settings, Arc::clone(&core.clock));
+        let runner = |target: SamplingTarget| {
+            let mut target = target.with_jobs(&core.jobs).with_rails(&core.settings.rails);
+            target.passthrough = Arc::clone(&passthrough);
+            let mut runner = Runner::new(target, &core.settings, Arc::clone(&core.clock));
             core.recall(&mut runner);
             runner
         };
-        let runners: Vec<Runner> = subjects.into_iter().map(runner).collect();
+        let runners: Vec<Runner> = targets.into_iter().map(runner).collect();
         let shared: Vec<_> = runners.iter().map(Runner::shared).collect();
         let (control, lane) = (Arc::new(Control::default()), Lane::new(&name, runners));
         let what = thread_of(&name);

@@ -1,5 +1,5 @@
 //! `microburst` on the running kernel: bytes and packets against the interface's own counters, a burst and its
-//! recording, congestion marks, RoCEv2 packets, both ways to attach.
+//! recording, congestion marks, RoCEv2 packets, both attach methods.
 
 use crate::net::{Pair, opened, send, sum, this_host, told, tool};
 use crate::turn;
@@ -7,7 +7,7 @@ use aya::maps::MapData;
 use aya::programs::{SchedClassifier, TcAttachType};
 use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::roots::Roots;
-use fabriclens_agent_probes::netdev::{NetdevProbe, Target, Way};
+use fabriclens_agent_probes::netdev::{AttachMethod, Interface, NetdevProbe};
 use fabriclens_agent_samplers::by_name;
 use fabriclens_agent_samplers::microburst::Microburst;
 use fabriclens_agent_samplers::target::SamplingTarget;
@@ -50,29 +50,30 @@ fn counted(probe: &mut NetdevProbe) -> impl Fn(usize, usize) -> u64 + use<> {
 
 #[test]
 #[ignore = "needs: tcx"]
-fn link_counts_match_the_interface() {
-    counts_as_the_interface_does(Way::Links, "fl-links", "10.204.1");
+fn tcx_counts_match_the_interface() {
+    counts_as_the_interface_does(AttachMethod::TcxLinks, "fl-links", "10.204.1");
 }
 
 #[test]
 #[ignore = "needs: bpf"]
-fn tap_counts_match_the_interface() {
-    counts_as_the_interface_does(Way::PacketSocket, "fl-tap", "10.204.2");
+fn packet_socket_counts_match_the_interface() {
+    counts_as_the_interface_does(AttachMethod::PacketSocket, "fl-tap", "10.204.2");
 }
 
 /// In both directions.
-fn counts_as_the_interface_does(way: Way, name: &str, net: &str) {
+fn counts_as_the_interface_does(method: AttachMethod, name: &str, net: &str) {
     let _turn = turn();
     let pair = Pair::new(name, net);
     pair.one_by_one();
     mark(&pair);
     let roots = Roots::new(None);
-    let target = Target::find(&roots, &pair.near).unwrap();
+    let interface = Interface::find(&roots, &pair.near).unwrap();
     let object = aya::include_bytes_aligned!("../../../ebpf/objects/microburst.o");
-    let attach = |way| NetdevProbe::attach(&roots, &target, object, &[("BLOCKS", BLOCKS)], &[("RING", BLOCKS)], &[way]);
-    let mut probe = attach(way).unwrap();
+    let attach =
+        |method| NetdevProbe::attach(&roots, &interface, object, &[("BLOCKS", BLOCKS)], &[("RING", BLOCKS)], &[method]);
+    let mut probe = attach(method).unwrap();
     let links = || SchedClassifier::query_tcx(&pair.near, TcAttachType::Egress).map_or(0, |(_, p)| p.len());
-    assert_eq!(links(), usize::from(way == Way::Links));
+    assert_eq!(links(), usize::from(method == AttachMethod::TcxLinks));
     let counters = || ["rx_bytes", "rx_packets", "tx_bytes", "tx_packets"].map(|name| pair.counter(name));
     let before = counters();
     let (mut here, mut there) = pair.connect(&pair.there());
@@ -90,15 +91,15 @@ fn counts_as_the_interface_does(way: Way, name: &str, net: &str) {
     for ((direction, what), (after, before)) in words.into_iter().zip(after.iter().zip(before)) {
         let (counted, want) = (of(direction, what), after - before);
         let off = counted.abs_diff(want) as f64 / want as f64;
-        println!("{way:?} {direction} {what}: {counted}, the interface says {want}: off by {:.5} %", off * 100.0);
-        assert!(off <= 0.001 && want > 5000, "{way:?} {direction} {what}: {counted} and {want}");
+        println!("{method:?} {direction} {what}: {counted}, the interface says {want}: off by {:.5} %", off * 100.0);
+        assert!(off <= 0.001 && want > 5000, "{method:?} {direction} {what}: {counted} and {want}");
     }
-    assert_eq!((of(RECEIVED, ROCE), of(SENT, ROCE)), (40, 0), "{way:?}");
+    assert_eq!((of(RECEIVED, ROCE), of(SENT, ROCE)), (40, 0), "{method:?}");
     let unmarked = of(RECEIVED, PACKETS) - of(RECEIVED, CE);
-    assert!((80..100).contains(&unmarked), "{way:?}: all of TCP is marked, and {unmarked} packets are not");
-    assert_eq!(of(SENT, CE), 0, "{way:?}");
+    assert!((80..100).contains(&unmarked), "{method:?}: all of TCP is marked, and {unmarked} packets are not");
+    assert_eq!(of(SENT, CE), 0, "{method:?}");
     drop(probe);
-    assert_eq!(links(), 0, "{way:?}: nothing stays");
+    assert_eq!(links(), 0, "{method:?}: nothing stays");
 }
 
 #[test]

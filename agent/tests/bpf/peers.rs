@@ -20,17 +20,17 @@ fn job_connections_name_their_peer() {
     let groups = mount(&Roots::new(None)).unwrap();
     let job = Group::new(&groups, &format!("fl-peers-{}", std::process::id()));
     let inode = std::fs::metadata(groups.join(job.path.trim_start_matches('/'))).unwrap().ino();
-    let subject = this_host();
+    let target = this_host();
     let key = Key::new("slurm", "7");
     let clusters = HashMap::from([(key.clone(), "west".to_owned())]);
-    subject.jobs.tell(clusters, HashMap::new(), HashMap::from([(inode, key)]));
+    target.jobs.tell(clusters, HashMap::new(), HashMap::from([(inode, key)]));
 
     let (mut here, mut there) = job.with(|| pair.connect(&pair.there()));
     let (mut six, mut far) = job.with(|| pair.connect(&pair.v6("2")));
     let other = pair.connect(&pair.there());
     send(&mut here, &mut there, 3 * MIB);
     send(&mut far, &mut six, MIB);
-    let mut sampler = opened("tcp_peers", &subject);
+    let mut sampler = opened("tcp_peers", &target);
     let mut batch = Batch::default();
     sampler.sample(&[], &mut batch).unwrap();
     let labels = [("job", "7"), ("cluster", "west"), ("scheduler", "slurm")];

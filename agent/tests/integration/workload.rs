@@ -21,8 +21,8 @@ fn recorded(name: &str) -> PathBuf {
 }
 
 fn opened(roots: Roots) -> Box<dyn Sampler> {
-    let subject = SamplingTarget::host(&Arc::new(roots), &Arc::from("h"), &Arc::default());
-    (by_name("workload").unwrap().open)(&subject).unwrap()
+    let target = SamplingTarget::host(&Arc::new(roots), &Arc::from("h"), &Arc::default());
+    (by_name("workload").unwrap().open)(&target).unwrap()
 }
 
 /// Labels and value of each series of one sample.
@@ -109,10 +109,10 @@ fn recorded_processes_parse() {
 fn opaque_host_delays_nothing() {
     let tree = tempfile::tempdir().unwrap();
     let roots = Arc::new(Roots::new(Some(tree.path().to_owned())));
-    let subject = SamplingTarget::host(&roots, &Arc::from("h"), &Arc::default());
-    let opened = (by_name("workload").unwrap().open)(&subject);
+    let target = SamplingTarget::host(&roots, &Arc::from("h"), &Arc::default());
+    let opened = (by_name("workload").unwrap().open)(&target);
     assert!(matches!(opened, Err(SampleError::Absent(_))));
-    subject.jobs.wait(Duration::from_secs(3600));
+    target.jobs.wait(Duration::from_secs(3600));
 }
 
 /// A waiting process in a control group of its own; both are removed when dropped.

@@ -20,8 +20,8 @@ pub fn tool(line: &str) -> Result<(), String> {
 }
 
 /// Opens the sampler.
-pub fn opened(name: &str, subject: &SamplingTarget) -> Box<dyn Sampler> {
-    (by_name(name).unwrap().open)(subject).unwrap_or_else(|error| panic!("{name}: {error}"))
+pub fn opened(name: &str, target: &SamplingTarget) -> Box<dyn Sampler> {
+    (by_name(name).unwrap().open)(target).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// This host.

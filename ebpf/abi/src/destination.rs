@@ -1,15 +1,15 @@
-//! Where the other end of a connection is, as far as addresses tell.
+//! Destination classes: where the remote end of a connection is, judged by its address.
 
-/// How many classes there are.
+/// Number of classes.
 pub const CLASSES: usize = 4;
 
-/// An address of this host.
+/// This host.
 pub const LOCAL: u32 = 0;
 /// The same rack or rail.
 pub const RACK: u32 = 1;
 /// Another host of the fabric.
 pub const FABRIC: u32 = 2;
-/// Anything else; also what no rule names.
+/// Outside the fabric, and any address that no rule matches.
 pub const OUTSIDE: u32 = 3;
 
 /// Label values, by class.

@@ -1,40 +1,40 @@
-//! Log-linear buckets of durations: four to an octave, from 1 µs to 16.8 s, so a bucket is at most a quarter wider than
-//! its lower bound.
+//! Log-linear histogram of durations from 1 µs to 16.8 s with four buckets per octave: the upper bound of a bucket is
+//! at most 25 % above its lower bound, except below 8 µs.
 
-/// Linear steps to an octave.
+/// Buckets per octave.
 const STEPS: usize = 4;
-/// Octaves above the first bucket.
+/// Octaves above the first bucket, which ends at 1 µs.
 const OCTAVES: usize = 24;
 
-/// Buckets with an upper bound; one more holds what is above all of them.
+/// Number of buckets with an upper bound.
 pub const BOUNDS: usize = 1 + OCTAVES * STEPS;
-/// Buckets with the last, unbounded one.
+/// Number of buckets, including the last, which has no upper bound.
 pub const BUCKETS: usize = BOUNDS + 1;
-/// Place of the sum in a record; its unit is that of the values.
+/// Index of the sum of all values in a record, in microseconds.
 pub const SUM: usize = BUCKETS;
-/// Words of a record: buckets, then the sum.
+/// Words of a record: the buckets, then the sum.
 pub const WORDS: usize = BUCKETS + 1;
 
-/// One histogram.
+/// Histogram of one interface and destination class.
 pub type Record = [u64; WORDS];
 
-/// Upper bound of a bucket in microseconds (inclusive); `bucket < BOUNDS`.
+/// Inclusive upper bound of a bucket in microseconds. `bucket` must be less than [`BOUNDS`].
 pub const fn bound(bucket: usize) -> u64 {
     if bucket == 0 {
         return 1;
     }
     let (octave, step) = ((bucket - 1) / STEPS, (bucket - 1) % STEPS);
-    // The first octaves are finer than a microsecond: several of their buckets have one bound, and stay empty.
+    // The first octaves are finer than a microsecond: several buckets have the same bound, and all but one stay empty.
     ((1 << octave) * (STEPS + step + 1)).div_ceil(STEPS) as u64
 }
 
-/// The bucket whose bound is the first that is not below the value.
+/// Index of the bucket of a value: the first whose upper bound is at least `micros`.
 #[inline]
 pub const fn bucket(micros: u32) -> usize {
     if micros <= 1 {
         return 0;
     }
-    // One below, so that a value on a bound falls into the bucket that ends there.
+    // Minus one, because upper bounds are inclusive.
     let below = micros - 1;
     let octave = 31 - below.leading_zeros() as usize;
     if octave >= OCTAVES {

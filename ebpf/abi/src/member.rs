@@ -1,10 +1,11 @@
-//! Where a member of a kernel structure is, in one word: the agent finds it in the running kernel's own description of
-//! its types (BTF) and puts it into the probe; 0 says that this kernel tells nothing of such a member.
+//! Position of a member of a kernel structure, in one word. The agent looks it up in the type information (BTF) of the
+//! running kernel and stores it in the probe. 0: this kernel does not describe the member.
 
-/// Bits of the word that hold the member's distance from the start of its structure, in bits.
+/// Width of the part of the word that holds the member's offset in its structure, in bits.
 const DISTANCE: u32 = 24;
 
-/// The word for a member; `width` in bits, 0 for one that is no bit field. `None` when it is too far away.
+/// Word for a member: `distance` is its offset in bits, `width` the width of a bit field in bits, or 0 for other
+/// members. `None` if the offset is 0 or does not fit, or the bit field is wider than 8 bits.
 pub const fn word(distance: u32, width: u32) -> Option<u32> {
     if distance == 0 || distance >> DISTANCE != 0 || width > 8 {
         return None;
@@ -12,13 +13,13 @@ pub const fn word(distance: u32, width: u32) -> Option<u32> {
     Some(width << DISTANCE | distance)
 }
 
-/// Distance of the byte that the member begins in.
+/// Offset in bytes of the first byte of the member.
 #[inline]
 pub const fn byte(word: u32) -> usize {
     (word & ((1 << DISTANCE) - 1)) as usize / 8
 }
 
-/// A bit field out of the byte that it is in.
+/// Extracts a bit field from its byte.
 #[inline]
 pub const fn bits(word: u32, byte: u8) -> u8 {
     let (shift, width) = (word & 7, word >> DISTANCE);

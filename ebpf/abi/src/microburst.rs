@@ -1,40 +1,41 @@
-//! What crosses one network interface in each millisecond. Bins are kept in blocks, so that the agent needs few reads;
-//! a bin tells by its stamp which time it is of, because its place is used again.
+//! Traffic of one network interface in bins of 1 ms. Bins are grouped in blocks, so that the agent needs few reads. The
+//! ring of blocks is overwritten, so each bin has a stamp of its time.
 
-/// Bins of a block.
+/// Number of bins in a block.
 pub const BINS: usize = 16;
-/// Length of a bin in nanoseconds of the monotonic clock.
+/// Length of a bin in ns of the monotonic clock.
 pub const BIN_NS: u64 = 1_000_000;
 
-/// Words of a bin for each direction.
+/// Words of one direction in a bin.
 pub const WORDS: usize = 4;
-/// Bytes, link header included.
+/// Index of the bytes, link headers included.
 pub const BYTES: usize = 0;
-/// Packets.
+/// Index of the packets.
 pub const PACKETS: usize = 1;
-/// Packets that were congestion-marked (CE).
+/// Index of the packets marked with congestion experienced (CE).
 pub const CE: usize = 2;
-/// RoCEv2 packets: UDP to port 4791.
+/// Index of the RoCEv2 packets: UDP to port 4791.
 pub const ROCE: usize = 3;
 
-/// Directions: received, sent.
+/// Number of directions: received, sent.
 pub const DIRECTIONS: usize = 2;
-/// Number of the direction received.
+/// Index of the received direction.
 pub const RECEIVED: usize = 0;
-/// Number of the direction sent.
+/// Index of the sent direction.
 pub const SENT: usize = 1;
 
 /// Words of a bin.
 pub const BIN: usize = DIRECTIONS * WORDS;
-/// Place of the stamps in a block, one for each bin: its number since the start of the clock, plus one.
+/// Index of the first stamp in a block. The stamp of a bin is its number since the start of the clock, plus 1; 0 means
+/// unused.
 pub const STAMPS: usize = BINS * BIN;
-/// One block, on one CPU.
+/// Block of bins of one CPU.
 pub type Block = [u64; STAMPS + BINS];
 
 /// UDP port of RoCEv2.
 pub const ROCE_PORT: u16 = 4791;
 
-/// Place of a word in a block.
+/// Index in a block of the word `what` of a bin and direction.
 #[inline(always)]
 pub const fn word(bin: usize, direction: usize, what: usize) -> usize {
     bin * BIN + direction * WORDS + what

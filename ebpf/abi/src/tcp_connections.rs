@@ -1,45 +1,45 @@
-//! Attempts to connect, what became of them and how long they took, for each interface and class of destinations.
+//! Attempts to connect, their outcome and duration, per interface and destination class.
 
 use crate::histogram;
 
-/// Why a connection that this host began was not established.
+/// Number of reasons why an attempt of this host to connect fails.
 pub const REASONS: usize = 8;
 
-/// The other end answered that nobody listens.
+/// The remote host has no listener on the port.
 pub const REFUSED: usize = 0;
-/// No answer.
+/// The remote host does not answer.
 pub const TIMEOUT: usize = 1;
-/// Reset in the middle of the handshake.
+/// The connection is reset during the handshake.
 pub const RESET: usize = 2;
-/// A router, or this host itself, says that there is no way.
+/// A router or this host has no route.
 pub const UNREACHABLE: usize = 3;
-/// The program gave up before the kernel did.
+/// The program closes the socket before the kernel gives up.
 pub const ABANDONED: usize = 4;
-/// No local port was free; nothing was sent.
+/// No local port is free; nothing is sent.
 pub const NO_PORT: usize = 5;
-/// Another error.
+/// Any other error.
 pub const OTHER: usize = 6;
-/// The kernel does not say where it keeps the error.
+/// The kernel's BTF does not describe the error member.
 pub const UNKNOWN: usize = 7;
 
-/// Label values, by reason.
+/// Label value of each reason.
 pub const NAMES: [&str; REASONS] =
     ["refused", "timeout", "reset", "unreachable", "abandoned", "no_port", "other", "unknown"];
 
-/// A record begins with the histogram of the time to connect; then place of the attempts.
+/// Index of the attempts. A record begins with the histogram of the time to connect.
 pub const ATTEMPTS: usize = histogram::WORDS;
-/// Established, begun by this host.
+/// Index of the connections that this host opened.
 pub const ACTIVE: usize = ATTEMPTS + 1;
-/// Established, begun by the other end.
+/// Index of the connections that this host accepted.
 pub const PASSIVE: usize = ATTEMPTS + 2;
-/// Connections that ended because the other end sent a reset.
+/// Index of the connections that a reset from the remote end ended.
 pub const RESETS_RECEIVED: usize = ATTEMPTS + 3;
-/// Connections that this host ended by a reset.
+/// Index of the connections that this host ended by a reset.
 pub const RESETS_SENT: usize = ATTEMPTS + 4;
-/// Place of the failures for the first reason.
+/// Index of the failures of the first reason.
 pub const FAILURES: usize = ATTEMPTS + 5;
 /// Words of a record.
 pub const WORDS: usize = FAILURES + REASONS;
 
-/// One interface and class.
+/// Counts of one interface and destination class, on one CPU.
 pub type Record = [u64; WORDS];

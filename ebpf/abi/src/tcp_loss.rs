@@ -1,30 +1,30 @@
-//! Segments of TCP that were sent again, for each interface and class of destinations.
+//! TCP retransmissions per interface and destination class.
 
-/// Why a segment was sent again, as far as the state of its connection tells.
+/// Number of reasons for a retransmission, derived from the state of the connection.
 pub const KINDS: usize = 6;
 
-/// Opening a connection: SYN, or the answer to one.
+/// SYN or SYN-ACK.
 pub const HANDSHAKE: usize = 0;
-/// After the retransmission timer fired: what was in flight counts as lost.
+/// The retransmission timer expired; all data in flight counts as lost.
 pub const TIMEOUT: usize = 1;
-/// In fast recovery: the other end's acknowledgements show a gap.
+/// Fast recovery: the acknowledgments show a gap.
 pub const FAST: usize = 2;
-/// A tail loss probe: no acknowledgement for two round trips, and nothing new to send.
+/// Tail loss probe: no acknowledgment for two round trips.
 pub const PROBE: usize = 3;
-/// None of the above.
+/// Any other reason.
 pub const OTHER: usize = 4;
-/// The kernel does not say where it keeps that state.
+/// The kernel's BTF does not describe the state.
 pub const UNKNOWN: usize = 5;
 
-/// Label values, by kind.
+/// Label value of each reason.
 pub const NAMES: [&str; KINDS] = ["handshake", "timeout", "fast", "probe", "other", "unknown"];
 
-/// Place of the segments of the first kind.
+/// Index of the segments of the first reason.
 pub const SEGMENTS: usize = 0;
-/// Place of the bytes of the first kind.
+/// Index of the bytes of the first reason.
 pub const BYTES: usize = KINDS;
 /// Words of a record.
 pub const WORDS: usize = 2 * KINDS;
 
-/// One interface and class.
+/// Counts of one interface and destination class, on one CPU.
 pub type Record = [u64; WORDS];

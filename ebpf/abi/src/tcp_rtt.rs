@@ -1,6 +1,6 @@
-//! Smoothed round trips of TCP, one histogram for each interface and class of destinations.
+//! Smoothed round-trip time of TCP: one histogram per interface and destination class.
 
 pub use crate::histogram::Record;
 
-/// One segment is taken, then up to so many less one are left out, each number as likely as the next.
+/// After each sample, a probe skips a uniformly random number of segments below this one.
 pub const GAP: u32 = 16;

@@ -1,30 +1,30 @@
-//! TCP bytes and segments by control group, interface and class of destinations.
+//! TCP bytes and segments by cgroup, interface and destination class.
 
-/// Bytes received: IP header and what follows, of each segment as it was on the wire.
+/// Index of the bytes received: IP header, TCP header and payload of each segment on the wire.
 pub const RECEIVED_BYTES: usize = 0;
-/// Segments received.
+/// Index of the segments received.
 pub const RECEIVED_SEGMENTS: usize = 1;
-/// Bytes sent, counted as those received.
+/// Index of the bytes sent, counted as those received.
 pub const SENT_BYTES: usize = 2;
-/// Segments sent.
+/// Index of the segments sent.
 pub const SENT_SEGMENTS: usize = 3;
-/// Segments received that were congestion-marked (CE) on the way.
+/// Index of the segments received with a congestion mark (CE).
 pub const RECEIVED_CE: usize = 4;
-/// Segments received that say that the other end takes no data now.
+/// Index of the segments received with a zero window.
 pub const RECEIVED_CLOSED: usize = 5;
-/// Segments sent that say that this end takes no data now.
+/// Index of the segments sent with a zero window.
 pub const SENT_CLOSED: usize = 6;
 /// Words of a record.
 pub const WORDS: usize = 7;
 
-/// Counts of one key, on one CPU.
+/// Counts of one [`Key`], on one CPU.
 pub type Record = [u64; WORDS];
 
-/// Control group (its id, which is the inode of its directory), and place of interface and class.
+/// Cgroup id (the inode of its directory), and index of interface and destination class from [`place`](crate::place).
 pub type Key = [u64; 2];
 
-/// Keys that the kernel holds at a time; what finds no room counts by its place alone.
+/// Limit of keys in the map. Traffic of further keys counts only by interface and destination class.
 pub const ENTRIES: u32 = 1024;
 
-/// Interfaces with a higher index have no place of their own.
+/// Limit of kernel interface indexes. Interfaces with this index or a higher one have no number of their own.
 pub const INDEXES: u32 = 4096;

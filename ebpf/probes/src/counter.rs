@@ -1,39 +1,39 @@
-//! Counting. A soft interrupt may run a probe in the middle of the same probe on the same CPU, so even per-CPU words are
-//! added to in one instruction.
+//! Counters in maps. A soft interrupt can run a probe while the same probe runs on the same CPU, so every addition is
+//! one atomic instruction, even to a per-CPU word.
 
 use aya_ebpf::macros::map;
 use aya_ebpf::maps::PerCpuArray;
 use core::intrinsics::{AtomicOrdering, atomic_xadd};
 
-/// Events that a probe could not count.
+/// Number of events that the probe failed to count.
 #[map]
 static DROPS: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 
-/// Adds to a word of a map.
+/// Adds `n` to a word of a map, atomically.
 #[inline(always)]
 pub fn add(word: &mut u64, n: u64) {
-    // The library's atomics have no addition on this target, although its instruction set has.
-    // SAFETY: the reference shows that the word is valid and aligned.
+    // `core::sync::atomic` has no addition on this target, although its instruction set has one.
+    // SAFETY: a reference is valid and aligned.
     unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(word, n) };
 }
 
-/// An event is missing from what is told.
+/// Counts an event as dropped.
 #[inline(always)]
 pub fn dropped() {
     if let Some(drops) = DROPS.get_ptr_mut(0) {
-        // SAFETY: the word is this CPU's own and is only ever added to.
+        // SAFETY: only this CPU uses the word, and only `add` changes it.
         add(unsafe { &mut *drops }, 1);
     }
 }
 
-/// The record of this CPU at `place`.
+/// This CPU's record at index `place`; `None` beyond the end of the map.
 #[inline(always)]
 pub fn record<T>(of: &'static PerCpuArray<T>, place: u32) -> Option<&'static mut T> {
-    // SAFETY: the record is this CPU's own, and its words are only ever added to, by `add`.
+    // SAFETY: only this CPU uses the record, and only `add` changes its words.
     of.get_ptr_mut(place).map(|record| unsafe { &mut *record })
 }
 
-/// Adds to a word of a record.
+/// Adds `n` to the word at index `at` of a record. Does nothing beyond the end of the record.
 #[inline(always)]
 pub fn add_at<const N: usize>(record: &mut [u64; N], at: usize, n: u64) {
     if let Some(word) = record.get_mut(at) {
@@ -41,7 +41,7 @@ pub fn add_at<const N: usize>(record: &mut [u64; N], at: usize, n: u64) {
     }
 }
 
-/// What a program returns: one that had to break off has dropped its event.
+/// Return value of a program. Counts the event as dropped if `counted` is `None`.
 #[inline(always)]
 pub fn done(counted: Option<()>) -> u32 {
     if counted.is_none() {

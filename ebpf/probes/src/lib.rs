@@ -1,5 +1,5 @@
-//! What several probes share. One probe is one program of `src/bin`, loaded alone: what one of them cannot have on an
-//! old kernel, the others do not miss.
+//! Code shared by the probes. Each probe is one file of `src/bin` and is loaded on its own: a feature that an old
+//! kernel lacks disables only the probes that need it.
 #![no_std]
 #![feature(core_intrinsics)]
 #![expect(internal_features, reason = "an addition to a word of a map must be one instruction")]
@@ -10,7 +10,7 @@ pub mod packet;
 pub mod peers;
 pub mod trace;
 
-/// The kernel demands a licence that lets probes read its memory.
+/// License string. The kernel lets only programs under a GPL-compatible license read its memory.
 #[unsafe(link_section = "license")]
 #[unsafe(no_mangle)]
 static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

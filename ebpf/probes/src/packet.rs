@@ -1,16 +1,16 @@
-//! Headers of packets, for probes that are given a socket buffer (`__sk_buff`, whose layout is the kernel's promise).
+//! Parses packet headers, for probes whose context is a socket buffer (`__sk_buff`, a structure with a stable layout).
 
 use aya_ebpf::bindings::__sk_buff;
 use aya_ebpf::programs::sk_buff::SkBuff;
 use fabriclens_ebpf_abi::{Address, mapped};
 
-/// Ethernet's number of IPv4, as `__sk_buff` holds it.
+/// EtherType of IPv4 in network byte order, as in `__sk_buff`.
 pub const IPV4: u32 = 0x0800_u16.to_be() as u32;
-/// The same of IPv6.
+/// EtherType of IPv6 in network byte order.
 pub const IPV6: u32 = 0x86dd_u16.to_be() as u32;
-/// IP's number of TCP.
+/// IP protocol number of TCP.
 pub const TCP: u8 = 6;
-/// IP's number of UDP.
+/// IP protocol number of UDP.
 pub const UDP: u8 = 17;
 
 const IPV6_HEADER: u32 = 40;
@@ -18,29 +18,30 @@ const HOP_BY_HOP: u8 = 0;
 const CE: u8 = 3;
 const RESET: u8 = 4;
 
-/// What an IP header tells.
+/// Fields of an IP header.
 pub struct Ip {
-    /// From where.
+    /// Source address.
     pub source: Address,
-    /// To where.
+    /// Destination address.
     pub destination: Address,
-    /// What it carries.
+    /// Protocol number of the payload.
     pub carries: u8,
-    /// Marked as having met congestion.
+    /// Marked with congestion experienced (CE).
     pub ce: bool,
-    /// Its length in bytes, as each segment has it.
+    /// Length in bytes, repeated on the wire for each segment.
     pub header: u32,
-    /// Bytes of a hop-by-hop header, which a buffer that holds several segments has for its own length only.
+    /// Length in bytes of the hop-by-hop header. In a buffer of several segments it is not sent: it only holds the
+    /// buffer's length.
     pub hop_by_hop: u32,
 }
 
-/// Where headers are read from.
+/// Source of header bytes.
 pub trait Headers {
-    /// What lies at `at`; `None` where the packet ends before.
+    /// Reads the value at byte offset `at`; `None` beyond the end.
     fn at<T: Copy>(&self, at: u32) -> Option<T>;
 }
 
-/// Wherever they are in the buffer; each read is a copy by the kernel.
+/// Reads from any part of the buffer; the kernel copies each value.
 impl Headers for SkBuff {
     #[inline(always)]
     fn at<T: Copy>(&self, at: u32) -> Option<T> {
@@ -48,7 +49,7 @@ impl Headers for SkBuff {
     }
 }
 
-/// Where the buffer has them in one piece, which is so once the kernel has looked at them itself. Nothing is copied.
+/// Reads from the linear part of the buffer without a copy. Headers lie there once the kernel has parsed them.
 #[derive(Clone, Copy)]
 pub struct Linear {
     begin: usize,
@@ -56,10 +57,10 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// The piece that begins with the header that the program hangs from.
+    /// Linear part, from the first header that the program sees.
     #[inline(always)]
     pub fn of(skb: *mut __sk_buff) -> Self {
-        // SAFETY: the kernel gave the pointer, and rewrites these reads.
+        // SAFETY: the pointer is the program's context; the verifier rewrites these reads.
         unsafe { Self { begin: (*skb).data as usize, end: (*skb).data_end as usize } }
     }
 }
@@ -71,15 +72,15 @@ impl Headers for Linear {
         if from + size_of::<T>() > self.end {
             return None;
         }
-        // SAFETY: it lies inside. Not aligned: a header begins where the link's header ends.
+        // SAFETY: the value lies within the linear part. It may be unaligned: the link header has any length.
         Some(unsafe { (from as *const T).read() })
     }
 }
 
-/// Reads the IP header at `at`; `protocol` is Ethernet's number of it.
+/// Parses the IP header at offset `at`; `protocol` is its EtherType. `None` if the header is incomplete or not IP.
 #[inline(always)]
 pub fn ip(headers: &impl Headers, at: u32, protocol: u32) -> Option<Ip> {
-    // In words, because bytes on the stack are copied one by one.
+    // As words: the compiler copies bytes on the stack one by one.
     if protocol == IPV4 {
         let h: [u32; 5] = headers.at(at)?;
         let [first, class, ..] = h[0].to_ne_bytes();
@@ -112,28 +113,28 @@ pub fn ip(headers: &impl Headers, at: u32, protocol: u32) -> Option<Ip> {
     })
 }
 
-/// The end of the fixed part of a TCP header.
+/// Fields of a TCP header.
 #[derive(Clone, Copy)]
 pub struct Tcp {
-    /// Bytes of all of it.
+    /// Length in bytes, options included.
     pub header: u32,
-    /// The sender takes no data now. A reset says nothing of that.
+    /// Zero window: the sender accepts no data. False for a reset, whose window has no meaning.
     pub closed: bool,
 }
 
-/// Reads the TCP header that lies at `at`.
+/// Parses the TCP header at offset `at`; `None` if it is incomplete.
 #[inline(always)]
 pub fn tcp(headers: &impl Headers, at: u32) -> Option<Tcp> {
     let [length, flags, high, low]: [u8; 4] = headers.at(at + 12)?;
-    // The upper half of the byte is the length in words of four bytes.
+    // The upper four bits are the length in words of four bytes.
     Some(Tcp { header: u32::from(length >> 4) * 4, closed: high | low == 0 && flags & RESET == 0 })
 }
 
-/// Bytes and segments of a buffer as they are on the wire. `headers` are the bytes that each segment repeats, asked for
-/// where there are several; `once` those that no segment has.
+/// Bytes and segments of the buffer on the wire. `headers` is the length in bytes of the headers that each segment
+/// repeats, computed only for several segments; `once` is the length of headers that are not sent.
 #[inline(always)]
 pub fn on_wire(skb: *mut __sk_buff, once: u32, headers: impl FnOnce() -> u32) -> (u64, u64) {
-    // SAFETY: the kernel gave the pointer, and rewrites these reads.
+    // SAFETY: the pointer is the program's context; the verifier rewrites these reads.
     let (len, size, segments) = unsafe { ((*skb).len, (*skb).gso_size, (*skb).gso_segs) };
     if size == 0 {
         return (u64::from(len), 1);
@@ -143,7 +144,7 @@ pub fn on_wire(skb: *mut __sk_buff, once: u32, headers: impl FnOnce() -> u32) ->
         return (u64::from(len), 1);
     }
     let payload = len - headers - once;
-    // Drivers of virtual machines tell the size of a segment and not how many there are.
+    // Paravirtual drivers report the size of a segment, but not the number of segments.
     let segments = if segments == 0 { payload.div_ceil(size) } else { segments };
     (u64::from(payload) + u64::from(segments) * u64::from(headers), u64::from(segments))
 }

@@ -1,4 +1,4 @@
-//! From the addresses of a connection to the interface and the class of its destination. The agent fills the maps.
+//! Classifies a connection by its addresses: interface and destination class. The agent fills the maps.
 
 use aya_ebpf::bindings::bpf_sock;
 use aya_ebpf::macros::map;
@@ -6,41 +6,41 @@ use aya_ebpf::maps::lpm_trie::{Key, LpmTrie};
 use aya_ebpf::maps::{Array, HashMap};
 use fabriclens_ebpf_abi::{Address, INTERFACES, REMEMBERED, destination, mapped, place};
 
-/// Addresses of this host: number of their interface.
+/// Addresses of this host, with the number of their interface.
 #[map]
 static LOCAL: HashMap<Address, u32> = HashMap::with_max_entries(1024, 0);
 
-/// Networks: class of destinations. The longest prefix counts.
+/// Networks, with their destination class. The longest prefix wins.
 #[map]
 static NETWORKS: LpmTrie<Address, u32> = LpmTrie::with_max_entries(4096, 1);
 
-/// How often the agent changed the two tables.
+/// Version of the two tables; the agent increments it after each change.
 #[map]
 static EPOCH: Array<u32> = Array::with_max_entries(1, 0);
 
-/// What the tables said of connections, by a mix of the addresses and the epoch: most segments are of a few connections,
-/// and a look at the tables costs more than all else that a probe does.
+/// Cache of the tables' results, by a hash of addresses and epoch. Most segments belong to few connections, and a
+/// lookup in the tables costs more than the rest of a probe.
 #[map]
 static PLACES: Array<u64> = Array::with_max_entries(REMEMBERED, 0);
 
-/// Bits of a remembered word that are the place.
+/// Bits of a cache entry that hold the index; the others hold the upper bits of the hash.
 const PLACE_BITS: u32 = 8;
 const PLACE: u64 = (1 << PLACE_BITS) - 1;
 const _: () = assert!(INTERFACES * destination::CLASSES <= 1 << PLACE_BITS);
 
 const AF_INET: u32 = 2;
 
-/// A kernel `struct sockaddr_in` or `sockaddr_in6`, as tracepoints store addresses.
+/// Kernel structure `sockaddr_in` or `sockaddr_in6`, as stored in tracepoint records.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct SocketAddress([u32; 7]);
 
 impl SocketAddress {
-    /// Its address as the maps know it.
+    /// Address in the form of the map keys.
     #[inline(always)]
     pub fn address(&self) -> Address {
         let [family, v4, a, b, c, d, _] = self.0;
-        // The family is the first half of its word.
+        // The family is the first two bytes of its word.
         if family as u16 == AF_INET as u16 { mapped(v4) } else { [a, b, c, d] }
     }
 }
@@ -48,8 +48,9 @@ impl SocketAddress {
 /// Local and remote address of a socket.
 #[inline(always)]
 pub fn ends_of(socket: *const bpf_sock) -> (Address, Address) {
-    // All of them, because reads in two branches become one read of a chosen place, which the kernel refuses.
-    // SAFETY: the kernel gave the pointer. Word by word, because it rewrites each of these reads.
+    // Reads both families: the compiler merges two branches into one read at a variable offset, which the verifier
+    // rejects.
+    // SAFETY: the pointer comes from the kernel. Single words, because the verifier rewrites each of these reads.
     let (family, v4, v6) = unsafe {
         let word = |at: *const u32| at.read_volatile();
         let words = |at: *const u32| [word(at), word(at.add(1)), word(at.add(2)), word(at.add(3))];
@@ -62,20 +63,20 @@ pub fn ends_of(socket: *const bpf_sock) -> (Address, Address) {
     if family == AF_INET { (mapped(v4[0]), mapped(v4[1])) } else { (v6[0], v6[1]) }
 }
 
-/// Number of the interface that has this address; 0 when none has.
+/// Number of the interface that has this address; 0 if none has.
 #[inline(always)]
 fn interface(local: &Address) -> u32 {
-    // SAFETY: the agent replaces entries as a whole; a torn read of a `u32` cannot be.
+    // SAFETY: the agent replaces entries as a whole, and a read of a `u32` cannot tear.
     unsafe { LOCAL.get(local) }.copied().unwrap_or(0)
 }
 
-/// Class of the other end.
+/// Destination class of the remote address.
 #[inline(always)]
 fn class(remote: &Address) -> u32 {
     NETWORKS.get(&Key::new(128, *remote)).copied().unwrap_or(destination::OUTSIDE)
 }
 
-/// Place of a connection in the maps that have one record for each interface and class.
+/// Index of a connection's record in maps with one record per interface and destination class.
 #[inline(always)]
 pub fn place_of(local: &Address, remote: &Address) -> u32 {
     let pair = |[a, b]: [u32; 2]| u64::from(a) << 32 | u64::from(b);
@@ -85,8 +86,8 @@ pub fn place_of(local: &Address, remote: &Address) -> u32 {
         mixed = mix(mixed, pair([words[2], words[3]]));
     }
     let Some(slot) = PLACES.get_ptr_mut((mixed >> 32) as u32 % REMEMBERED) else { return found(local, remote) };
-    // One word holds what was asked and what was found, so that CPUs and interrupts cannot mix two of them up.
-    // SAFETY: the pointer is the map's; words of a map are read and written as a whole.
+    // One word holds key and result, so that CPUs and interrupts cannot mix two entries.
+    // SAFETY: the pointer comes from the map; a word of a map is read and written in one access.
     let kept = unsafe { slot.read_volatile() };
     if (kept ^ mixed) >> PLACE_BITS == 0 {
         return (kept & PLACE) as u32;
@@ -97,13 +98,14 @@ pub fn place_of(local: &Address, remote: &Address) -> u32 {
     place
 }
 
+/// Hash of the words so far and one more.
 #[inline(always)]
 fn mix(so_far: u64, word: u64) -> u64 {
     let product = (so_far ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ (product >> 32)
 }
 
-/// What the tables say.
+/// Index from the tables, without the cache.
 #[inline(always)]
 fn found(local: &Address, remote: &Address) -> u32 {
     place(interface(local), class(remote))

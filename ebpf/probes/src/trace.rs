@@ -1,4 +1,4 @@
-//! Fields of tracepoints. Their offsets are the running kernel's, put into the program when it is loaded.
+//! Fields of tracepoint records. The loader sets their offsets from the running kernel.
 
 use crate::counter::done;
 use aya_ebpf::EbpfContext as _;
@@ -7,7 +7,7 @@ use aya_ebpf::programs::TracePointContext;
 use core::mem::MaybeUninit;
 use fabriclens_ebpf_abi::Address;
 
-/// Declares offsets of tracepoint fields or members of kernel structures, each a global that the loader sets.
+/// Declares offsets of tracepoint fields and structure members: globals that the loader sets.
 #[macro_export]
 macro_rules! offsets {
     ($($name:ident),* $(,)?) => {
@@ -16,44 +16,45 @@ macro_rules! offsets {
     };
 }
 
-/// What the loader put into a global.
+/// Value of a global that the loader sets.
 #[inline(always)]
 pub fn global(of: &'static u32) -> u32 {
-    // SAFETY: a reference to a static is valid; volatile because the loader changes it after compilation.
+    // SAFETY: a reference to a static is valid. Volatile, because the loader changes the value after compilation.
     unsafe { core::ptr::read_volatile(of) }
 }
 
-/// Whether this kernel has what the loader would tell in `at`; no field and no member that a probe asks for is at 0.
+/// Whether this kernel has the field or member whose offset is `at`. No probe uses one at offset 0.
 #[inline(always)]
 pub fn has(at: &'static u32) -> bool {
     global(at) != 0
 }
 
-/// Bytes of a record that are looked at; the fields of all probes are in front of that.
+/// Bytes of a record that are copied. The fields of all probes lie below that offset.
 const RECORD: usize = 128;
 
-/// The record of a tracepoint, copied at once: to copy one field costs as much as to copy all.
+/// Copy of a tracepoint record. Copying the whole record costs as much as copying one field.
 #[repr(C, align(8))]
 pub struct Event([u8; RECORD]);
 
-/// Runs the body of a probe on the record. What it returns is what a program returns.
+/// Copies the record and passes it to `count`. Returns the program's return value. Counts the event as dropped if the
+/// copy fails or `count` returns `None`.
 #[inline(always)]
 pub fn on_event(ctx: &TracePointContext, count: impl FnOnce(&Event) -> Option<()>) -> u32 {
     let mut record = MaybeUninit::<Event>::uninit();
-    // SAFETY: the helper writes as many bytes as there are, or fails.
+    // SAFETY: `record` has `RECORD` bytes; the helper writes all of them or fails.
     let failed = unsafe { bpf_probe_read_kernel(record.as_mut_ptr().cast(), RECORD as u32, ctx.as_ptr()) };
-    // SAFETY: then it is written.
+    // SAFETY: the helper succeeded, so the record is initialized.
     done(if failed == 0 { count(unsafe { record.assume_init_ref() }) } else { None })
 }
 
 impl Event {
-    /// The field at the offset that the loader put into `at`: a number, or words that are aligned as one.
+    /// Field at the offset in the global `at`: an aligned number, or aligned words. `None` beyond the end of the record.
     #[inline(always)]
     pub fn field<T: Copy>(&self, at: &'static u32) -> Option<T> {
         self.at(global(at) as usize)
     }
 
-    /// An array of bytes, which lies at any even offset, and holds an address.
+    /// Address at the offset in the global `at`, which must be even. `None` beyond the end of the record.
     #[inline(always)]
     pub fn address(&self, at: &'static u32) -> Option<Address> {
         let mut address = [0; 4];
@@ -69,7 +70,7 @@ impl Event {
         if at > RECORD - size_of::<T>() {
             return None;
         }
-        // SAFETY: it lies inside; the kernel's verifier refuses what is not aligned.
+        // SAFETY: the value lies within the record; the verifier rejects an unaligned read.
         Some(unsafe { self.0.as_ptr().add(at).cast::<T>().read() })
     }
 }

@@ -74,7 +74,7 @@ pub fn below_leaf(ports: &str) -> String {
 
 /// Aggregates by leaf; ports with an unknown switch are one group.
 pub fn by_leaf(join: &str, ports: &str) -> String {
-    format!("label_replace({join} by (switch) ({ports}), \"switch\", \"(not told)\", \"switch\", \"\")")
+    format!("label_replace({join} by (switch) ({ports}), \"switch\", \"(unknown)\", \"switch\", \"\")")
 }
 
 /// Growth of a counter as the difference of two samples: cheap for any window, and a whole number.

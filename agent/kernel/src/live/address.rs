@@ -5,11 +5,11 @@ use crate::{CallError, InterfaceAddress};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const GETADDR: u16 = 22;
-/// `IFA_ADDRESS`: the address, or the other end of a point-to-point link.
+/// `IFA_ADDRESS`: the address, or the remote address of a point-to-point link.
 const ADDRESS: u16 = 1;
-/// `IFA_LOCAL`: the own address, where the two differ.
+/// `IFA_LOCAL`: the local address, if it differs from `IFA_ADDRESS`.
 const LOCAL: u16 = 2;
-/// `struct ifaddrmsg`.
+/// Size of `struct ifaddrmsg`.
 const HEADER: usize = 8;
 
 /// All addresses of all interfaces.
@@ -34,7 +34,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_loopback_has_its_address() {
+    fn loopback_address_is_listed() {
         let all = all(&ReopeningChannel::new(libc::NETLINK_ROUTE)).unwrap();
         let own = all.iter().find(|a| a.address == IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
         assert_eq!((own.interface, own.prefix), (1, 8));
@@ -42,7 +42,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             parse(&bytes);
         }
     }

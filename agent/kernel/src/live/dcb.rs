@@ -1,7 +1,7 @@
 //! IEEE DCB state by rtnetlink. Called by [`super::LiveKernel`].
 //!
-//! mlx5 serves `requests` and `indications` from a cache that only `ethtool -S` refreshes: use them for configuration
-//! there, and the ethtool statistics for counts.
+//! mlx5 serves `requests` and `indications` from a cache that only `ethtool -S` refreshes: read PFC counts of mlx5 from
+//! the ethtool statistics.
 
 use super::netlink::{ReopeningChannel, Request, attribute, attributes, u16_at, u64_at};
 use crate::{CallError, Dcb};
@@ -24,7 +24,7 @@ pub fn get(rtnetlink: &ReopeningChannel, netdev: &str) -> Result<Dcb, CallError>
     let dcb = rtnetlink
         .get(&what, request, |answer| Some(attribute(answer.get(HEADER..)?, IEEE).map(parse).unwrap_or_default()))?;
     if dcb == Dcb::default() {
-        return Err(CallError::Unsupported { what, why: "the driver tells no IEEE DCB attribute".into() });
+        return Err(CallError::Unsupported { what, why: "the driver reports no IEEE DCB attribute".into() });
     }
     Ok(dcb)
 }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_it() {
+    fn every_attribute_is_parsed() {
         let mut ets = vec![1, 8, 0];
         ets.extend([50, 50, 0, 0, 0, 0, 0, 0]);
         ets.extend([0; 8]);
@@ -130,7 +130,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
             let _ = parse(&bytes);
         }
     }

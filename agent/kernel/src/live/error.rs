@@ -21,7 +21,7 @@ pub fn call_error(what: impl Into<String>, source: io::Error) -> CallError {
     }
 }
 
-/// Error for an answer that violates the ABI.
+/// Error for a reply that violates the ABI.
 pub fn malformed(what: impl Into<String>, why: &str) -> CallError {
     CallError::Failed { what: what.into(), source: io::Error::new(io::ErrorKind::InvalidData, why.to_owned()) }
 }

@@ -1,29 +1,29 @@
-//! Generic netlink family `ethtool`: resolves its number and queries a netdev. Used by `std_stats`, `link`, `module`.
+//! Generic netlink family `ethtool`: resolves its id and queries a netdev. Used by `std_stats`, `link`, `module`.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use super::netlink::{ReopeningChannel, Request, attribute, u16_at};
 use crate::CallError;
 
-/// `nlctrl`, the family that resolves the numbers of the others.
+/// Id of `nlctrl`, the family that resolves the ids of the others.
 const CONTROLLER: u16 = 0x10;
 const GETFAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
-/// Command, version and padding of `struct genlmsghdr`.
+/// Size of `struct genlmsghdr`: command, version, padding.
 const HEADER: usize = 4;
 
 const DEV_NAME: u16 = 2;
 const FLAGS: u16 = 3;
 
-/// Requests statistics in addition.
+/// `ETHTOOL_FLAG_STATS`: the reply also has the statistics.
 pub const FLAG_STATS: u32 = 4;
 
-/// Generic netlink with the number of the family `ethtool`.
+/// Generic netlink socket for the family `ethtool`.
 #[derive(Debug)]
 pub struct Ethtool {
     netlink: ReopeningChannel,
-    /// 0: not resolved yet. The number is constant while the kernel runs.
+    /// Family id, constant while the kernel runs; 0 until it is resolved.
     family: AtomicU16,
 }
 
@@ -52,11 +52,11 @@ impl Ethtool {
     /// Sends the query, with attributes added by `more`, and passes the attributes of the answer to `parse`.
     pub fn get<T>(
         &self,
-        question: EthtoolQuery<'_>,
+        query: EthtoolQuery<'_>,
         more: impl FnOnce(Request) -> Request,
         parse: impl FnOnce(&[u8]) -> Option<T>,
     ) -> Result<T, CallError> {
-        let EthtoolQuery { what, command, header, netdev, flags } = question;
+        let EthtoolQuery { what, command, header, netdev, flags } = query;
         let request = Request::new(self.family()?, false, &[command, 1, 0, 0]).put_nest(header, |nest| {
             let nest = if netdev.is_empty() { nest } else { nest.put_text(DEV_NAME, netdev) };
             if flags == 0 { nest } else { nest.put_u32(FLAGS, flags) }

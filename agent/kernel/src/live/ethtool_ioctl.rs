@@ -1,4 +1,4 @@
-//! `ethtool -i` and `-S` by ioctl: drivers' own statistics have no netlink form. Called by [`super::LiveKernel`].
+//! `ethtool -i` and `-S` by ioctl: netlink does not offer drivers' own statistics. Called by [`super::LiveKernel`].
 //!
 //! Each call takes the kernel's RTNL lock for as long as the driver works.
 
@@ -16,10 +16,10 @@ const GSTATS: u32 = 0x1d;
 const GSSET_INFO: u32 = 0x37;
 const SS_STATS: u32 = 1;
 const NAME_BYTES: usize = 32;
-/// 130,000 names; the longest known list has 20,000. Untouched pages cost nothing.
+/// Buffer size in bytes: 130,000 names; the longest known list has 20,000. Untouched pages cost no memory.
 const CAPACITY: usize = 4 << 20;
 
-/// The ioctl, opened at first use; calls are serialized.
+/// Ethtool ioctl. Its socket is opened at first use; calls are serialized.
 #[derive(Debug, Default)]
 pub struct Ioctl(Mutex<Option<Ethtool>>);
 
@@ -49,13 +49,13 @@ impl Ioctl {
         self.with(&what, |ethtool| {
             let count = count(ethtool, netdev).map_err(|e| call_error(&what, e))?;
             let request = words(&[GSTRINGS, SS_STATS, count]);
-            // Also if the count is 0: only this call tells a failing driver from one without statistics.
+            // Also if the count is 0: only this call distinguishes a failing driver from one without statistics.
             let names = match ethtool.call(netdev, &request).map(names) {
                 Ok(Some(names)) if !names.is_empty() => Ok(names),
                 Ok(Some(_)) if count == 0 => {
                     Err(CallError::Unsupported { what: what.clone(), why: "the driver has no statistics".into() })
                 }
-                Ok(_) => Err(malformed(&what, "the list changed while it was read; ask again")),
+                Ok(_) => Err(malformed(&what, "the list of statistics changed while it was read")),
                 Err(error) => Err(too_long(&what, error)),
             };
             // Names are read once; their pages are not needed between samples.
@@ -69,8 +69,8 @@ impl Ioctl {
         let what = format!("statistics of {netdev} by ethtool");
         self.with(&what, |ethtool| {
             let had = names.len();
-            let ask = u32::try_from(had).map_err(|e| call_error(&what, io::Error::other(e)))?;
-            let answer = match ethtool.call(netdev, &words(&[GSTATS, ask])) {
+            let requested = u32::try_from(had).map_err(|e| call_error(&what, io::Error::other(e)))?;
+            let answer = match ethtool.call(netdev, &words(&[GSTATS, requested])) {
                 Ok(answer) => answer,
                 Err(error) => return Err(too_long(&what, error)),
             };
@@ -82,9 +82,9 @@ impl Ioctl {
             }
             out.clear();
             out.extend((0..has).map_while(|i| u64_at(answer, 8 + i * 8)));
-            // PFC that moves from one priority to another changes the names and not their number (mlx5). Asked after
-            // the values: a list that changed before or during them is seen. Costs a copy and no firmware command.
-            match ethtool.call(netdev, &words(&[GSTRINGS, SS_STATS, ask])) {
+            // On mlx5, enabling PFC on another priority changes the names but not their number. Names are read after
+            // the values, which detects a change before or during that read. Costs a copy but no firmware command.
+            match ethtool.call(netdev, &words(&[GSTRINGS, SS_STATS, requested])) {
                 Ok(answer) if same_names(answer, names) => Ok(()),
                 Ok(_) => Err(CallError::ListChanged { what: what.clone(), had, has }),
                 Err(error) => Err(too_long(&what, error)),
@@ -93,7 +93,7 @@ impl Ioctl {
     }
 }
 
-/// EFAULT comes from the guard page: the list is longer than any known one.
+/// Error of a call. EFAULT comes from the guard page: the list is longer than the buffer.
 fn too_long(what: &str, error: io::Error) -> CallError {
     if error.raw_os_error() == Some(libc::EFAULT) {
         return malformed(what, &format!("the list is longer than {} bytes", CAPACITY));
@@ -101,7 +101,7 @@ fn too_long(what: &str, error: io::Error) -> CallError {
     call_error(what, error)
 }
 
-/// Number of statistics now.
+/// Current number of statistics.
 fn count(ethtool: &mut Ethtool, netdev: &str) -> io::Result<u32> {
     let mut request = words(&[GSSET_INFO, 0]);
     request.extend((1_u64 << SS_STATS).to_ne_bytes());
@@ -129,7 +129,7 @@ pub(super) fn names(answer: &[u8]) -> Option<StatNames> {
 pub(super) fn same_names(answer: &[u8], names: &StatNames) -> bool {
     let same = |now: &[u8], name: &str| {
         let end = now.iter().position(|b| *b == 0).unwrap_or(now.len());
-        now[..end].trim_ascii() == name.as_bytes() || text(now).trim() == name // the latter cleans, and allocates
+        now[..end].trim_ascii() == name.as_bytes() || text(now).trim() == name // the slow path allocates
     };
     strings(answer)
         .is_some_and(|now| now.len() == names.len() && now.zip(names.iter()).all(|(now, name)| same(now, name)))
@@ -158,14 +158,14 @@ mod tests {
         assert!(same_names(&answer, &list));
         let mut renamed = answer.clone();
         renamed[14] = b'R';
-        assert!(!same_names(&renamed, &list), "as long as before, and another list");
+        assert!(!same_names(&renamed, &list), "same length, other names");
         answer[8..12].copy_from_slice(&3_u32.to_ne_bytes());
         assert_eq!(names(&answer), None);
         answer[8..12].copy_from_slice(&u32::MAX.to_ne_bytes());
         assert_eq!(names(&answer), None);
     }
 
-    /// The kernel writes the whole list, however long: the guard page must stop it at the end of the buffer.
+    /// The kernel writes the whole list, regardless of the buffer's size: the guard page must stop it.
     #[test]
     fn a_list_that_outgrows_the_buffer_is_refused() {
         const SS_FEATURES: u32 = 4;
@@ -184,7 +184,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
             let list: StatNames = [Arc::from("x")].into();
             let _ = (names(&bytes), same_names(&bytes, &list), driver_info(&bytes));
         }

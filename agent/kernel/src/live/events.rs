@@ -1,7 +1,7 @@
-//! Event source: rtnetlink link changes, RDMA uevents and netlink notifications, asynchronous verbs events; one `poll`.
+//! Event source: polls rtnetlink link changes, RDMA uevents, RDMA netlink notifications and asynchronous verbs events.
 //!
-//! Two sources may report the same change (a device added by uevent and by netlink): the caller discovers again in both
-//! cases, and the second discovery finds nothing new.
+//! Two sources may report the same change, such as an added device by uevent and netlink. The caller then discovers
+//! devices twice, and the second discovery finds nothing new.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -20,7 +20,7 @@ const RTNLGRP_LINK: u32 = 1;
 const NEWLINK: u16 = 16;
 const DELLINK: u16 = 17;
 const GETLINK: u16 = 18;
-/// `struct ifinfomsg`.
+/// Size of `struct ifinfomsg`.
 const IFINFO: usize = 16;
 const IFNAME: u16 = 3;
 const CARRIER: u16 = 33;
@@ -31,7 +31,7 @@ const KOBJECT_GROUP: u32 = 1;
 const RDMA_GROUP_NOTIFY: u32 = 4;
 const RDMA_MONITOR: u16 = 28;
 
-/// A burst (driver reload with hundreds of VFs) must fit until the thread runs.
+/// Receive buffer in bytes. Must hold a burst, such as a driver reload with hundreds of VFs, until the thread runs.
 const QUEUE_BYTES: i32 = 1 << 20;
 const BUFFER: usize = 64 << 10;
 
@@ -79,7 +79,7 @@ impl LiveEvents {
         if !ready.contains(&true) {
             return Ok(());
         }
-        self.verbs.take(ready.get(own..).unwrap_or_default(), &mut self.pending);
+        self.verbs.read_events(ready.get(own..).unwrap_or_default(), &mut self.pending);
         let Self { link, kobject, rdma, verbs, links, pending, buffer } = self;
         drain(link, buffer, |bytes| pending.extend(links.changes(bytes)))?;
         if let Some(socket) = rdma {
@@ -106,7 +106,7 @@ impl EventSource for LiveEvents {
                 return Ok(Some(event));
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            // ENOBUFS: the queue overflowed and events are lost: an error, so that the caller discovers again.
+            // On ENOBUFS the queue overflowed and events are lost. The error makes the caller discover devices again.
             self.poll(left).map_err(|e| call_error("wait for kernel events", e))?;
             if left.is_zero() && self.pending.is_empty() {
                 return Ok(None);
@@ -140,7 +140,7 @@ pub(super) struct Link {
     up: bool,
 }
 
-/// Last state of each netdev, by index: the kernel repeats a link for changes of any attribute.
+/// Last state of each netdev, by index. Filters messages about other attributes of a link.
 #[derive(Debug, Default)]
 struct Links(HashMap<u32, Link>);
 
@@ -166,7 +166,7 @@ impl Links {
                         }
                     }
                 },
-                // A port that leaves a bridge is also reported as DELLINK, of that family: the netdev stays.
+                // A port that leaves a bridge is reported as DELLINK of the bridge family; the netdev remains.
                 DELLINK if message.payload.first() == Some(&0) => {
                     self.0.remove(&index);
                     events.push(Event::NetdevChanged(name));
@@ -185,12 +185,12 @@ pub(super) fn link_state(payload: &[u8]) -> Option<(u32, Link)> {
     let attributes = payload.get(IFINFO..)?;
     let name = text(attribute(attributes, IFNAME)?);
     let carrier = attribute(attributes, CARRIER).and_then(|b| b.first()).map(|up| *up != 0);
-    // A netdev that is administratively down keeps its carrier in some drivers: it passes nothing all the same.
+    // Some drivers keep the carrier of an administratively down netdev, which passes no traffic.
     let up = flags & LOWER_UP != 0 && carrier.unwrap_or(true);
     Some((index, Link { name, up }))
 }
 
-/// Notifications of RDMA netlink.
+/// Parses RDMA netlink notifications.
 pub(super) fn notifications(bytes: &[u8]) -> Vec<Event> {
     let monitor = messages(bytes).filter(|message| message.kind == command(RDMA_MONITOR));
     monitor
@@ -256,7 +256,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
             let _ = (Links::default().changes(&bytes), notifications(&bytes));
         }
     }

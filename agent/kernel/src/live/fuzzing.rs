@@ -1,4 +1,4 @@
-//! Entry points for `fuzz`: parsers of answers of the kernel, a module or a peer. No sockets.
+//! Entry points for `fuzz`: parsers of kernel replies and module memory. No sockets.
 
 use super::{address, dcb, ethtool_ioctl, events, link, module, netlink, rdma, resources, sockets, std_stats, uevent};
 use crate::CallError;
@@ -35,7 +35,7 @@ const PARSERS: &[fn(&[u8])] = &[
     },
 ];
 
-/// Parses an answer of netlink or an ioctl: the first byte selects the parser.
+/// Parses a netlink or ioctl reply. The first byte selects the parser.
 pub fn answer(bytes: &[u8]) {
     let Some((which, bytes)) = bytes.split_first() else { return };
     let parse = PARSERS[usize::from(*which) % PARSERS.len()];
@@ -50,9 +50,9 @@ pub fn answers() -> std::ops::Range<u8> {
 
 /// Decodes the memory of an optical module: the lower half, then upper halves in the order of the reads.
 pub fn module(bytes: &[u8]) {
-    let asked = std::cell::Cell::new(0);
+    let reads = std::cell::Cell::new(0);
     _ = module::decode("module", |_, _, _, _| {
-        let at = asked.replace(asked.get() + 1) * 128;
+        let at = reads.replace(reads.get() + 1) * 128;
         let half = bytes.get(at..).and_then(|b| b.first_chunk().copied());
         half.ok_or_else(|| CallError::Unsupported { what: "module".into(), why: "no such page".into() })
     });

@@ -15,7 +15,7 @@ const OURS: u16 = 3;
 const BITS: u16 = 3;
 const BIT_NAME: u16 = 2;
 
-/// Reasons by number, each with its details, which are numbered from 1.
+/// Reasons for being down, by number from 0, each with its details, by number from 1.
 const REASONS: &[(&str, &[&str])] = &[
     (
         "autoneg",
@@ -63,17 +63,17 @@ const REASONS: &[(&str, &[&str])] = &[
 /// State of the link, with the reason for being down.
 pub fn state(ethtool: &Ethtool, netdev: &str) -> Result<LinkState, CallError> {
     let what = format!("link state of {netdev}");
-    let question = EthtoolQuery { what: &what, command: LINKSTATE_GET, header: 1, netdev, flags: 0 };
-    ethtool.get(question, |r| r, |answer| Some(parse_state(answer)))
+    let query = EthtoolQuery { what: &what, command: LINKSTATE_GET, header: 1, netdev, flags: 0 };
+    ethtool.get(query, |r| r, |answer| Some(parse_state(answer)))
 }
 
 /// Fastest supported mode, bits per second.
 pub fn max_rate_bits(ethtool: &Ethtool, netdev: &str) -> Result<u64, CallError> {
     let what = format!("link modes of {netdev}");
-    // Not as a compact bitset: then the kernel names each mode, and modes newer than this program count, too.
-    let question = EthtoolQuery { what: &what, command: LINKMODES_GET, header: 1, netdev, flags: 0 };
-    let rate = ethtool.get(question, |r| r, |answer| Some(parse_modes(answer)))?;
-    rate.ok_or(CallError::Unsupported { what, why: "the driver names no mode with a speed".into() })
+    // Without the flag for compact bitsets the kernel names each mode, so modes newer than this program are known, too.
+    let query = EthtoolQuery { what: &what, command: LINKMODES_GET, header: 1, netdev, flags: 0 };
+    let rate = ethtool.get(query, |r| r, |answer| Some(parse_modes(answer)))?;
+    rate.ok_or(CallError::Unsupported { what, why: "the driver reports no link mode with a speed".into() })
 }
 
 pub(super) fn parse_state(answer: &[u8]) -> LinkState {
@@ -91,7 +91,7 @@ pub(super) fn parse_state(answer: &[u8]) -> LinkState {
     }
 }
 
-/// Fastest mode such as `100000baseCR4/Full` in a verbose bitset, whose listed bits are the supported modes.
+/// Speed in bits per second of the fastest mode, such as `100000baseCR4/Full`, in a verbose bitset of supported modes.
 pub(super) fn parse_modes(answer: &[u8]) -> Option<u64> {
     let modes = attributes(attribute(attribute(answer, OURS)?, BITS)?);
     let names = modes.filter_map(|(_, bit)| Some(text(attribute(bit, BIT_NAME)?)));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_link_is_down() {
+    fn reason_for_being_down_is_parsed() {
         assert_eq!(state_of(|r| r.put(LINK, &[1])), (Some(true), "".into(), "".into()));
         assert_eq!(state_of(|r| r.put(LINK, &[0]).put(EXT_STATE, &[4])), (Some(false), "no_cable".into(), "".into()));
         let down =
@@ -142,7 +142,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
             let _ = (parse_state(&bytes), parse_modes(&bytes));
         }
     }

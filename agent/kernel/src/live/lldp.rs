@@ -1,7 +1,7 @@
 //! LLDP neighbors: receives frames and keeps each neighbor for the time to live of its frame.
 //!
-//! Does not use a daemon: the protocol of `lldpd` differs with each version, and most hosts of a cluster run none. Each
-//! packet socket gets a copy of a frame, so listeners do not disturb each other.
+//! Does not use a daemon: the protocol of `lldpd` changes with each version, and most cluster hosts run none. Each
+//! packet socket receives its own copy of a frame, so listeners do not interfere with each other.
 
 use super::sys::{Frames, interface_index};
 use crate::lldp::{LldpNeighbor, Lldpdu, parse};
@@ -10,12 +10,12 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Limit of neighbors per port: usually one, more behind a switch that forwards LLDP frames.
-const MOST: usize = 8;
+/// Limit of neighbors per port. Usually there is one; a switch that forwards LLDP frames adds more.
+const MAX_NEIGHBORS: usize = 8;
 /// Limit of frames read per call; further ones stay in the socket's queue.
-const AT_ONCE: usize = 64;
-/// Largest Ethernet frame without jumbo frames, which LLDP never needs.
-const FRAME: usize = 1600;
+const MAX_FRAMES: usize = 64;
+/// Buffer size in bytes, above the largest Ethernet frame; LLDP needs no jumbo frames.
+const FRAME_BYTES: usize = 1600;
 
 /// LLDP listeners by interface.
 #[derive(Debug, Default)]
@@ -25,7 +25,8 @@ pub struct Lldp(Mutex<HashMap<String, LldpListener>>);
 struct LldpListener {
     index: u32,
     frames: Frames,
-    heard: Vec<(Lldpdu, Instant)>,
+    /// Neighbors with their expiry, newest last.
+    neighbors: Vec<(Lldpdu, Instant)>,
 }
 
 impl Lldp {
@@ -33,8 +34,8 @@ impl Lldp {
     pub fn lldp_neighbor(&self, netdev: &str) -> Result<LldpNeighbor, CallError> {
         let what = || format!("LLDP neighbor of {netdev}");
         let index = interface_index(netdev).map_err(|e| call_error(what(), e))?;
-        let mut ears = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if ears.get(netdev).is_none_or(|ear| ear.index != index) {
+        let mut listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if listeners.get(netdev).is_none_or(|listener| listener.index != index) {
             let frames = Frames::lldp(index).map_err(|e| match e.raw_os_error() {
                 Some(libc::EPERM | libc::EACCES) => CallError::Unsupported {
                     what: what(),
@@ -42,50 +43,50 @@ impl Lldp {
                 },
                 _ => call_error(what(), e),
             })?;
-            ears.insert(netdev.to_owned(), LldpListener { index, frames, heard: Vec::new() });
+            listeners.insert(netdev.to_owned(), LldpListener { index, frames, neighbors: Vec::new() });
         }
-        let silent = || {
-            CallError::Unsupported {
+        let no_neighbor = || CallError::Unsupported {
             what: what(),
             why:
-                "nothing heard yet, though CAP_NET_RAW is there: switches that have LLDP on send a frame each 30 s, and firmware of some NICs keeps \
-                  them to itself"
+                "no frame received yet: switches with LLDP enabled send one every 30 s, but the firmware of some NICs \
+                  consumes them"
                     .into(),
-        }
         };
-        let ear = ears.get_mut(netdev).ok_or_else(silent)?;
-        ear.listen().map_err(|e| call_error(what(), e))?;
-        ear.best().cloned().ok_or_else(silent)
+        let listener = listeners.get_mut(netdev).ok_or_else(no_neighbor)?;
+        listener.receive().map_err(|e| call_error(what(), e))?;
+        listener.best().cloned().ok_or_else(no_neighbor)
     }
 }
 
 impl LldpListener {
-    fn listen(&mut self) -> std::io::Result<()> {
-        let mut buffer = [0_u8; FRAME];
+    /// Reads the frames that have arrived and removes expired neighbors.
+    fn receive(&mut self) -> std::io::Result<()> {
+        let mut buffer = [0_u8; FRAME_BYTES];
         let now = Instant::now();
-        for _ in 0..AT_ONCE {
+        for _ in 0..MAX_FRAMES {
             let Some(length) = self.frames.next(&mut buffer)? else { break };
-            if let Some(advert) = parse(&buffer[..length]) {
-                self.take(advert, now);
+            if let Some(lldpdu) = parse(&buffer[..length]) {
+                self.add(lldpdu, now);
             }
         }
-        self.heard.retain(|(_, until)| *until > now);
+        self.neighbors.retain(|(_, expires)| *expires > now);
         Ok(())
     }
 
-    /// Adds a frame; the newest neighbor is last.
-    fn take(&mut self, advert: Lldpdu, now: Instant) {
-        self.heard.retain(|(old, _)| old.neighbor != advert.neighbor);
-        if self.heard.len() == MOST {
-            self.heard.remove(0);
+    /// Adds a neighbor, or renews its expiry; drops the oldest beyond the limit.
+    fn add(&mut self, lldpdu: Lldpdu, now: Instant) {
+        self.neighbors.retain(|(known, _)| known.neighbor != lldpdu.neighbor);
+        if self.neighbors.len() == MAX_NEIGHBORS {
+            self.neighbors.remove(0);
         }
         // A sender that shuts down announces a time to live of zero.
-        let until = now + Duration::from_secs(u64::from(advert.ttl));
-        self.heard.push((advert, until));
+        let expires = now + Duration::from_secs(u64::from(lldpdu.ttl));
+        self.neighbors.push((lldpdu, expires));
     }
 
+    /// Latest neighbor that forwards, or else the latest of all.
     fn best(&self) -> Option<&LldpNeighbor> {
-        let last = self.heard.iter().rev().find(|(advert, _)| advert.forwards).or(self.heard.last());
-        last.map(|(advert, _)| &advert.neighbor)
+        let forwarding = self.neighbors.iter().rev().find(|(lldpdu, _)| lldpdu.forwards);
+        forwarding.or(self.neighbors.last()).map(|(lldpdu, _)| &lldpdu.neighbor)
     }
 }

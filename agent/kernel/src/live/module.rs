@@ -1,5 +1,5 @@
-//! Diagnostics of optical modules by ethtool netlink: reads and decodes the memory pages that the kind of module has.
-//! Called by [`super::LiveKernel`]. Slow (I2C) and privileged.
+//! Diagnostics of optical modules by ethtool netlink: reads and decodes the memory pages of each kind of module. Called
+//! by [`super::LiveKernel`]. Slow (I2C) and privileged.
 
 mod cmis;
 mod sff8472;
@@ -17,32 +17,32 @@ const BANK: u16 = 5;
 const ADDRESS: u16 = 6;
 const DATA: u16 = 7;
 
-/// Half of a page of a module's memory: the lower memory, or an upper page. Upper pages start at byte 128: index with
-/// [`upper`].
+/// Lower memory of a module, or one upper page. Upper pages start at byte 128: index them with [`upper`].
 type ModulePage = [u8; 128];
 
-/// I2C addresses of a module; the second is SFP's diagnostics.
+/// I2C address of a module.
 const A0: u8 = 0x50;
+/// I2C address of the diagnostics of an SFP module.
 const A2: u8 = 0x51;
 
-/// Temperature, supply, power and bias of a netdev's module.
+/// Diagnostics of a netdev's module: temperature, supply voltage, optical power, laser bias current.
 pub fn read(ethtool: &Ethtool, netdev: &str) -> Result<ModuleDiagnostics, CallError> {
     let what = format!("module of {netdev}");
     let half = |page: u8, bank: u8, address: u8, offset: u32| -> Result<ModulePage, CallError> {
-        let question = EthtoolQuery { what: &what, command: MODULE_EEPROM_GET, header: 1, netdev, flags: 0 };
-        let place = |r: super::netlink::Request| {
+        let query = EthtoolQuery { what: &what, command: MODULE_EEPROM_GET, header: 1, netdev, flags: 0 };
+        let range = |r: super::netlink::Request| {
             r.put_u32(OFFSET, offset)
                 .put_u32(LENGTH, 128)
                 .put(PAGE, &[page])
                 .put(BANK, &[bank])
                 .put(ADDRESS, &[address])
         };
-        ethtool.get(question, place, |answer| attribute(answer, DATA)?.first_chunk().copied())
+        ethtool.get(query, range, |answer| attribute(answer, DATA)?.first_chunk().copied())
     };
     decode(&what, half)
 }
 
-/// Reads the pages that the kind of module has, by `half(page, bank, address, offset)`.
+/// Reads and decodes the pages of the kind of module. `half(page, bank, address, offset)` reads 128 bytes.
 pub(super) fn decode(
     what: &str,
     half: impl Fn(u8, u8, u8, u32) -> Result<ModulePage, CallError>,
@@ -52,7 +52,7 @@ pub(super) fn decode(
     let module = match lower[0] {
         0x03 | 0x0b => {
             if !sff8472::has_diagnostics(&lower) {
-                return Err(none(what, "a cable or an old module"));
+                return Err(no_diagnostics(what, "a cable or an old module"));
             }
             sff8472::decode(&lower, &half(0, 0, A2, 0)?)
         }
@@ -68,15 +68,15 @@ pub(super) fn decode(
                 cmis::decode(&lower, &first, Some(&advertised), &banks)
             }
         }
-        kind => return Err(none(what, &format!("kind {kind:#04x} of SFF-8024 is not known"))),
+        kind => return Err(no_diagnostics(what, &format!("unknown SFF-8024 identifier {kind:#04x}"))),
     };
     if module.temperature.is_none() && module.supply.is_none() && module.lanes.is_empty() {
-        return Err(none(what, "a cable or an old module"));
+        return Err(no_diagnostics(what, "a cable or an old module"));
     }
     Ok(module)
 }
 
-fn none(what: &str, why: &str) -> CallError {
+fn no_diagnostics(what: &str, why: &str) -> CallError {
     CallError::Unsupported { what: what.into(), why: format!("the module has no diagnostics: {why}") }
 }
 
@@ -89,22 +89,22 @@ fn word(half: &ModulePage, at: usize) -> u16 {
     u16::from_be_bytes([half[at], half[at + 1]])
 }
 
-/// Degrees Celsius: 1/256 steps, signed.
+/// Temperature in degrees Celsius; the raw unit is 1/256 degree, signed.
 fn celsius(raw: u16) -> f64 {
     f64::from(raw.cast_signed()) / 256.0
 }
 
-/// Volts: steps of 100 µV. 0 means not measured, as no module runs without supply.
+/// Voltage in volts; the raw unit is 100 µV. `None` for 0: no module runs without supply, so it is not measured.
 fn volts(raw: u16) -> Option<f64> {
     (raw != 0).then(|| f64::from(raw) / 10_000.0)
 }
 
-/// Watts: steps of 0.1 µW.
+/// Power in watts; the raw unit is 0.1 µW.
 fn watts(raw: u16) -> f64 {
     f64::from(raw) / 10_000_000.0
 }
 
-/// Amperes: steps of 2 µA.
+/// Current in amperes; the raw unit is 2 µA.
 fn amperes(raw: u16) -> f64 {
     f64::from(raw) / 500_000.0
 }
@@ -115,12 +115,12 @@ mod tests {
 
     type PageAddress = (u8, u8, u8, u32);
 
-    /// A module that answers the pages in `halves`, by (page, bank, address, offset).
+    /// Decodes a module with the pages in `halves`, by (page, bank, address, offset).
     fn module(halves: &[(PageAddress, ModulePage)]) -> Result<ModuleDiagnostics, CallError> {
         decode("module of eth0", |page, bank, address, offset| {
-            let place = (page, bank, address, offset);
-            let found = halves.iter().find(|h| h.0 == place);
-            found.map(|h| h.1).ok_or_else(|| panic!("page {place:?} must not be read"))
+            let wanted = (page, bank, address, offset);
+            let found = halves.iter().find(|h| h.0 == wanted);
+            found.map(|h| h.1).ok_or_else(|| panic!("page {wanted:?} must not be read"))
         })
     }
 
@@ -143,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_kind_says_so() {
+    fn error_names_an_unknown_kind() {
         let error = module(&[((0, 0, A0, 0), [0xee; 128])]).unwrap_err();
         assert!(error.to_string().contains("0xee"), "{error}");
     }
 
     proptest::proptest! {
         #[test]
-        fn any_pages_are_survived(bytes in proptest::collection::vec(proptest::num::u8::ANY, 128), kind in 0_u8..0x22) {
+        fn arbitrary_pages_do_not_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 128), kind in 0_u8..0x22) {
             let mut half: ModulePage = bytes.try_into().unwrap();
             half[0] = kind;
             if let Ok(module) = decode("m", |_, _, _, _| Ok(half)) {

@@ -1,6 +1,6 @@
-//! Netlink messages: building requests, parsing answers, and exchanging them. Used by every netlink family here.
+//! Netlink: builds requests, parses replies and exchanges them with the kernel. Used by every netlink family here.
 //!
-//! Parsing is total: any bytes give some attributes, never a panic, and lengths never exceed their parent.
+//! Parsing accepts any bytes without a panic; a payload never exceeds its message or parent attribute.
 
 use std::io;
 
@@ -8,9 +8,9 @@ use super::error::{call_error, malformed};
 use super::sys::Socket;
 use crate::CallError;
 
-/// The kernel makes dump datagrams of at most 32 KiB, others as large as one message.
+/// Receive buffer in bytes. Dump datagrams have at most 32 KiB, others the size of one message.
 const BUFFER: usize = 128 << 10;
-/// Attempts of a dump that is interrupted by changes of the list.
+/// Attempts for a dump that changes of the list interrupt.
 const DUMP_ATTEMPTS: usize = 4;
 const HEADER: usize = 16;
 const NESTED: u16 = 0x8000;
@@ -23,7 +23,7 @@ const OVERRUN: u16 = 4;
 pub struct Request(Vec<u8>);
 
 impl Request {
-    /// A request of `kind`, with the family's fixed `header` after netlink's.
+    /// Request of type `kind`; `header` is the fixed header of the family.
     pub fn new(kind: u16, dump: bool, header: &[u8]) -> Self {
         let flags = libc::NLM_F_REQUEST | if dump { libc::NLM_F_DUMP } else { 0 };
         let mut bytes = vec![0; 4];
@@ -44,19 +44,19 @@ impl Request {
         self
     }
 
-    /// Appends a number of 32 bits.
+    /// Appends a 32-bit attribute.
     pub fn put_u32(self, kind: u16, value: u32) -> Self {
         self.put(kind, &value.to_ne_bytes())
     }
 
-    /// Appends a text with its NUL.
+    /// Appends a NUL-terminated string attribute.
     pub fn put_text(self, kind: u16, text: &str) -> Self {
         let mut bytes = text.as_bytes().to_vec();
         bytes.push(0);
         self.put(kind, &bytes)
     }
 
-    /// Appends a nest of what `inner` adds.
+    /// Appends a nested attribute with the attributes that `inner` adds.
     pub fn put_nest(mut self, kind: u16, inner: impl FnOnce(Self) -> Self) -> Self {
         let start = self.0.len();
         self.0.extend([0; 2]);
@@ -67,7 +67,7 @@ impl Request {
         all
     }
 
-    /// The bytes so far, for tests that simulate the kernel.
+    /// Bytes so far, for tests that simulate the kernel.
     #[cfg(test)]
     pub fn bytes(&self) -> &[u8] {
         &self.0
@@ -81,18 +81,18 @@ impl Request {
     }
 }
 
-/// One message of an answer or notification.
+/// Message of a reply or notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// Message type.
     pub kind: u16,
     flags: u16,
     sequence: u32,
-    /// Bytes after netlink's header.
+    /// Bytes after the netlink header.
     pub payload: &'a [u8],
 }
 
-/// The messages of a datagram. Stops at the first whose length is impossible.
+/// Messages of a datagram, up to the first with an invalid length.
 pub fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let length = usize::try_from(u32_at(bytes, 0)?).ok()?;
@@ -104,7 +104,7 @@ pub fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     })
 }
 
-/// The attributes in `bytes`, type flags removed. Stops at the first whose length is impossible.
+/// Attributes in `bytes`, type flags removed, up to the first with an invalid length.
 pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(bytes, 0)?);
@@ -115,38 +115,38 @@ pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// The first attribute of `kind`.
+/// Payload of the first attribute of type `kind`.
 pub fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(k, _)| *k == kind).map(|(_, payload)| payload)
 }
 
-/// Number at `offset`, host order.
+/// Integer at `offset`, in host byte order.
 pub fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(offset..)?.first_chunk().copied()?))
 }
 
-/// Number at `offset`, host order.
+/// Integer at `offset`, in host byte order.
 pub fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(offset..)?.first_chunk().copied()?))
 }
 
-/// Number at `offset`, host order.
+/// Integer at `offset`, in host byte order.
 pub fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(offset..)?.first_chunk().copied()?))
 }
 
-/// A counter: the kernel sends 32 bits if the value fits.
+/// Variable-width integer: the kernel sends 32 bits if the value fits, else 64.
 pub fn uint(bytes: &[u8]) -> Option<u64> {
     u64_at(bytes, 0).or_else(|| u32_at(bytes, 0).map(u64::from))
 }
 
-/// Text up to its NUL; characters that do not belong into one line become `_`.
+/// Text up to its NUL. Control characters and invalid UTF-8 become `_`.
 pub fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).replace(|c: char| c.is_control() || c == char::REPLACEMENT_CHARACTER, "_")
 }
 
-/// A socket of one family with its sequence number and buffer.
+/// Netlink socket with its sequence number and receive buffer.
 #[derive(Debug)]
 pub struct Channel {
     socket: Socket,
@@ -157,12 +157,12 @@ pub struct Channel {
 /// Reason why an exchange failed.
 #[derive(Debug)]
 pub enum ExchangeError {
-    /// The kernel's error for this request; the channel stays usable.
-    Answer(io::Error),
-    /// The channel must be closed: an answer may still arrive.
+    /// The kernel rejected the request; the channel stays usable.
+    Rejected(io::Error),
+    /// The channel must be closed, because a reply may still arrive.
     Broken(io::Error),
-    /// All attempts of a dump were interrupted by changes.
-    Restless,
+    /// Changes interrupted every attempt of a dump.
+    DumpInterrupted,
 }
 
 impl Channel {
@@ -171,8 +171,8 @@ impl Channel {
         Ok(Self { socket: Socket::netlink(protocol)?, sequence: 0, buffer: vec![0; BUFFER] })
     }
 
-    /// Sends `request` and passes each message of the answer to `each`. A dump that is interrupted by a change starts
-    /// again: `each` then gets `None` and discards what it had.
+    /// Sends `request` and passes each message of the reply to `each`. If a change interrupts a dump, `each` gets
+    /// `None` to discard the messages so far, and the dump starts again.
     fn exchange(
         &mut self,
         mut request: Request,
@@ -187,7 +187,7 @@ impl Channel {
                 Dump::Interrupted => each(None),
             }
         }
-        Err(ExchangeError::Restless)
+        Err(ExchangeError::DumpInterrupted)
     }
 
     fn receive(&mut self, dump: bool, each: &mut dyn FnMut(Option<&[u8]>)) -> Result<Dump, ExchangeError> {
@@ -206,7 +206,9 @@ impl Channel {
                         let number = u32_at(message.payload, 0).map_or(0, u32::cast_signed);
                         return match number {
                             0 => Ok(state),
-                            number => Err(ExchangeError::Answer(io::Error::from_raw_os_error(number.saturating_neg()))),
+                            number => {
+                                Err(ExchangeError::Rejected(io::Error::from_raw_os_error(number.saturating_neg())))
+                            }
                         };
                     }
                     OVERRUN => return Err(ExchangeError::Broken(io::Error::from_raw_os_error(libc::ENOBUFS))),
@@ -225,7 +227,7 @@ enum Dump {
     Interrupted,
 }
 
-/// A channel that is opened at first use, and again after it broke. Calls of one family are serialized.
+/// Channel that is opened at first use and reopened after a failure. Its calls are serialized.
 #[derive(Debug)]
 pub struct ReopeningChannel {
     protocol: i32,
@@ -233,19 +235,19 @@ pub struct ReopeningChannel {
 }
 
 impl ReopeningChannel {
-    /// Channel of a netlink protocol; opens nothing yet.
+    /// Channel for a netlink protocol. Does not open the socket yet.
     pub const fn new(protocol: i32) -> Self {
         Self { protocol, channel: std::sync::Mutex::new(None) }
     }
 
-    /// The single answer to `request`, parsed by `parse`.
+    /// Sends `request` and parses its only reply. Fails if `parse` returns `None`.
     pub fn get<T>(&self, what: &str, request: Request, parse: impl FnOnce(&[u8]) -> Option<T>) -> Result<T, CallError> {
         let mut answer = None;
         self.exchange(what, request, false, &mut |payload| answer = payload.map(<[u8]>::to_vec))?;
-        answer.as_deref().and_then(parse).ok_or_else(|| malformed(what, "the answer lacks what was asked for"))
+        answer.as_deref().and_then(parse).ok_or_else(|| malformed(what, "the reply lacks a required attribute"))
     }
 
-    /// All answers to a dump, parsed by `parse`; answers that it rejects are left out.
+    /// Sends a dump request and parses each reply. Replies for which `parse` returns `None` are skipped.
     pub fn dump<T>(
         &self,
         what: &str,
@@ -267,7 +269,7 @@ impl ReopeningChannel {
         dump: bool,
         each: &mut dyn FnMut(Option<&[u8]>),
     ) -> Result<(), CallError> {
-        // After a panic in `each` an answer may be half read, so the channel is closed.
+        // After a panic in `each` a reply may be partly read, so the channel is closed.
         let mut slot = self.channel.lock().unwrap_or_else(|poisoned| {
             let mut slot = poisoned.into_inner();
             *slot = None;
@@ -279,8 +281,8 @@ impl ReopeningChannel {
         };
         match channel.exchange(request, dump, each) {
             Ok(()) => Ok(()),
-            Err(ExchangeError::Answer(error)) => Err(call_error(what, error)),
-            Err(ExchangeError::Restless) => Err(call_error(what, io::Error::from_raw_os_error(libc::EAGAIN))),
+            Err(ExchangeError::Rejected(error)) => Err(call_error(what, error)),
+            Err(ExchangeError::DumpInterrupted) => Err(call_error(what, io::Error::from_raw_os_error(libc::EAGAIN))),
             Err(ExchangeError::Broken(error)) => {
                 *slot = None;
                 Err(match error.kind() {
@@ -297,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_built_is_walked() {
+    fn built_attributes_are_parsed() {
         let mut request = Request::new(0x1405, true, &[9, 8, 7, 6])
             .put_u32(1, 77)
             .put_nest(2, |nest| nest.put_text(3, "eth0").put(4, &[1]))
@@ -315,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_lie_end_the_walk() {
+    fn invalid_lengths_end_the_iteration() {
         let attribute_of_200 = [200, 0, 1, 0, 5, 5];
         assert_eq!(attributes(&attribute_of_200).count(), 0);
         let shorter_than_its_header = [3, 0, 1, 0, 5, 5, 5, 5];
@@ -335,7 +337,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_are_walked(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
             for message in messages(&bytes) {
                 proptest::prop_assert!(message.payload.len() <= bytes.len());
             }

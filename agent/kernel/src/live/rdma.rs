@@ -1,7 +1,7 @@
 //! RDMA netlink: devices, ports, counters. Read-only. Called by [`super::LiveKernel`] and the events; queue pairs and
 //! other resources are in [`super::resources`].
 //!
-//! Numbers are those of the kernel's `rdma/rdma_netlink.h`.
+//! Constants are those of the kernel's `rdma/rdma_netlink.h`.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ pub const fn command(number: u16) -> u16 {
 
 const GET: u16 = 1;
 const PORT_GET: u16 = 5;
-/// Counters of a port; with [`attr::STAT_RES`] those of its queue pairs.
+/// Command for the counters of a port, or with [`attr::STAT_RES`] for those of its queue pairs.
 pub const STAT_GET: u16 = 17;
 const STAT_GET_STATUS: u16 = 24;
 
-/// Attributes.
+/// Attribute types.
 pub mod attr {
     pub const DEV_INDEX: u16 = 1;
     pub const DEV_NAME: u16 = 2;
@@ -58,7 +58,7 @@ pub mod attr {
 /// Value of `DEV_TYPE` for management-only devices.
 const TYPE_SMI: u8 = 1;
 
-/// A device, from its own answer.
+/// Device, from the reply to `GET`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     index: u32,
@@ -68,13 +68,13 @@ pub struct Device {
     smi_only: bool,
 }
 
-/// All ports of all devices. A failing device is left out, unless all fail.
+/// All ports of all devices. Skips failing devices, unless all fail.
 pub fn links(netlink: &ReopeningChannel) -> Result<Vec<RdmaLink>, CallError> {
     let request = || Request::new(command(PORT_GET), true, &[]);
     of_all_devices(netlink, "ports", request, port)
 }
 
-/// Answers of all devices to a dump; `request` makes it, the device is added here.
+/// Sends a dump request to each device and parses the replies. `request` builds it without the device.
 pub fn of_all_devices<T, A: IntoIterator<Item = T>>(
     netlink: &ReopeningChannel,
     what: &str,
@@ -88,7 +88,7 @@ pub fn of_all_devices<T, A: IntoIterator<Item = T>>(
         let what = format!("{what} of {} by RDMA netlink", device.name);
         match netlink.dump(&what, request, |answer| Some(parse(answer, &device))) {
             Ok(answers) => all.extend(answers.into_iter().flatten()),
-            // Removed since the devices were listed, or a kind without such resources.
+            // The device was removed since it was listed, or has no such resources.
             Err(CallError::Gone { .. } | CallError::Unsupported { .. }) => {}
             Err(CallError::Failed { source, .. }) if is_invalid(&source) => {}
             Err(error) => failed = Some(error),
@@ -97,7 +97,7 @@ pub fn of_all_devices<T, A: IntoIterator<Item = T>>(
     failed.filter(|_| all.is_empty()).map_or(Ok(all), Err)
 }
 
-/// True for the kernel's error for an unused device index.
+/// True for EINVAL, which the kernel returns for an unused device index.
 fn is_invalid(error: &std::io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINVAL)
 }
@@ -133,7 +133,7 @@ pub(super) fn port(answer: &[u8], device: &Device) -> Option<RdmaLink> {
     })
 }
 
-/// Counters of a port: the default ones and the enabled optional ones.
+/// Appends the counters of a port to `out`: the default ones and the enabled optional ones.
 pub fn counters(netlink: &ReopeningChannel, link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>) -> Result<(), CallError> {
     let what = format!("counters of {} port {} by RDMA netlink", link.device, link.port);
     let request = Request::new(command(STAT_GET), false, &[])
@@ -147,7 +147,7 @@ pub fn counters(netlink: &ReopeningChannel, link: &RdmaLink, out: &mut Vec<(Arc<
     }
 }
 
-/// Cause of EINVAL, which the kernel returns for a removed device, for one without counters, and for driver errors.
+/// Error for EINVAL, which the kernel returns for a removed device, for one without counters, and for driver errors.
 fn why_invalid(netlink: &ReopeningChannel, link: &RdmaLink, what: String, source: std::io::Error) -> CallError {
     match devices(netlink) {
         Ok(devices) if devices.iter().any(|d| d.index == link.index && d.name == link.device) => {}
@@ -165,7 +165,8 @@ fn why_invalid(netlink: &ReopeningChannel, link: &RdmaLink, what: String, source
     }
 }
 
-/// False if the answer is about another device: indexes are reused after 2^32 devices, names at once.
+/// Appends the counters in a reply. False if it is about another device: indexes are reused after 2^32 devices, names
+/// at once.
 pub(super) fn counter_entries(answer: &[u8], link: &RdmaLink, out: &mut Vec<(Arc<str>, u64)>) -> Option<bool> {
     if attribute(answer, attr::DEV_NAME).is_some_and(|name| text(name) != link.device) {
         return Some(false);
@@ -248,7 +249,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
             let _ = (device(&bytes), port(&bytes, &mlx5()));
         }
     }

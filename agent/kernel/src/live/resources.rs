@@ -1,7 +1,7 @@
 //! RDMA netlink: queue pairs, connections and bound counters of processes and kernel users on a device. Read-only.
 //! Called by [`super::LiveKernel`].
 //!
-//! Numbers are those of the kernel's `rdma/rdma_netlink.h`.
+//! Constants are those of the kernel's `rdma/rdma_netlink.h`.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,14 +14,14 @@ use crate::{CallError, CmId, Qp, QpCounter, RdmaLink, table};
 const RES_QP_GET: u16 = 10;
 const RES_CM_ID_GET: u16 = 11;
 
-/// Queue pairs of a port, or all. `proc` is used for process names.
+/// Queue pairs of a port, or all. `proc` is the procfs with the process names.
 pub fn qps(netlink: &ReopeningChannel, of: Option<&RdmaLink>, proc: &Path) -> Result<Vec<Qp>, CallError> {
     let request = || Request::new(command(RES_QP_GET), true, &[]);
     let mut all = dump(netlink, "queue pairs", of, &request, (attr::RES_QP, attr::RES_QP_ENTRY), qp)?;
     let mut names: HashMap<u32, Option<String>> = HashMap::new();
     for qp in all.iter_mut().filter(|qp| qp.comm.is_none()) {
         let Some(pid) = qp.pid else { continue };
-        // The process may be gone: its name is then unknown.
+        // `None` if the process has ended.
         let name = || std::fs::read_to_string(proc.join(pid.to_string()).join("comm")).ok();
         let comm = names.entry(pid).or_insert_with(|| name().map(|comm| comm.trim_end().to_owned()));
         qp.comm.clone_from(comm);
@@ -234,7 +234,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
             let _ = (qp(&bytes, "a"), cm_id(&bytes, "a"), qp_counter(&bytes, "a"), socket_address(&bytes));
             let _ = entries(&bytes, (attr::RES_QP, attr::RES_QP_ENTRY), "a", qp);
         }

@@ -1,25 +1,25 @@
 //! Established TCP sockets by socket diagnosis (`sock_diag`). Read-only. Called by [`super::LiveKernel`].
 //!
-//! Numbers are those of the kernel's `linux/inet_diag.h`, `linux/sock_diag.h` and `linux/tcp.h`.
+//! Constants are those of the kernel's `linux/inet_diag.h`, `linux/sock_diag.h` and `linux/tcp.h`.
 
 use super::netlink::{ReopeningChannel, Request, attribute, u32_at, u64_at};
 use crate::{CallError, TcpSocket};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-/// `SOCK_DIAG_BY_FAMILY`.
+/// Message type `SOCK_DIAG_BY_FAMILY`.
 const BY_FAMILY: u16 = 20;
-/// Bit mask of the requested states: `TCP_ESTABLISHED`.
+/// Bit of the state `TCP_ESTABLISHED`.
 const ESTABLISHED: u32 = 1 << 1;
-/// `INET_DIAG_INFO`: `struct tcp_info`. Requested by a bit, counted from 1.
+/// Attribute `INET_DIAG_INFO`: `struct tcp_info`. Requested by bit `INFO - 1`.
 const INFO: u16 = 2;
-/// `INET_DIAG_CGROUP_ID`: reported without a request.
+/// Attribute `INET_DIAG_CGROUP_ID`. Sent without a request.
 const CGROUP_ID: u16 = 21;
-/// `struct inet_diag_req_v2` without the socket: all of them.
+/// Size of the socket id in `struct inet_diag_req_v2`; all zeros select all sockets.
 const SOCKET_ID: usize = 48;
-/// `struct inet_diag_msg`.
+/// Size of `struct inet_diag_msg`.
 const HEADER: usize = 72;
-/// Members of `struct tcp_info`.
+// Offsets in `struct tcp_info`.
 const RTT_US: usize = 68;
 const BYTES_ACKED: usize = 120;
 const BYTES_RECEIVED: usize = 128;
@@ -105,7 +105,7 @@ mod tests {
             rtt: Some(Duration::from_micros(250)),
         };
         assert_eq!(v4, want);
-        // A socket of IPv6 that speaks IPv4; and a kernel that tells less.
+        // An IPv6 socket with an IPv4 remote address, on a kernel with a shorter `tcp_info`.
         let mapped: Vec<u8> = "::ffff:10.0.0.2".parse::<Ipv6Addr>().unwrap().octets().to_vec();
         let v6 = parse(&answer(libc::AF_INET6, [(1, &[0xfd; 16]), (2, &mapped)], &info[..104])).unwrap();
         assert_eq!((v6.remote, v6.transferred), ("10.0.0.2:2".parse().unwrap(), None));
@@ -115,7 +115,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             parse(&bytes);
         }
     }

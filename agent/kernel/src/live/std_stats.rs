@@ -31,8 +31,8 @@ const BITSET_NOMASK: u16 = 1;
 const BITSET_SIZE: u16 = 2;
 const BITSET_VALUE: u16 = 4;
 
-/// Group number, group name, statistics by number: the kernel's string sets, which a test below compares with the
-/// running kernel.
+/// Group number, group name, names of its statistics by number: the kernel's string sets. A test below compares them
+/// with the running kernel.
 pub const GROUPS: &[(u32, &str, &[&str])] = &[
     (0, "eth-phy", &["SymbolErrorDuringCarrier"]),
     (
@@ -67,8 +67,8 @@ pub const GROUPS: &[(u32, &str, &[&str])] = &[
     (3, "rmon", &["etherStatsUndersizePkts", "etherStatsOversizePkts", "etherStatsFragments", "etherStatsJabbers"]),
 ];
 
-/// Reads all groups. A failing query costs its own group only: an error is returned if no group was read, `Unsupported`
-/// if kernel or driver support none of them.
+/// Reads all groups and skips those whose query fails. Fails if no group was read, with `Unsupported` if kernel or
+/// driver support none of them.
 pub fn read(ethtool: &Ethtool, netdev: &str, out: &mut Out) -> Result<(), CallError> {
     out.clear();
     let wanted = GROUPS.iter().fold(0, |bits, group| bits | 1_u32 << group.0);
@@ -79,8 +79,8 @@ pub fn read(ethtool: &Ethtool, netdev: &str, out: &mut Out) -> Result<(), CallEr
     };
     let mut ask = |what, (command, header, flags), more: &dyn Fn(Request) -> Request, parse: fn(&[u8], &mut Out)| {
         let what = format!("{what} statistics of {netdev}");
-        let question = EthtoolQuery { what: &what, command, header, netdev, flags };
-        ethtool.get(question, more, |answer| {
+        let query = EthtoolQuery { what: &what, command, header, netdev, flags };
+        ethtool.get(query, more, |answer| {
             parse(answer, out);
             Some(())
         })
@@ -100,7 +100,7 @@ pub fn read(ethtool: &Ethtool, netdev: &str, out: &mut Out) -> Result<(), CallEr
     }))
 }
 
-/// All ones: the driver left the value out of a set that it reports.
+/// Appends a value, unless it is all ones, which means that the driver does not report it.
 fn add(out: &mut Out, name: &str, value: Option<u64>) {
     if let Some(value) = value.filter(|v| *v != u64::MAX) {
         out.push((intern::shared(name), value));
@@ -217,9 +217,9 @@ mod tests {
         for (group, group_name, names) in GROUPS {
             // ETH_SS_STATS_ETH_PHY is 17, the others follow.
             let set = 17 + group;
-            let question = EthtoolQuery { what: "string set", command: STRSET_GET, header: 1, netdev: "", flags: 0 };
+            let query = EthtoolQuery { what: "string set", command: STRSET_GET, header: 1, netdev: "", flags: 0 };
             let more = |r: Request| r.put_nest(2, |sets| sets.put_nest(1, |one| one.put_u32(1, set)));
-            let answer = ethtool.get(question, more, |answer| {
+            let answer = ethtool.get(query, more, |answer| {
                 let strings = attribute(attribute(attribute(answer, 2)?, 1)?, 3)?;
                 Some(attributes(strings).filter_map(|(_, s)| attribute(s, 2).map(text)).collect::<Vec<_>>())
             });
@@ -232,7 +232,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
             let mut out = Vec::new();
             parse_pause(&bytes, &mut out);
             parse_fec(&bytes, &mut out);

@@ -5,23 +5,23 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// Longest wait for an answer that the kernel gives at once.
+/// Receive timeout. The kernel replies at once unless it hangs.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// libc's constant has glibc's type for the request, which musl's `ioctl` does not take.
+/// libc's constant has the type of glibc's request argument, which musl's `ioctl` does not accept.
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
-/// A netlink socket, bound, with a receive timeout.
+/// Bound netlink socket with a receive timeout.
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
 
 impl Socket {
-    /// A socket of a netlink protocol.
+    /// Opens a socket of a netlink protocol.
     pub fn netlink(protocol: i32) -> io::Result<Self> {
         let socket = Self(socket(libc::AF_NETLINK, libc::SOCK_RAW, protocol)?);
         let timeout = libc::timeval { tv_sec: RECEIVE_TIMEOUT.as_secs().try_into().unwrap_or(5), tv_usec: 0 };
         socket.option(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &timeout)?;
-        // Fails on old kernels: errors then come without their text.
+        // Fails on old kernels, whose errors have no text.
         let _ = socket.option(libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, &1_i32);
         let mut address = address();
         let length = libc::socklen_t::try_from(size_of_val(&address)).unwrap_or(0);
@@ -35,7 +35,7 @@ impl Socket {
         self.option(libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, &group)
     }
 
-    /// Asks for a larger receive queue. The kernel may give less.
+    /// Requests a receive buffer of `bytes`. The kernel may grant less.
     pub fn queue(&self, bytes: i32) -> io::Result<()> {
         self.option(libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes)
     }
@@ -53,7 +53,7 @@ impl Socket {
         }
     }
 
-    /// Receives one datagram. `wait` false: `WouldBlock` at once when there is none.
+    /// Receives one datagram. Without `wait`, fails with `WouldBlock` if none is available.
     pub fn receive<'a>(&self, buffer: &'a mut [u8], wait: bool) -> io::Result<Datagram<'a>> {
         let flags = libc::MSG_TRUNC | if wait { 0 } else { libc::MSG_DONTWAIT };
         let mut from = address();
@@ -96,17 +96,17 @@ impl AsFd for Socket {
 
 /// Datagram from [`Socket::receive`].
 pub struct Datagram<'a> {
-    /// The messages.
+    /// Messages of the datagram.
     pub bytes: &'a [u8],
     /// Sent by the kernel; other processes can send to a netlink socket, too.
     pub from_kernel: bool,
 }
 
-/// Waits until one of `fds` is readable, hung up or in error; returns which.
+/// Waits until one of `fds` is readable, hung up or in error. Returns for each whether it is ready.
 pub fn poll(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<bool>> {
     let mut polls: Vec<_> =
         fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
-    // Rounded up: a wait of half a millisecond must not become a busy loop.
+    // Rounds up, because a wait of less than 1 ms must not become a busy loop.
     let milliseconds = i32::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
     let count = libc::nfds_t::try_from(polls.len()).map_err(io::Error::other)?;
     // SAFETY: `polls` holds `count` entries, exclusively borrowed; the descriptors are borrowed for the call.
@@ -120,7 +120,7 @@ pub fn poll(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<bool>> 
 
 /// Makes reads from `fd` return `WouldBlock` instead of waiting.
 pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: fcntl with these commands touches no memory of ours.
+    // SAFETY: fcntl with these commands accesses no memory of this process.
     let flags = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) };
     check(flags.min(0))?;
     // SAFETY: as above.
@@ -129,9 +129,9 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
 
 /// The ethtool ioctl with a buffer that the kernel cannot overrun.
 ///
-/// `GSTRINGS` and `GSTATS` write as many entries as the driver has at that instant, whatever the caller allowed for,
-/// and the list may grow between asking for the count and asking for the values. So the buffer ends where an
-/// inaccessible page begins: if the list outgrows it the call fails with EFAULT. Only touched pages cost memory.
+/// `GSTRINGS` and `GSTATS` write as many entries as the driver has at that instant, regardless of the requested count,
+/// and the list may grow between the calls for the count and the values. Therefore an inaccessible guard page follows
+/// the buffer: a list that outgrows the buffer makes the call fail with EFAULT. Only touched pages cost memory.
 #[derive(Debug)]
 pub struct Ethtool {
     socket: OwnedFd,
@@ -146,7 +146,7 @@ pub struct Ethtool {
 unsafe impl Send for Ethtool {}
 
 impl Ethtool {
-    /// A socket, and a buffer of `capacity` bytes (rounded up to a multiple of 8).
+    /// Opens a socket and maps a buffer of `capacity` bytes, rounded up to a multiple of 8.
     pub fn new(capacity: usize) -> io::Result<Self> {
         let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
         // SAFETY: no memory is passed.
@@ -154,7 +154,7 @@ impl Ethtool {
         let capacity = capacity.max(8).next_multiple_of(8);
         let usable = capacity.next_multiple_of(page);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+        // SAFETY: the kernel chooses the address of the new mapping, which overlaps no other.
         let map = unsafe { libc::mmap(std::ptr::null_mut(), usable + page, libc::PROT_NONE, flags, -1, 0) };
         if map == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -184,23 +184,23 @@ impl Ethtool {
         ifreq.ifr_ifru.ifru_data = self.start.cast();
         // SAFETY: `start` has `capacity` writable bytes, `request` fits, and the two do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(request.as_ptr(), self.start, request.len()) };
-        // SAFETY: the kernel reads `ifreq`, and reads and writes upwards from `start`: either within our mapping, or
-        // it meets the inaccessible page and answers EFAULT. No reference into the mapping exists (`&mut self`).
+        // SAFETY: the kernel reads `ifreq`, and reads and writes upwards from `start`: it stays within the mapping, or
+        // reaches the inaccessible page and fails with EFAULT. No reference into the mapping exists (`&mut self`).
         check(unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL, &raw mut ifreq) })?;
-        // SAFETY: `capacity` bytes from `start` are mapped, initialised (anonymous memory is zero), borrowed from self.
+        // SAFETY: `capacity` bytes from `start` are mapped, initialized (anonymous memory is zero), borrowed from self.
         Ok(unsafe { std::slice::from_raw_parts(self.start, self.capacity) })
     }
 
     /// Frees touched pages; their content becomes zero.
     pub fn release(&mut self) {
-        // SAFETY: the range is our own mapping and no reference into it exists. Failure keeps the pages, no more.
+        // SAFETY: the range is our own mapping and no reference into it exists. On failure the pages stay allocated.
         unsafe { libc::madvise(self.map.cast(), self.mapped, libc::MADV_DONTNEED) };
     }
 }
 
 impl Drop for Ethtool {
     fn drop(&mut self) {
-        // SAFETY: exactly the mapping made in `new`; nothing refers to it any more.
+        // SAFETY: this is the mapping made in `new`; no reference into it exists.
         unsafe { libc::munmap(self.map.cast(), self.mapped) };
     }
 }
@@ -211,7 +211,7 @@ impl Drop for Ethtool {
 pub struct PacketSocket(OwnedFd);
 
 impl PacketSocket {
-    /// A socket that receives nothing yet.
+    /// Opens a socket that receives nothing until [`Self::listen`].
     ///
     /// # Errors
     /// Without CAP_NET_RAW.
@@ -259,7 +259,7 @@ pub fn interface_index(name: &str) -> io::Result<u32> {
 const NEAREST_BRIDGE: [u8; 8] = [0x01, 0x80, 0xc2, 0, 0, 0x0e, 0, 0];
 /// Ethernet type of LLDP.
 const ETHERTYPE_LLDP: u16 = 0x88cc;
-/// Receive buffer for LLDP frames, bytes: half a minute with several neighbors.
+/// Receive buffer for LLDP frames in bytes: holds the frames of several neighbors for 30 s.
 const FRAMES_QUEUE: i32 = 32 << 10;
 
 /// A packet socket that receives the LLDP frames of one interface.
@@ -339,7 +339,7 @@ fn check(result: i32) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The last error, unless it was EINTR.
+/// Fails with the last error of the operating system, unless it is EINTR.
 fn retry_interrupted() -> io::Result<()> {
     let error = io::Error::last_os_error();
     if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) }

@@ -1,16 +1,16 @@
-//! Parses kernel uevents about RDMA devices: `ACTION@DEVPATH`, then `KEY=value`, each with its NUL. Used by
+//! Parses kernel uevents about RDMA devices: `ACTION@DEVPATH`, then `KEY=value`, each NUL-terminated. Used by
 //! [`super::events`].
 
-/// A uevent about RDMA.
+/// Uevent about an RDMA device.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Uevent {
     /// A device was added or renamed to this name.
     Added(String),
     /// A device of this name was removed.
     Removed(String),
-    /// A character device was added: libibverbs can open another device.
+    /// A character device was added: libibverbs can open its device.
     VerbsAdded,
-    /// This character device is about to be removed: close it, or its driver blocks.
+    /// This character device is about to be removed. It must be closed, because its driver waits for that.
     VerbsRemoved(String),
 }
 
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn rdma_and_nothing_else() {
+    fn only_rdma_uevents_are_parsed() {
         let device = "/devices/pci0000:c9/0000:ca:00.0/infiniband/mlx5_0";
         let of = |action, path, subsystem| parse(&message(action, path, subsystem));
         assert_eq!(of("add", device, "infiniband"), Some(Uevent::Added("mlx5_0".into())));
@@ -52,7 +52,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
+        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
             let _ = parse(&bytes);
         }
     }

@@ -1,8 +1,8 @@
 //! Port attributes and asynchronous events by libibverbs. Called by [`super::LiveKernel`] and [`super::events`].
 //!
-//! The library is loaded at run time by a small binding in this crate. The crate `ibverbs` links it, so that an agent
-//! with it does not start on a host without rdma-core; `rdma-mummy-sys` and `sideway` load it at run time, but need
-//! CMake and libclang to build. The part of the ABI in use has been frozen since rdma-core 1.
+//! A small binding in this crate loads the library at run time. With the crate `ibverbs`, which links it, the agent
+//! would not start on a host without rdma-core; `rdma-mummy-sys` and `sideway` load it at run time, but need CMake and
+//! libclang to build. The part of the ABI in use has been stable since rdma-core 1.
 
 mod ffi;
 
@@ -14,7 +14,7 @@ use super::error::{call_error, malformed};
 use super::sys::set_nonblocking;
 use crate::{CallError, Event, VerbsPort, table};
 
-/// Kinds of events by number; those with `true` carry a port.
+/// Names of event types by number, and whether events of the type have a port.
 const KINDS: &[(&str, bool)] = &[
     ("cq_err", false),
     ("qp_fatal", false),
@@ -44,7 +44,7 @@ const DEVICE_FATAL: &str = "device_fatal";
 const WIDTHS: &[(u8, u32)] = &[(1, 1), (2, 4), (4, 8), (8, 12), (16, 2)];
 const ETHERNET: u8 = 2;
 
-/// Attributes of a port. Opens the device for this call only: an open device would keep its driver from unloading.
+/// Attributes of a port. Opens the device for this call only, because an open device can prevent unloading its driver.
 pub fn port(device: &str, port: u32) -> Result<VerbsPort, CallError> {
     let what = format!("port attributes of {device} port {port} by verbs");
     let mut seen = false;
@@ -53,25 +53,25 @@ pub fn port(device: &str, port: u32) -> Result<VerbsPort, CallError> {
         seen |= wanted;
         wanted
     });
-    let contexts = contexts.map_err(|why| CallError::Unsupported { what: what.clone(), why: without(&why) })?;
+    let contexts = contexts.map_err(|why| CallError::Unsupported { what: what.clone(), why: install_hint(&why) })?;
     let Some(context) = contexts.first() else {
         let why = if seen {
-            "cannot open its /dev/infiniband/uverbs*: is the device file missing or not permitted?"
+            "cannot open its /dev/infiniband/uverbs*: the device file is missing or access is denied"
         } else {
-            "libibverbs has no provider for it, or it is gone"
+            "libibverbs has no provider for the device, or the device is gone"
         };
         return Err(CallError::Unsupported { what, why: why.into() });
     };
-    let number = u8::try_from(port).map_err(|_| malformed(&what, "port numbers end at 255"))?;
+    let number = u8::try_from(port).map_err(|_| malformed(&what, "the port number is larger than 255"))?;
     context.query_port(number).map(|attr| decode(&attr)).map_err(|e| call_error(what, e))
 }
 
-fn without(why: &str) -> String {
-    format!("install rdma-core to have it: {why}")
+fn install_hint(why: &str) -> String {
+    format!("install rdma-core: {why}")
 }
 
 fn decode(attr: &ffi::PortAttr) -> VerbsPort {
-    // 0 in `active_speed_ex` means that `active_speed` has the whole value.
+    // If `active_speed_ex` is 0, `active_speed` has the value.
     let code = if attr.active_speed_ex == 0 { u32::from(attr.active_speed) } else { attr.active_speed_ex };
     let speed = table::SPEED.iter().find(|row| row.0 == code);
     let width = WIDTHS.iter().find(|row| row.0 == attr.active_width).map(|row| row.1);
@@ -90,8 +90,8 @@ fn decode(attr: &ffi::PortAttr) -> VerbsPort {
 
 /// Open devices, monitored for events.
 ///
-/// A driver without support for surprise removal blocks a removal until each of its open devices is closed: the owner
-/// must call [`Monitor::close`] as soon as the kernel announces the removal of the character device.
+/// A driver without support for surprise removal blocks a removal until each of its open devices is closed. The owner
+/// must therefore call [`Monitor::close`] as soon as the kernel announces the removal of the character device.
 #[derive(Debug, Default)]
 pub struct Monitor(Vec<ffi::Context>);
 
@@ -108,8 +108,8 @@ impl Monitor {
 
     /// Opens devices that are not open yet.
     ///
-    /// Devices whose driver could then not be unloaded are not kept open: monitoring must not restrict the
-    /// administrator. Their ports are watched by rtnetlink and at every sample.
+    /// Closes a device again if opening it prevents unloading its driver: monitoring must not restrict the
+    /// administrator. State changes of its ports are then seen by rtnetlink and at every sample.
     pub fn open_new(&mut self) {
         let mut new = Vec::new();
         let listed = ffi::open(|_, uverbs| {
@@ -124,7 +124,7 @@ impl Monitor {
             let before = references(Path::new(HOLDERS));
             let opened = ffi::open(|_, name| name == uverbs).unwrap_or_default();
             let held = references(Path::new(HOLDERS)) > before;
-            // A device that blocks the event thread is not kept, either.
+            // Nor is a device kept open if reading its events would block the thread.
             let keep = |context: &ffi::Context| !held && set_nonblocking(context.events()).is_ok();
             self.0.extend(opened.into_iter().filter(keep));
         }
@@ -135,21 +135,21 @@ impl Monitor {
         self.0.retain(|context| context.uverbs != uverbs);
     }
 
-    /// Descriptors to poll, in the order that [`Monitor::take`] expects.
+    /// Descriptors to poll, in the order that [`Monitor::read_events`] expects.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.0.iter().map(ffi::Context::events)
     }
 
-    /// Adds all events of the devices that are `ready` to `out`. A device that fails, or reports its failure, is
-    /// closed.
-    pub fn take(&mut self, ready: &[bool], out: &mut impl Extend<Event>) {
+    /// Appends the events of the devices that are `ready` to `out`. Closes a device that fails or reports a fatal
+    /// error.
+    pub fn read_events(&mut self, ready: &[bool], out: &mut impl Extend<Event>) {
         let mut ready = ready.iter();
-        self.0.retain(|context| !ready.next().copied().unwrap_or(false) || take_one(context, out));
+        self.0.retain(|context| !ready.next().copied().unwrap_or(false) || read_device(context, out));
     }
 }
 
-/// References to the modules in `holders`, without software devices. A change with another cause than opening the
-/// device only costs the events of that device.
+/// Sum of the reference counts of the modules in `holders`, without software drivers. If it rises for another reason
+/// than opening a device, only the events of that device are lost.
 fn references(holders: &Path) -> u64 {
     let modules = std::fs::read_dir(holders).into_iter().flatten().flatten();
     let hardware = modules.filter(|module| !SOFTWARE.iter().any(|name| module.file_name() == **name));
@@ -157,8 +157,8 @@ fn references(holders: &Path) -> u64 {
     counts.filter_map(|count| count.trim().parse::<u64>().ok()).sum()
 }
 
-/// False if the device must be closed.
-fn take_one(context: &ffi::Context, out: &mut impl Extend<Event>) -> bool {
+/// Appends the events of one device to `out`. False if the device must be closed.
+fn read_device(context: &ffi::Context, out: &mut impl Extend<Event>) -> bool {
     loop {
         match context.next_event() {
             Ok(raw) => {

@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 use crate::{Dcb, table};
 
-/// Parses the file.
+/// Parses the file. Missing members stay `None`.
 ///
 /// # Errors
-/// When it is not JSON, or contains other values than objects.
+/// When the text is not JSON, or contains values other than objects.
 pub fn parse(text: &str) -> Result<Dcb, serde_json::Error> {
     let mut dcb = Dcb::default();
     for object in serde_json::Deserializer::from_str(text).into_iter::<Map<String, Value>>() {
@@ -48,7 +48,7 @@ fn set<T>(slot: &mut Option<T>, value: Option<T>) {
     }
 }
 
-/// An array of eight, or an object `{"0": …}` as early versions of the tool print.
+/// Values from an array of eight, or from an object `{"0": …}` as early versions of the tool print.
 fn eight<T: Copy + Default>(value: Option<&Value>, of: impl Fn(&Value) -> Option<T>) -> Option<[T; 8]> {
     let mut out = [T::default(); 8];
     for (index, slot) in out.iter_mut().enumerate() {
@@ -89,7 +89,7 @@ fn apps(object: &Map<String, Value>, out: &mut Vec<(u8, u16, u8)>) {
     if let Some(priority) = unsigned(object.get("default_prio")) {
         out.extend(u8::try_from(priority).ok().map(|p| (1, 0, p)));
     }
-    // Several default priorities are an array.
+    // With several default priorities the member is an array.
     if let Some(Value::Array(list)) = object.get("default_prio") {
         out.extend(list.iter().filter_map(|p| Some((1, 0, u8::try_from(p.as_u64()?).ok()?))));
     }
@@ -97,7 +97,7 @@ fn apps(object: &Map<String, Value>, out: &mut Vec<(u8, u16, u8)>) {
         let Some(Value::Array(rows)) = object.get(*key) else { continue };
         out.extend(rows.iter().filter_map(|row| {
             let protocol = match row.get(0)? {
-                // Ethertypes are hexadecimal text.
+                // EtherTypes are hexadecimal text.
                 Value::String(text) if *selector == 1 => u16::from_str_radix(text, 16).ok()?,
                 value => u16::try_from(unsigned(Some(value))?).ok()?,
             };
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_an_error() {
+    fn malformed_input_is_an_error() {
         assert!(parse("[]").is_err());
         assert!(parse("{").is_err());
         assert!(parse("{} x").is_err());
@@ -144,7 +144,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_values_are_survived(
+        fn arbitrary_values_do_not_panic(
             key in "pfc_cap|delay|prio_pfc|requests|prio_tc|tc_tsa|default_prio|ethtype_prio|dscp_prio|pfc|app",
             value in r#"-?[0-9]{1,20}|"[a-f0-9]{0,9}"|null|\[([0-9]{1,6},){0,9}1\]|\[\[[0-9]{1,9},[0-9]{1,5}\]\]|\{"0":1\}"#,
         ) {

@@ -28,8 +28,8 @@ pub fn driver(text: &str) -> DriverInfo {
     info
 }
 
-/// Every `name: value` line of `ethtool -S`, in order, names without surrounding blanks. Lines without `: ` are
-/// headings, or the prose and prompts of a transcript.
+/// Passes each `name: value` line of `ethtool -S` to `each`, in order, names without surrounding blanks. Skips lines
+/// without `: `, such as headings.
 ///
 /// # Errors
 /// The first line whose value is not a number.
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_named() {
+    fn error_has_the_line_number() {
         assert_eq!(statistics("NIC statistics:\n a: 1\n b: x\n", |_, _| ()).unwrap_err().line, 3);
         assert_eq!(statistics("no stats available\nNIC statistics:\n", |_, _| unreachable!()), Ok(()));
         assert_eq!(statistics(" a: -1\n", |_, _| ()).unwrap_err().line, 1);

@@ -1,4 +1,4 @@
-//! Reads one file of a recording: whole, up to a limit, regular files only. Called by every format in [`super`].
+//! Reads one file of a recording. Accepts only regular files up to a size limit. Called by every format in [`super`].
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};

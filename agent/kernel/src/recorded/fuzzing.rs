@@ -1,4 +1,4 @@
-//! Entry point for `fuzz`: readers of the files of a recorded host. No disk.
+//! Entry point for `fuzz`: parsers of the files of a recorded host. No disk.
 
 use super::{dcb, ethtool, lldp, rdma, sockets, statistic};
 use std::path::Path;

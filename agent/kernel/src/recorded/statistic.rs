@@ -1,7 +1,7 @@
 //! Parses `rdma -j statistic show`: one object per port, with counters as members. Called by [`super::RecordedKernel`].
 //!
-//! The file has all ports and is read once per port and tick, so it is scanned without building a tree: members of
-//! other ports are skipped as soon as `ifname` and `port` are known, which iproute2 prints first.
+//! The file has all ports and is read once per port and tick, so it is scanned without building a tree. Members of
+//! other ports are skipped once `ifname` and `port` are known, which iproute2 prints first.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -130,7 +130,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
     }
 }
 
-/// A number, also as text; anything else is `None`: newer tools may add members that are not counters.
+/// Number, also as text. `None` for other values: newer tools may add members that are not counters.
 struct Number(Option<u64>);
 
 impl<'de> Deserialize<'de> for Number {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_port_that_was_asked_for() {
+    fn only_the_requested_port_is_returned() {
         let text = r#"[{"ifname":"a","port":1,"x":1},{"ifname":"a","port":2,"x":2,"RNR sent":18446744073709551615},{"ifname":"b","port":2,"x":3}]"#;
         assert_eq!(get(text, "a", 2).unwrap(), [("x".into(), 2), ("RNR sent".into(), u64::MAX)]);
         assert_eq!(get(text, "b", 2).unwrap(), [("x".into(), 3)]);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings() {
+    fn variants_of_other_versions() {
         assert_eq!(
             get(
                 r#"[{"ifindex":3,"ifname":"a/1","x":"7","y":null,"z":{"a":[1]},"v":-1,"w":1.5,"u":true,"t":[{}]}]"#,
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_an_error() {
+    fn malformed_input_is_an_error() {
         for text in ["", "{}", "[1]", r#"[{"ifname":"a""#, r#"[{"ifname":3}]"#, "[] x"] {
             assert!(of_port(text, "a", 1, &mut Vec::new()).is_err(), "{text}");
         }

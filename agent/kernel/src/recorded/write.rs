@@ -1,6 +1,6 @@
-//! Formats the files of a recording, for `capture` and simulators; [`super::RecordedKernel`] reads them.
+//! Formats the files of a recording, for `capture` and simulators. [`super::RecordedKernel`] reads them.
 //!
-//! Pure functions; [`super::path`] has the file names. Formats without a tool are described on their function.
+//! Pure functions; [`super::path`] has the file names. Own formats are described on their function.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -95,7 +95,7 @@ pub fn rdma_statistic<'a, C>(ports: impl IntoIterator<Item = (&'a RdmaLink, C)>)
 where
     C: IntoIterator<Item = (&'a str, u64)>,
 {
-    // Written by hand: the reader is fast only if `ifname` and `port` come first, and a map would sort them.
+    // Formatted by hand, because a map would sort `ifname` and `port`, and the reader is fast only if they come first.
     let mut text = String::from("[");
     for (link, counters) in ports {
         if text.len() > 1 {
@@ -229,7 +229,7 @@ pub fn dcb(dcb: &Dcb) -> String {
     lines(&json!({"pfc": pfc, "ets": ets, "app": app, "buffer": buffer}))
 }
 
-/// Object of the known members; absent ones are left out, as the tools do.
+/// Object without the members whose value is unknown, as the tools print it.
 fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
     members.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.to_owned(), value)).collect()
 }

@@ -7,8 +7,8 @@ use fabriclens_kernel::KernelCalls;
 use fabriclens_kernel::recorded::{RecordedKernel, path};
 use fabriclens_testing::recordings;
 
-/// Copies `from` to where a recording keeps it.
-fn place(root: &Path, from: &Path, to: impl AsRef<Path>) {
+/// Copies the file `from` to the path `to` of a recording.
+fn copy(root: &Path, from: &Path, to: impl AsRef<Path>) {
     let to = root.join(to);
     fs::create_dir_all(to.parent().unwrap()).unwrap();
     fs::copy(from, to).unwrap_or_else(|e| panic!("{}: {e}", from.display()));
@@ -20,12 +20,12 @@ fn soft_roce_receiver() {
     let fixtures = recordings();
     let from = fixtures.join("rxe-debian-6.1/receiver/t0");
     let dir = tempfile::tempdir().unwrap();
-    place(dir.path(), &from.join("rdma-link.json"), path::rdma_link());
-    place(dir.path(), &from.join("rdma-dev.json"), path::rdma_dev());
-    place(dir.path(), &from.join("rdma-statistic.json"), path::rdma_statistic());
-    place(dir.path(), &from.join("rdma-res-qp.json"), path::res_qp());
-    place(dir.path(), &from.join("ethtool-S.txt"), path::ethtool_s("fab0"));
-    place(dir.path(), &from.join("ethtool-i.txt"), path::ethtool_i("fab0"));
+    copy(dir.path(), &from.join("rdma-link.json"), path::rdma_link());
+    copy(dir.path(), &from.join("rdma-dev.json"), path::rdma_dev());
+    copy(dir.path(), &from.join("rdma-statistic.json"), path::rdma_statistic());
+    copy(dir.path(), &from.join("rdma-res-qp.json"), path::res_qp());
+    copy(dir.path(), &from.join("ethtool-S.txt"), path::ethtool_s("fab0"));
+    copy(dir.path(), &from.join("ethtool-i.txt"), path::ethtool_i("fab0"));
     let host = RecordedKernel::new(dir.path());
     let links = host.rdma_links().unwrap();
     assert_eq!(links.len(), 1);
@@ -51,9 +51,9 @@ fn mlx5_dcb_and_links() {
     let fixtures = recordings();
     let from = fixtures.join("fakehca-mlx5");
     let dir = tempfile::tempdir().unwrap();
-    place(dir.path(), &from.join("roce/t1/dcb-pfc.ens0np0.json"), path::dcb("ens0np0"));
-    place(dir.path(), &from.join("ib/t0/rdma-link.json"), path::rdma_link());
-    place(dir.path(), &from.join("roce/t1/rdma-statistic.json"), path::rdma_statistic());
+    copy(dir.path(), &from.join("roce/t1/dcb-pfc.ens0np0.json"), path::dcb("ens0np0"));
+    copy(dir.path(), &from.join("ib/t0/rdma-link.json"), path::rdma_link());
+    copy(dir.path(), &from.join("roce/t1/rdma-statistic.json"), path::rdma_statistic());
     let host = RecordedKernel::new(dir.path());
     let dcb = host.dcb("ens0np0").unwrap();
     assert_eq!((dcb.pfc_capable, dcb.pfc_enabled), (Some(8), Some(8)));
@@ -83,7 +83,7 @@ fn every_ethtool_output_parses() {
                 folders.push(entry.path());
             } else if name == "ethtool_-S.txt" || name.starts_with("ethtool-S") && name.ends_with(".txt") {
                 let netdev = format!("n{found}");
-                place(dir.path(), &entry.path(), path::ethtool_s(&netdev));
+                copy(dir.path(), &entry.path(), path::ethtool_s(&netdev));
                 let names = host
                     .stat_names(&netdev)
                     .unwrap_or_else(|e| panic!("{}: {e}: {:?}", entry.path().display(), std::error::Error::source(&e)));
@@ -103,7 +103,7 @@ fn ionic_statistics() {
     let fixtures = recordings();
     let dir = tempfile::tempdir().unwrap();
     let from = fixtures.join("tools/amd-ainic-rdma-and-nicctl/rdma_statistic_j.txt");
-    place(dir.path(), &from, path::rdma_statistic());
+    copy(dir.path(), &from, path::rdma_statistic());
     let text = r#"[{"ifname":"rocep132s0","port":1,"state":"ACTIVE","physical_state":"LINK_UP","netdev":"enp132s0"}]"#;
     fs::write(dir.path().join(path::rdma_link()), text).unwrap();
     let host = RecordedKernel::new(dir.path());

@@ -1,4 +1,4 @@
-//! The running kernel, with a veth pair in a network namespace of the test's own.
+//! Live calls to the running kernel, with a veth pair in a network namespace of each test.
 
 #![allow(clippy::disallowed_methods, reason = "the test starts `unshare` and `ip`")]
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fabriclens_kernel::live::LiveKernel;
 use fabriclens_kernel::{CallError, Event, EventSource, KernelCalls};
 
-/// Runs the test `name` again as root of a namespace of its own; true in there.
+/// Runs the test `name` again as root of its own user and network namespace. True in that run.
 fn in_namespace(name: &str) -> bool {
     const INSIDE: &str = "FABRICLENS_TEST_NAMESPACE";
     if std::env::var_os(INSIDE).is_some() {
@@ -22,8 +22,8 @@ fn in_namespace(name: &str) -> bool {
         .env(INSIDE, "1")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{name} failed in its namespace: {said}");
+    let output = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{name} failed in its namespace: {output}");
     false
 }
 
@@ -50,7 +50,7 @@ fn ethtool_of_a_veth_pair() {
     let peer = names.iter().position(|n| &**n == "peer_ifindex").unwrap();
     assert!(values[peer] > 1, "{values:?}");
 
-    // A list of another length is told, and the values stay as they were.
+    // Another length of the list is an error, and the values stay unchanged.
     let fewer = names[1..].to_vec().into();
     let before = values.clone();
     match live.stat_values("v0", &fewer, &mut values) {
@@ -75,7 +75,7 @@ fn ethtool_of_a_veth_pair() {
 }
 
 #[test]
-fn a_netdev_that_is_gone_is_gone() {
+fn missing_netdev_is_gone() {
     let live = LiveKernel::default();
     for error in [
         live.driver("nosuch0").err(),
@@ -91,9 +91,9 @@ fn a_netdev_that_is_gone_is_gone() {
     }
 }
 
-/// A host without RDMA says so without an error; one with RDMA answers.
+/// Passes on hosts with and without RDMA.
 #[test]
-fn rdma_is_there_or_cleanly_absent() {
+fn rdma_is_readable_or_unsupported() {
     let live = LiveKernel::default();
     match live.rdma_links() {
         Ok(links) => {
@@ -115,7 +115,7 @@ fn rdma_is_there_or_cleanly_absent() {
     assert!(matches!(live.verbs_port("nosuch0", 1), Err(CallError::Unsupported { .. })));
 }
 
-/// Waits for all of `expected`, in any order, among others.
+/// Waits for all of `expected`, in any order. Ignores other events.
 fn expect(events: &mut Box<dyn EventSource>, expected: &[Event]) {
     let start = Instant::now();
     let mut seen = Vec::new();

@@ -1,5 +1,4 @@
-//! LLDP frames that come over a real pair of interfaces. Needs root and iproute2, and says so where it has not got
-//! them.
+//! LLDP frames over a veth pair. Needs root and iproute2.
 
 use fabriclens_kernel::live::LiveKernel;
 use fabriclens_kernel::{CallError, KernelCalls, LldpNeighbor};
@@ -8,17 +7,17 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A network namespace with a pair of interfaces, `near` and `far`.
-struct Wire(String);
+/// Network namespace with a veth pair, `near` and `far`. Deleted on drop.
+struct VethPair(String);
 
-impl Wire {
+impl VethPair {
     fn new() -> Result<Self, String> {
-        let wire = Self(format!("fl-lldp-{}", std::process::id()));
-        ip(&["netns", "add", &wire.0])?;
-        wire.ip(&["link", "add", "near", "type", "veth", "peer", "name", "far"])?;
-        wire.ip(&["link", "set", "near", "up"])?;
-        wire.ip(&["link", "set", "far", "up"])?;
-        Ok(wire)
+        let pair = Self(format!("fl-lldp-{}", std::process::id()));
+        ip(&["netns", "add", &pair.0])?;
+        pair.ip(&["link", "add", "near", "type", "veth", "peer", "name", "far"])?;
+        pair.ip(&["link", "set", "near", "up"])?;
+        pair.ip(&["link", "set", "far", "up"])?;
+        Ok(pair)
     }
 
     fn ip(&self, arguments: &[&str]) -> Result<(), String> {
@@ -26,7 +25,7 @@ impl Wire {
     }
 }
 
-impl Drop for Wire {
+impl Drop for VethPair {
     fn drop(&mut self) {
         let _ = ip(&["netns", "del", &self.0]);
     }
@@ -35,11 +34,11 @@ impl Drop for Wire {
 #[expect(clippy::disallowed_methods, reason = "a test sets up what it listens on; the agent starts no process")]
 fn ip(arguments: &[&str]) -> Result<(), String> {
     let output = Command::new("ip").args(arguments).output().map_err(|e| format!("ip: {e}; install iproute2"))?;
-    let said = || format!("ip {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
-    if output.status.success() { Ok(()) } else { Err(said()) }
+    let error = || format!("ip {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    if output.status.success() { Ok(()) } else { Err(error()) }
 }
 
-/// A frame to the multicast address of LLDP, as a switch of this name sends it.
+/// LLDP frame of a switch, with its Ethernet header. `ttl` in seconds.
 fn frame(switch: &str, port: &str, ttl: u8) -> Vec<u8> {
     let tlv = |kind: u8, value: &[u8]| [&[kind << 1, u8::try_from(value.len()).unwrap()], value].concat();
     let header = [0x01, 0x80, 0xc2, 0, 0, 0x0e, 2, 0, 0, 0, 0, 1, 0x88, 0xcc];
@@ -54,10 +53,10 @@ fn frame(switch: &str, port: &str, ttl: u8) -> Vec<u8> {
     .concat()
 }
 
-/// Sends a whole Ethernet frame on an interface of this thread's network namespace.
+/// Sends an Ethernet frame on an interface of this thread's network namespace.
 fn send(netdev: &str, frame: &[u8]) {
     let name = std::ffi::CString::new(netdev).unwrap();
-    // SAFETY: plain calls; the address and the frame live through them, and the descriptor has one owner.
+    // SAFETY: address and frame outlive the calls, and the descriptor has one owner.
     unsafe {
         let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
         assert!(fd >= 0, "{}", std::io::Error::last_os_error());
@@ -72,52 +71,52 @@ fn send(netdev: &str, frame: &[u8]) {
     }
 }
 
-fn silent(answer: Result<LldpNeighbor, CallError>) -> bool {
-    matches!(&answer, Err(CallError::Unsupported { why, .. }) if why.starts_with("nothing heard"))
+fn no_frame(answer: Result<LldpNeighbor, CallError>) -> bool {
+    matches!(&answer, Err(CallError::Unsupported { why, .. }) if why.starts_with("no frame received"))
 }
 
-/// The answer, once it is as wanted; frames take a moment.
-fn until(live: &LiveKernel, wanted: impl Fn(&Result<LldpNeighbor, CallError>) -> bool) {
-    let patience = Instant::now() + Duration::from_secs(20);
+/// Waits up to 20 s for an expected result.
+fn wait_until(live: &LiveKernel, wanted: impl Fn(&Result<LldpNeighbor, CallError>) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
     loop {
         let answer = live.lldp_neighbor("near");
         if wanted(&answer) {
             return;
         }
-        assert!(Instant::now() < patience, "{answer:?}");
+        assert!(Instant::now() < deadline, "{answer:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 fn is(switch: &str, port: &str) -> impl Fn(&Result<LldpNeighbor, CallError>) -> bool {
     let wanted = LldpNeighbor { switch: switch.into(), port: port.into() };
-    move |answer| answer.as_ref().is_ok_and(|told| *told == wanted)
+    move |answer| answer.as_ref().is_ok_and(|neighbor| *neighbor == wanted)
 }
 
 #[test]
 #[ignore = "needs: network-namespaces"]
-fn the_neighbor_is_heard_moves_and_goes() {
-    let wire = Wire::new().unwrap();
-    let namespace = File::open(format!("/run/netns/{}", wire.0)).unwrap();
-    // SAFETY: no memory is passed; this test's thread alone goes into the namespace.
+fn neighbor_is_learned_replaced_and_expired() {
+    let pair = VethPair::new().unwrap();
+    let namespace = File::open(format!("/run/netns/{}", pair.0)).unwrap();
+    // SAFETY: no memory is passed; only this thread enters the namespace.
     assert_eq!(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
     let live = LiveKernel::default();
-    assert!(silent(live.lldp_neighbor("near")));
+    assert!(no_frame(live.lldp_neighbor("near")));
     send("far", &frame("leaf1", "swp3", 120));
-    until(&live, is("leaf1", "swp3"));
-    // What is no LLDP inside says nothing.
+    wait_until(&live, is("leaf1", "swp3"));
+    // A truncated frame is ignored.
     send("far", &frame("leaf9", "swp9", 120)[..20]);
     assert!(is("leaf1", "swp3")(&live.lldp_neighbor("near")));
-    // The cable is put elsewhere: the newest counts.
+    // After recabling the newest neighbor wins.
     send("far", &frame("leaf2", "swp9", 1));
-    until(&live, is("leaf2", "swp9"));
-    // Its time is over; the one before still holds, and then says goodbye.
-    until(&live, is("leaf1", "swp3"));
+    wait_until(&live, is("leaf2", "swp9"));
+    // It expires; the earlier one is still valid, until it announces its shutdown.
+    wait_until(&live, is("leaf1", "swp3"));
     send("far", &frame("leaf1", "swp3", 0));
-    until(&live, |answer| matches!(answer, Err(CallError::Unsupported { .. })));
-    // The interface goes down, and away.
-    wire.ip(&["link", "set", "near", "down"]).unwrap();
-    assert!(silent(live.lldp_neighbor("near")));
-    wire.ip(&["link", "del", "near"]).unwrap();
+    wait_until(&live, |answer| matches!(answer, Err(CallError::Unsupported { .. })));
+    // The interface goes down, then is deleted.
+    pair.ip(&["link", "set", "near", "down"]).unwrap();
+    assert!(no_frame(live.lldp_neighbor("near")));
+    pair.ip(&["link", "del", "near"]).unwrap();
     assert!(matches!(live.lldp_neighbor("near"), Err(CallError::Gone { .. })));
 }

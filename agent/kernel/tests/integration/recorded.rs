@@ -1,4 +1,4 @@
-//! RecordedKernel hosts: what is written reads back, what is missing is absent, what is broken is named.
+//! Recorded hosts: written files read back, missing files are unsupported, errors name the malformed file.
 #![allow(clippy::disallowed_methods, reason = "a test may start mkfifo")]
 
 use std::fs;
@@ -35,7 +35,7 @@ fn link(device: &str, port: u32) -> RdmaLink {
 }
 
 #[test]
-fn what_is_written_reads_back() {
+fn written_files_read_back() {
     let dir = tempfile::tempdir().unwrap();
     let (root, host) = (dir.path(), RecordedKernel::new(dir.path()));
 
@@ -186,7 +186,7 @@ fn what_is_written_reads_back() {
 }
 
 #[test]
-fn an_empty_tree_is_absent_everywhere() {
+fn missing_files_are_unsupported() {
     let dir = tempfile::tempdir().unwrap();
     let host = RecordedKernel::new(dir.path().join("nothing"));
     let (link, names): (_, StatNames) = (link("a", 1), Arc::new([]));
@@ -210,7 +210,7 @@ fn an_empty_tree_is_absent_everywhere() {
 }
 
 #[test]
-fn a_list_that_changes_is_told() {
+fn changed_list_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let (root, host) = (dir.path(), RecordedKernel::new(dir.path()));
     let mut out = vec![1];
@@ -228,7 +228,7 @@ fn a_list_that_changes_is_told() {
 }
 
 #[test]
-fn broken_files_are_named_with_their_line() {
+fn errors_name_file_and_line() {
     let dir = tempfile::tempdir().unwrap();
     let (root, host) = (dir.path(), RecordedKernel::new(dir.path()));
     put(root, path::ethtool_s("e"), "NIC statistics:\n a: 1\n b: N/A\n");
@@ -239,20 +239,20 @@ fn broken_files_are_named_with_their_line() {
     put(root, path::std_stats("e"), " ".repeat(5 << 20));
     fs::write(root.join(path::link("e")), b"\xff\xfe").unwrap();
     let mut out = vec![(Arc::from("kept"), 1)];
-    let said = |error: CallError| {
+    let message = |error: CallError| {
         let CallError::Failed { what, source } = error else { panic!("{error:?}") };
         format!("{what}: {source}")
     };
-    let names = said(host.stat_names("e").unwrap_err());
+    let names = message(host.stat_names("e").unwrap_err());
     assert!(names.contains("ethtool/e.S.txt line 3") && names.contains("N/A"), "{names}");
-    let counters = said(host.rdma_counters(&link("a", 1), &mut out).unwrap_err());
+    let counters = message(host.rdma_counters(&link("a", 1), &mut out).unwrap_err());
     assert!(counters.contains("rdma/statistic.json line 3"), "{counters}");
     assert_eq!(out.len(), 1, "a failed call adds nothing");
-    assert!(said(host.rdma_links().unwrap_err()).contains("rdma/link.json line 1"));
-    assert!(said(host.dcb("e").unwrap_err()).contains("dcb/e.json line 1"));
-    assert!(said(host.module("e").unwrap_err()).contains("not a regular file"));
-    assert!(said(host.std_stats("e", &mut out).unwrap_err()).contains("larger than"));
-    assert!(said(host.link_state("e").unwrap_err()).contains("ethtool/e.link.json"));
+    assert!(message(host.rdma_links().unwrap_err()).contains("rdma/link.json line 1"));
+    assert!(message(host.dcb("e").unwrap_err()).contains("dcb/e.json line 1"));
+    assert!(message(host.module("e").unwrap_err()).contains("not a regular file"));
+    assert!(message(host.std_stats("e", &mut out).unwrap_err()).contains("larger than"));
+    assert!(message(host.link_state("e").unwrap_err()).contains("ethtool/e.link.json"));
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn a_fifo_does_not_hang() {
     let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
     assert!(made.success());
     let host = RecordedKernel::new(dir.path());
-    // In a thread of its own: an open that waits for a writer would hang the test, not fail it.
+    // On another thread, because an open that waits for a writer would hang the test instead of failing it.
     let (send, receive) = std::sync::mpsc::sync_channel(1);
     std::thread::spawn(move || send.send(host.stat_names("e")));
     let answer = receive.recv_timeout(Duration::from_secs(5)).expect("the call hangs");
@@ -271,7 +271,7 @@ fn a_fifo_does_not_hang() {
 }
 
 #[test]
-fn events_sleep_their_timeout() {
+fn wait_lasts_until_the_timeout() {
     let mut events = RecordedKernel::new("/nonexistent").events().unwrap();
     let start = Instant::now();
     assert_eq!(events.wait(Duration::from_millis(50)).unwrap(), None);

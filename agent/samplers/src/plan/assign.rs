@@ -17,7 +17,7 @@ pub type SourceRead<'a> = (CounterSource, &'a Batch, Option<&'a SourcePlan>);
 #[derive(Debug)]
 pub struct Candidates<'a> {
     /// Sampling target.
-    pub subject: &'a SamplingTarget,
+    pub target: &'a SamplingTarget,
     /// One per source; `None` for sources without data.
     pub sources: Vec<Option<SourceRead<'a>>>,
 }
@@ -49,7 +49,7 @@ pub fn assign(candidates: &Candidates<'_>) -> Assignment {
     for (index, (source, batch, plan)) in candidates.sources.iter().enumerate().filter_map(|(i, l)| Some((i, (*l)?))) {
         unknown[index] = batch.unknown;
         for (raw, name) in batch.names().iter().enumerate() {
-            let Some(mut bound) = candidates.subject.bind(source, name) else {
+            let Some(mut bound) = candidates.target.bind(source, name) else {
                 unknown[index] += 1;
                 continue;
             };

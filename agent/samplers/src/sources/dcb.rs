@@ -15,28 +15,28 @@ pub const SPEC: Spec = Spec {
     period: Period::Slow,
     default: true,
     needs: "",
-    applies: |subject| subject.netdev.as_ref().is_some_and(|n| n.class.owns_port() && !n.infiniband),
+    applies: |target| target.netdev.as_ref().is_some_and(|n| n.class.owns_port() && !n.infiniband),
     open,
 };
 
 /// `SEL_DSCP` of IEEE 802.1Qcd.
 const SELECTOR_DSCP: u8 = 5;
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
-    let netdev = subject.netdev.as_ref().ok_or_else(|| SampleError::Absent("no netdev".into()))?;
-    subject.calls.dcb(&netdev.name)?;
-    Ok(Box::new(Dcb { subject: subject.clone(), pairs: Vec::new() }))
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    let netdev = target.netdev.as_ref().ok_or_else(|| SampleError::Absent("no netdev".into()))?;
+    target.calls.dcb(&netdev.name)?;
+    Ok(Box::new(Dcb { target: target.clone(), pairs: Vec::new() }))
 }
 
 struct Dcb {
-    subject: SamplingTarget,
+    target: SamplingTarget,
     pairs: Vec<(Arc<str>, u64)>,
 }
 
 impl Sampler for Dcb {
     fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
-        let Some(netdev) = &self.subject.netdev else { return Ok(()) };
-        let dcb_state = self.subject.calls.dcb(&netdev.name)?;
+        let Some(netdev) = &self.target.netdev else { return Ok(()) };
+        let dcb_state = self.target.calls.dcb(&netdev.name)?;
         self.pairs.clear();
         for (name, counts) in [("requests", dcb_state.requests), ("indications", dcb_state.indications)] {
             for (priority, count) in counts.into_iter().flatten().enumerate() {

@@ -13,14 +13,14 @@ pub const SPEC: Spec = Spec {
     period: Period::Full,
     default: true,
     needs: "",
-    applies: |subject| subject.device.is_some() && subject.port.is_none(),
+    applies: |target| target.device.is_some() && target.port.is_none(),
     open,
 };
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
-    let device = subject.device.as_ref().ok_or_else(|| SampleError::Absent("no device".into()))?;
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    let device = target.device.as_ref().ok_or_else(|| SampleError::Absent("no device".into()))?;
     let dir = device.dir.join("hw_counters");
-    let subject = subject.clone();
-    let wanted = move |name: &str| name != "lifespan" && subject.wants(CounterSource::DeviceHwCounters, name);
+    let target = target.clone();
+    let wanted = move |name: &str| name != "lifespan" && target.wants(CounterSource::DeviceHwCounters, name);
     Ok(Box::new(Files::open(dir, wanted)?))
 }

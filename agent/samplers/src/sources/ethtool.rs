@@ -15,16 +15,16 @@ pub const SPEC: Spec = Spec {
     period: Period::Full,
     default: true,
     needs: "",
-    applies: |subject| subject.netdev.is_some(),
+    applies: |target| target.netdev.is_some(),
     open,
 };
 
 /// Attempts per read to get matching names and values.
 const ATTEMPTS: usize = 3;
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
-    let netdev = subject.netdev.as_ref().ok_or_else(|| SampleError::Absent("no netdev".into()))?;
-    let calls = Arc::clone(&subject.calls);
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    let netdev = target.netdev.as_ref().ok_or_else(|| SampleError::Absent("no netdev".into()))?;
+    let calls = Arc::clone(&target.calls);
     let names = calls.stat_names(&netdev.name)?;
     if names.is_empty() {
         return Err(SampleError::Absent(format!("{}: the driver has no ethtool statistics", netdev.name)));

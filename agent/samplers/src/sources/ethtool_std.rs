@@ -15,13 +15,13 @@ pub const SPEC: Spec = Spec {
     period: Period::Full,
     default: true,
     needs: "",
-    applies: |subject| subject.netdev.as_ref().is_some_and(|n| !n.infiniband),
+    applies: |target| target.netdev.as_ref().is_some_and(|n| !n.infiniband),
     open,
 };
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
-    let netdev = subject.netdev.as_ref().ok_or_else(|| SampleError::Absent("no netdev".into()))?;
-    let calls = Arc::clone(&subject.calls);
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    let netdev = target.netdev.as_ref().ok_or_else(|| SampleError::Absent("no netdev".into()))?;
+    let calls = Arc::clone(&target.calls);
     let mut pairs = Vec::new();
     calls.std_stats(&netdev.name, &mut pairs)?;
     if pairs.is_empty() {

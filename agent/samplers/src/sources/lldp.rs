@@ -15,26 +15,26 @@ pub const SPEC: Spec = Spec {
     period: Period::Slow,
     default: true,
     needs: "CAP_NET_RAW",
-    applies: |subject| {
-        let netdev = subject.netdev.as_ref();
-        subject.port().is_some() && netdev.is_some_and(|n| n.class.owns_port() && !n.infiniband)
+    applies: |target| {
+        let netdev = target.netdev.as_ref();
+        target.port().is_some() && netdev.is_some_and(|n| n.class.owns_port() && !n.infiniband)
     },
     open,
 };
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
-    Ok(Box::new(Lldp { subject: subject.clone() }))
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    Ok(Box::new(Lldp { target: target.clone() }))
 }
 
 struct Lldp {
-    subject: SamplingTarget,
+    target: SamplingTarget,
 }
 
 impl Sampler for Lldp {
     fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
-        let Some(netdev) = &self.subject.netdev else { return Ok(()) };
-        let heard = self.subject.calls.lldp_neighbor(&netdev.name);
-        self.subject.tell_neighbor(heard.as_ref().ok());
+        let Some(netdev) = &self.target.netdev else { return Ok(()) };
+        let heard = self.target.calls.lldp_neighbor(&netdev.name);
+        self.target.set_neighbor(heard.as_ref().ok());
         let neighbor = heard?;
         out.note = format!("{} {}", neighbor.switch, neighbor.port).trim_end().to_owned();
         Ok(())

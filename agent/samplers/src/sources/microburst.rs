@@ -11,7 +11,7 @@ use aya::util::nr_cpus;
 use fabriclens_agent_host::batch::{Batch, SampleError, chain};
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_probes::cost;
-use fabriclens_agent_probes::netdev::{NetdevProbe, Target, WAYS};
+use fabriclens_agent_probes::netdev::{ATTACH_METHODS, Interface, NetdevProbe};
 use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::microburst as rows;
 use fabriclens_ebpf_abi::microburst::{BIN, BIN_NS, BINS, BYTES, Block, CE, DIRECTIONS, PACKETS, ROCE, STAMPS, WORDS};
@@ -40,12 +40,11 @@ const MANY_CPUS: usize = 32;
 const BLOCK_NS: u64 = BINS as u64 * BIN_NS;
 const BIN_SECONDS: f64 = BIN_NS as f64 / 1e9;
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
-    if subject.microburst.netdevs.is_empty() {
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    if target.microburst.netdevs.is_empty() {
         return Err(SampleError::Absent("no interface is selected; set microburst.netdevs".into()));
     }
-    let mut opened =
-        MicroburstSampler { watched: BTreeMap::new(), refreshed: Instant::now(), subject: subject.clone() };
+    let mut opened = MicroburstSampler { watched: BTreeMap::new(), refreshed: Instant::now(), target: target.clone() };
     match (opened.refresh(), opened.watched.is_empty()) {
         (Some(error), true) => Err(error),
         _ => Ok(Box::new(opened)),
@@ -55,7 +54,7 @@ fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
 struct MicroburstSampler {
     watched: BTreeMap<String, WatchedInterface>,
     refreshed: Instant,
-    subject: SamplingTarget,
+    target: SamplingTarget,
 }
 
 impl Sampler for MicroburstSampler {
@@ -65,7 +64,7 @@ impl Sampler for MicroburstSampler {
         {
             tracing::debug!(%error, "cannot watch an interface for microbursts");
         }
-        let settings = &self.subject.microburst;
+        let settings = &self.target.microburst;
         for watch in self.watched.values_mut() {
             watch.read(settings)?;
             watch.tell(settings, out);
@@ -79,8 +78,8 @@ impl MicroburstSampler {
     fn refresh(&mut self) -> Option<SampleError> {
         self.refreshed = Instant::now();
         let mut first = None;
-        for name in &self.subject.microburst.netdevs {
-            let Some(target) = Target::find(&self.subject.roots, name) else {
+        for name in &self.target.microburst.netdevs {
+            let Some(interface) = Interface::find(&self.target.roots, name) else {
                 self.watched.remove(name);
                 first.get_or_insert(SampleError::Absent(format!(
                     "there is no interface {name}; see microburst.netdevs"
@@ -88,8 +87,8 @@ impl MicroburstSampler {
                 continue;
             };
             match self.watched.get_mut(name) {
-                Some(watch) if watch.target.index == target.index => watch.target = target,
-                _ => match WatchedInterface::new(&self.subject, target) {
+                Some(watch) if watch.interface.index == interface.index => watch.interface = interface,
+                _ => match WatchedInterface::new(&self.target, interface) {
                     Ok(watch) => _ = self.watched.insert(name.clone(), watch),
                     Err(error) => {
                         self.watched.remove(name);
@@ -104,7 +103,7 @@ impl MicroburstSampler {
 
 /// State of one interface.
 struct WatchedInterface {
-    target: Target,
+    interface: Interface,
     ring: PerCpuArray<MapData, Block>,
     blocks: u64,
     /// Number of the next block to read.
@@ -120,12 +119,18 @@ struct WatchedInterface {
 }
 
 impl WatchedInterface {
-    fn new(subject: &SamplingTarget, target: Target) -> Result<Self, SampleError> {
+    fn new(target: &SamplingTarget, interface: Interface) -> Result<Self, SampleError> {
         let cpus = nr_cpus().map_err(|(what, e)| SampleError::Failed(format!("counting CPUs in {what}: {e}")))?;
         let blocks = if cpus > MANY_CPUS { BLOCKS / 2 } else { BLOCKS };
-        let mut probe =
-            NetdevProbe::attach(&subject.roots, &target, OBJECT, &[("BLOCKS", blocks)], &[("RING", blocks)], WAYS)?;
-        tracing::info!(netdev = target.name, way = ?probe.way(), "watching interface for microbursts");
+        let mut probe = NetdevProbe::attach(
+            &target.roots,
+            &interface,
+            OBJECT,
+            &[("BLOCKS", blocks)],
+            &[("RING", blocks)],
+            ATTACH_METHODS,
+        )?;
+        tracing::info!(netdev = interface.name, method = ?probe.method(), "watching interface for microbursts");
         Ok(Self {
             ring: probe.per_cpu("RING")?,
             blocks: u64::from(blocks),
@@ -137,7 +142,7 @@ impl WatchedInterface {
             bursts: [0; DIRECTIONS],
             missed: 0,
             dumps: 0,
-            target,
+            interface,
             attached: probe,
         })
     }
@@ -153,7 +158,7 @@ impl WatchedInterface {
             self.missed += (oldest - self.next) * BINS as u64;
             self.next = oldest;
         }
-        let threshold = settings.threshold(self.target.line);
+        let threshold = settings.threshold(self.interface.rate);
         while self.next < end {
             let place = (self.next & (self.blocks - 1)) as u32;
             let cpus = self.ring.get(&place, 0);
@@ -162,7 +167,7 @@ impl WatchedInterface {
             for (at, bin) in block.iter().enumerate() {
                 if let Some(window) = self.take(self.next * BINS as u64 + at as u64, bin, threshold) {
                     self.dumps += 1;
-                    settings.dumps.push(dump(&self.target.name, window, now));
+                    settings.dumps.push(dump(&self.interface.name, window, now));
                 }
             }
             self.next += 1;
@@ -183,10 +188,10 @@ impl WatchedInterface {
     }
 
     fn tell(&self, settings: &Microburst, out: &mut Batch) {
-        let netdev = [("netdev", &*self.target.name)];
-        let threshold = settings.threshold(self.target.line);
+        let netdev = [("netdev", &*self.interface.name)];
+        let threshold = settings.threshold(self.interface.rate);
         for (way, direction) in NAMES.iter().enumerate() {
-            let labels = [("direction", *direction), ("netdev", &*self.target.name)];
+            let labels = [("direction", *direction), ("netdev", &*self.interface.name)];
             let of = |bin: &Bin, what: usize| bin[way * WORDS + what];
             let peak = |what| self.peak.as_ref().map(|bin| Value::Float(of(bin, what) as f64 / BIN_SECONDS));
             out.fact_if(&rows::BURST_IO_PEAK, &labels, peak(BYTES));

@@ -16,16 +16,16 @@ pub const SPEC: Spec = Spec {
     period: Period::Full,
     default: true,
     needs: "",
-    applies: |subject| subject.netdev.is_some(),
+    applies: |target| target.netdev.is_some(),
     open,
 };
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
-    let netdev = subject.netdev.as_ref().ok_or_else(|| SampleError::Absent("no netdev".into()))?;
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    let netdev = target.netdev.as_ref().ok_or_else(|| SampleError::Absent("no netdev".into()))?;
     let dir = netdev.dir.join("statistics");
-    let subject = subject.clone();
-    let software = subject.device.as_ref().is_some_and(|device| device.class == Class::Software);
-    let wanted = move |name: &str| subject.wants(CounterSource::NetStatistics, name);
+    let target = target.clone();
+    let software = target.device.as_ref().is_some_and(|device| device.class == Class::Software);
+    let wanted = move |name: &str| target.wants(CounterSource::NetStatistics, name);
     Ok(Box::new(Statistics { dir: CounterDir::open(dir, &wanted)?, wanted: Box::new(wanted), software }))
 }
 

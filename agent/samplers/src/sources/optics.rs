@@ -13,22 +13,22 @@ pub const SPEC: Spec = Spec {
     period: Period::Slow,
     default: true,
     needs: "CAP_NET_ADMIN",
-    applies: |subject| subject.netdev.as_ref().is_some_and(|n| n.class.owns_port() && !n.infiniband),
+    applies: |target| target.netdev.as_ref().is_some_and(|n| n.class.owns_port() && !n.infiniband),
     open,
 };
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
-    Ok(Box::new(Optics { subject: subject.clone() }))
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    Ok(Box::new(Optics { target: target.clone() }))
 }
 
 struct Optics {
-    subject: SamplingTarget,
+    target: SamplingTarget,
 }
 
 impl Sampler for Optics {
     fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
-        let Some(netdev) = &self.subject.netdev else { return Ok(()) };
-        let module = self.subject.calls.module(&netdev.name)?;
+        let Some(netdev) = &self.target.netdev else { return Ok(()) };
+        let module = self.target.calls.module(&netdev.name)?;
         out.fact_if(&optics::MODULE_TEMPERATURE, &[], module.temperature.map(Value::Float));
         out.fact_if(&optics::MODULE_SUPPLY, &[], module.supply.map(Value::Float));
         for (i, lane) in module.lanes.iter().enumerate() {

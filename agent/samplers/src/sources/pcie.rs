@@ -17,7 +17,7 @@ pub const SPEC: Spec = Spec {
     period: Period::Slow,
     default: true,
     needs: "",
-    applies: |subject| subject.port.is_none() && (subject.device.is_some() || subject.netdev.is_some()),
+    applies: |target| target.port.is_none() && (target.device.is_some() || target.netdev.is_some()),
     open,
 };
 
@@ -27,9 +27,9 @@ const AER: &[&str] = &["aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal
 const ROOT: &[&str] =
     &["aer_rootport_total_err_cor", "aer_rootport_total_err_nonfatal", "aer_rootport_total_err_fatal"];
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
-    let of_device = subject.device.as_ref().and_then(|d| d.pci_dir.clone());
-    let dir = of_device.or_else(|| subject.netdev.as_ref().and_then(|n| n.pci_dir.clone()));
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    let of_device = target.device.as_ref().and_then(|d| d.pci_dir.clone());
+    let dir = of_device.or_else(|| target.netdev.as_ref().and_then(|n| n.pci_dir.clone()));
     let dir = dir.filter(|d| d.exists()).ok_or_else(|| SampleError::Absent("no PCI function below".into()))?;
     let mut opened = Pcie { bridges: bridges(&dir), dir, pairs: Vec::new() };
     let mut batch = Batch::default();

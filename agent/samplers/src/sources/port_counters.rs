@@ -14,13 +14,13 @@ pub const SPEC: Spec = Spec {
     period: Period::Full,
     default: true,
     needs: "",
-    applies: |subject| subject.port.is_some(),
+    applies: |target| target.port.is_some(),
     open,
 };
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
-    let port = subject.port().ok_or_else(|| SampleError::Absent("no port".into()))?;
-    let subject = subject.clone();
-    let wanted = move |name: &str| subject.wants(CounterSource::SysfsCounters, name);
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    let port = target.port().ok_or_else(|| SampleError::Absent("no port".into()))?;
+    let target = target.clone();
+    let wanted = move |name: &str| target.wants(CounterSource::SysfsCounters, name);
     Ok(Box::new(Files::open(port.dir.join("counters"), wanted)?))
 }

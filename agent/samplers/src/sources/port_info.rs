@@ -27,32 +27,32 @@ const TABLE_GAP: u32 = 8;
 const TABLE_END: u32 = 128;
 const MILLISECOND: f64 = 1e-3;
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
-    Ok(Box::new(PortInfo { subject: subject.clone() }))
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    Ok(Box::new(PortInfo { target: target.clone() }))
 }
 
 struct PortInfo {
-    subject: SamplingTarget,
+    target: SamplingTarget,
 }
 
 impl Sampler for PortInfo {
     fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
-        let subject = &self.subject;
-        if let Some(port) = subject.port() {
-            rdma(subject, port, out);
+        let target = &self.target;
+        if let Some(port) = target.port() {
+            rdma(target, port, out);
         }
-        if let Some(netdev) = &subject.netdev {
-            interface(subject, netdev, out);
+        if let Some(netdev) = &target.netdev {
+            interface(target, netdev, out);
         }
-        info(subject, out);
+        info(target, out);
         Ok(())
     }
 }
 
-fn rdma(subject: &SamplingTarget, port: &Port, out: &mut Batch) {
+fn rdma(target: &SamplingTarget, port: &Port, out: &mut Batch) {
     let rate = maybe(&port.dir.join("rate")).unwrap_or_default();
     if let Some(bits) = rate_bits(&rate).filter(|bits| *bits > 0) {
-        subject.tell_rate(bits);
+        target.record_rate(bits);
         out.fact(&state::PORT_RATE, &[], Value::Int(bits / 8));
     }
     out.fact_if(&state::PORT_WIDTH, &[], lanes(&rate).map(Value::Int));
@@ -65,7 +65,7 @@ fn rdma(subject: &SamplingTarget, port: &Port, out: &mut Batch) {
     hex("lid_mask_count", &state::PORT_LMC);
     hex("cap_mask", &state::PORT_CAPABILITIES);
     hex("has_smi", &state::PORT_SMI);
-    let may_read = subject.device.as_ref().is_some_and(|d| d.class.may_read());
+    let may_read = target.device.as_ref().is_some_and(|d| d.class.may_read());
     let lifespan = may_read.then(|| maybe(&port.dir.join("hw_counters/lifespan"))?.parse::<u32>().ok()).flatten();
     out.fact_if(&state::COUNTER_LIFESPAN, &[], lifespan.map(|ms| Value::Float(f64::from(ms) * MILLISECOND)));
     let types = table(&port.dir.join("gid_attrs/types"), |_| true);
@@ -85,11 +85,11 @@ fn roce_v1_or_ib(port: &Port) -> &'static str {
     if port.transport == Transport::InfiniBand { "ib" } else { "roce_v1" }
 }
 
-fn interface(subject: &SamplingTarget, of: &Netdev, out: &mut Batch) {
+fn interface(target: &SamplingTarget, of: &Netdev, out: &mut Batch) {
     // -1 is unknown; EINVAL while the interface is down.
     let speed = maybe(&of.dir.join("speed")).and_then(|t| t.parse::<u64>().ok()).filter(|mbit| *mbit > 0);
     if let Some(bits) = speed.and_then(|mbit| mbit.checked_mul(1_000_000)) {
-        subject.tell_rate(bits);
+        target.record_rate(bits);
         out.fact(&netdev::NETDEV_RATE, &[], Value::Int(bits / 8));
     }
     let mtu = maybe(&of.dir.join("mtu")).and_then(|t| t.parse().ok());
@@ -100,8 +100,8 @@ fn interface(subject: &SamplingTarget, of: &Netdev, out: &mut Batch) {
             out.fact(metric, &[("mode", &mode)], Value::Int(1));
         }
     }
-    if let Ok(bits) = subject.calls.max_rate_bits(&of.name) {
-        subject.tell_rate(bits);
+    if let Ok(bits) = target.calls.max_rate_bits(&of.name) {
+        target.record_rate(bits);
         out.fact(&state::PORT_RATE_MAX, &[], Value::Int(bits / 8));
     }
 }
@@ -111,10 +111,10 @@ fn is_word(text: &str) -> bool {
     (1..=32).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-fn info(subject: &SamplingTarget, out: &mut Batch) {
-    let device = subject.device.as_deref();
-    let port = subject.port();
-    let netdev = subject.netdev.as_deref();
+fn info(target: &SamplingTarget, out: &mut Batch) {
+    let device = target.device.as_deref();
+    let port = target.port();
+    let netdev = target.netdev.as_deref();
     let of_device = |name: &str| device.and_then(|d| maybe(&d.dir.join(name))).unwrap_or_default();
     let of_netdev = |name: &str| netdev.and_then(|n| maybe(&n.dir.join(name))).unwrap_or_default();
     let kind = match (port, netdev) {
@@ -134,7 +134,7 @@ fn info(subject: &SamplingTarget, out: &mut Batch) {
     let firmware = device.and_then(|d| d.firmware.clone()).or_else(|| {
         // The netdev of a software device belongs to another vendor's device.
         let netdev = netdev.filter(|_| class != Class::Software)?;
-        let driver = subject.calls.driver(&netdev.name).ok()?;
+        let driver = target.calls.driver(&netdev.name).ok()?;
         Some(driver.firmware).filter(|f| f != "N/A")
     });
     let numa = device.and_then(|d| d.numa).or(netdev.and_then(|n| n.numa)).map(|n| n.to_string()).unwrap_or_default();
@@ -142,9 +142,9 @@ fn info(subject: &SamplingTarget, out: &mut Batch) {
     let lag = device.map(|d| d.lag.join(",")).filter(|l| !l.is_empty());
     let lag = lag.or_else(|| netdev.and_then(|n| Some(n.rdma_bond.as_deref().or(n.master.as_deref())?.to_string())));
     let port_guid = port.and_then(|p| maybe(&p.dir.join("gids/0"))).map(|gid| low_half(&gid)).unwrap_or_default();
-    let neighbor = subject.neighbor().unwrap_or_default();
+    let neighbor = target.neighbor().unwrap_or_default();
     let name = device.map(|d| &*d.name).or(netdev.map(|n| &*n.name)).unwrap_or_default();
-    let rail = subject.rails.of(name);
+    let rail = target.rails.of(name);
     let (rail, rail_source) = rail.as_ref().map_or(("", ""), |(rail, known)| (rail.as_str(), known.name()));
     let labels = [
         ("board", device.and_then(|d| d.board.as_deref()).unwrap_or_default()),

@@ -26,11 +26,11 @@ const ACTIVE: u64 = 4;
 /// Reads per query of the reason for a link being down, which takes the RTNL lock.
 const REASON_EVERY: u32 = 5;
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
-    let file = |name: &str| subject.port().map(|p| CachedFile::new(p.dir.join(name)));
-    let of_netdev = |name: &str| subject.netdev.as_ref().map(|n| CachedFile::new(n.dir.join(name)));
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    let file = |name: &str| target.port().map(|p| CachedFile::new(p.dir.join(name)));
+    let of_netdev = |name: &str| target.netdev.as_ref().map(|n| CachedFile::new(n.dir.join(name)));
     let mut opened = PortState {
-        subject: subject.clone(),
+        target: target.clone(),
         state: file("state"),
         physical: file("phys_state"),
         carrier: of_netdev("carrier"),
@@ -43,13 +43,13 @@ fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     let mut batch = Batch::default();
     opened.sample(&[], &mut batch)?;
     if batch.facts.is_empty() {
-        return Err(SampleError::Absent(format!("{}: no state files", subject.target())));
+        return Err(SampleError::Absent(format!("{}: no state files", target.name())));
     }
     Ok(Box::new(opened))
 }
 
 struct PortState {
-    subject: SamplingTarget,
+    target: SamplingTarget,
     state: Option<CachedFile>,
     physical: Option<CachedFile>,
     carrier: Option<CachedFile>,
@@ -89,8 +89,8 @@ impl Sampler for PortState {
 
 impl PortState {
     fn ask_reason(&self) -> Option<(String, String)> {
-        let netdev = self.subject.netdev.as_ref()?;
-        let link = self.subject.calls.link_state(&netdev.name).ok()?;
+        let netdev = self.target.netdev.as_ref()?;
+        let link = self.target.calls.link_state(&netdev.name).ok()?;
         Some((link.reason?, link.detail.unwrap_or_default()))
     }
 }

@@ -24,7 +24,7 @@ pub const SPEC: Spec = Spec {
     period: Period::Slow,
     default: true,
     needs: "the host's PID namespace",
-    applies: |subject| subject.port().is_some_and(|port| port.link.is_some()),
+    applies: |target| target.port().is_some_and(|port| port.link.is_some()),
     open,
 };
 
@@ -47,11 +47,11 @@ struct List {
     owners: HashMap<u32, Owner>,
 }
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
-    let link = subject.port().and_then(|port| port.link.clone());
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    let link = target.port().and_then(|port| port.link.clone());
     let link = link.ok_or_else(|| SampleError::Absent("netlink does not know this port".into()))?;
     // Separate sockets: those of the device are for its counters.
-    let calls = subject.roots.calls();
+    let calls = target.roots.calls();
     let call = move || -> Result<List, CallError> {
         let qps = calls.rdma_qps(Some(&link))?;
         let ids = calls.rdma_cm_ids(Some(&link)).unwrap_or_default();
@@ -59,7 +59,7 @@ fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
         Ok(List { qps, ids, counters, owners: HashMap::new() })
     };
     Ok(Box::new(QueuePairs {
-        subject: subject.clone(),
+        target: target.clone(),
         call: Background::new("queue pairs", call),
         list: None,
         by_job: QueuePairTotals::default(),
@@ -69,20 +69,20 @@ fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
 
 impl List {
     /// Looks up the jobs of the processes.
-    fn find_owners(&mut self, subject: &SamplingTarget) {
+    fn find_owners(&mut self, target: &SamplingTarget) {
         let of_counters = self.counters.iter().filter_map(|counter| counter.pid);
         let pids: BTreeSet<u32> = self.qps.iter().filter_map(|qp| qp.pid).chain(of_counters).collect();
         if !pids.is_empty() {
             // At startup, the sampler of jobs runs at the same time.
-            subject.jobs.wait(FIRST);
+            target.jobs.wait(FIRST);
         }
-        let owner = |pid| (pid, subject.jobs.of_process(subject.roots.proc(), pid));
+        let owner = |pid| (pid, target.jobs.of_process(target.roots.proc(), pid));
         self.owners = pids.into_iter().map(owner).collect();
     }
 }
 
 struct QueuePairs {
-    subject: SamplingTarget,
+    target: SamplingTarget,
     call: Background<Result<List, CallError>>,
     list: Option<List>,
     by_job: QueuePairTotals,
@@ -96,9 +96,9 @@ impl Sampler for QueuePairs {
         let answer = self.call.poll(patience);
         match answer.map_err(|e| SampleError::Failed(format!("starting a thread: {}", chain(&e))))? {
             Some(Ok(mut list)) => {
-                list.find_owners(&self.subject);
+                list.find_owners(&self.target);
                 let owner = |counter: &QpCounter| owner(counter, &list);
-                self.by_job.add(&self.subject, &list.counters, owner);
+                self.by_job.add(&self.target, &list.counters, owner);
                 self.list = Some(list);
             }
             Some(Err(error)) => return Err(error.into()),

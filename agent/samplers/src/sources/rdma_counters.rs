@@ -16,25 +16,25 @@ pub const SPEC: Spec = Spec {
     period: Period::Full,
     default: true,
     needs: "",
-    applies: |subject| subject.port.is_some(),
+    applies: |target| target.port.is_some(),
     open,
 };
 
 /// A setting among the counters.
 const LIFESPAN: &str = "lifespan";
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
-    let port = subject.port().ok_or_else(|| SampleError::Absent("no port".into()))?;
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    let port = target.port().ok_or_else(|| SampleError::Absent("no port".into()))?;
     if let Some(link) = &port.link {
-        let mut netlink = Netlink { calls: Arc::clone(&subject.calls), link: link.clone(), pairs: Vec::new() };
+        let mut netlink = Netlink { calls: Arc::clone(&target.calls), link: link.clone(), pairs: Vec::new() };
         match netlink.calls.rdma_counters(link, &mut netlink.pairs) {
             Ok(()) if !netlink.pairs.is_empty() => return Ok(Box::new(netlink)),
             Ok(()) | Err(CallError::Unsupported { .. }) => {}
             Err(error) => tracing::debug!(%error, "reading hw_counters from sysfs instead"),
         }
     }
-    let subject = subject.clone();
-    let wanted = move |name: &str| name != LIFESPAN && subject.wants(CounterSource::HwCounters, name);
+    let target = target.clone();
+    let wanted = move |name: &str| name != LIFESPAN && target.wants(CounterSource::HwCounters, name);
     Ok(Box::new(Files::open(port.dir.join("hw_counters"), wanted)?))
 }
 

@@ -16,7 +16,7 @@ pub const SPEC: Spec = Spec {
     period: Period::Slow,
     default: true,
     needs: "root for debugfs and configfs",
-    applies: |subject| subject.device.is_some() || subject.netdev.is_some(),
+    applies: |target| target.device.is_some() || target.netdev.is_some(),
     open,
 };
 
@@ -54,12 +54,12 @@ const ROWS: &[(Base, &str, &str)] = &[
     (Base::RdmaCm, "default_roce_tos", "configfs/rdma_cm/{dev}/ports/{port}/default_roce_tos"),
 ];
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     let mut files = Vec::new();
     for (base, path, name) in ROWS {
-        let Some(dir) = dir(subject, *base) else { continue };
-        let device = subject.device.as_ref().map(|d| &*d.name).unwrap_or_default();
-        let port = subject.port().map(|p| p.number.to_string()).unwrap_or_default();
+        let Some(dir) = dir(target, *base) else { continue };
+        let device = target.device.as_ref().map(|d| &*d.name).unwrap_or_default();
+        let port = target.port().map(|p| p.number.to_string()).unwrap_or_default();
         let fill = |text: &str| text.replace("{port}", &port).replace("{dev}", device);
         let Some((folder, file)) = fill(path).rsplit_once('/').map(|(d, f)| (d.to_string(), f.to_string())) else {
             files.push((dir.join(path), fill(name)));
@@ -75,9 +75,9 @@ fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
             }
         }
     }
-    files.retain(|(path, name)| path.is_file() && subject.bind(CounterSource::Other, name).is_some());
+    files.retain(|(path, name)| path.is_file() && target.bind(CounterSource::Other, name).is_some());
     if files.is_empty() {
-        return Err(SampleError::Absent(format!("{}: no such settings on this driver", subject.target())));
+        return Err(SampleError::Absent(format!("{}: no such settings on this driver", target.name())));
     }
     files.sort_by(|a, b| a.1.cmp(&b.1));
     let (files, names): (_, Vec<_>) =
@@ -85,19 +85,19 @@ fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     Ok(Box::new(Settings { files, names: names.into() }))
 }
 
-fn dir(subject: &SamplingTarget, base: Base) -> Option<PathBuf> {
-    let (device, port) = (subject.device.as_ref(), subject.port());
+fn dir(target: &SamplingTarget, base: Base) -> Option<PathBuf> {
+    let (device, port) = (target.device.as_ref(), target.port());
     match base {
-        Base::Netdev => Some(subject.netdev.as_ref()?.dir.clone()),
+        Base::Netdev => Some(target.netdev.as_ref()?.dir.clone()),
         Base::Port => Some(port?.dir.clone()),
         Base::Device => port.and(Some(device?.dir.clone())),
         Base::Pci if port.is_none() => {
-            device.and_then(|d| d.pci_dir.clone()).or_else(|| subject.netdev.as_ref()?.pci_dir.clone())
+            device.and_then(|d| d.pci_dir.clone()).or_else(|| target.netdev.as_ref()?.pci_dir.clone())
         }
         Base::Pci => None,
-        Base::Mlx5Debug => Some(subject.roots.sys().join("kernel/debug/mlx5").join(port.and(device)?.pci.as_ref()?)),
+        Base::Mlx5Debug => Some(target.roots.sys().join("kernel/debug/mlx5").join(port.and(device)?.pci.as_ref()?)),
         Base::RdmaCm => {
-            let dir = subject.roots.sys().join("kernel/config/rdma_cm").join(&*device?.name);
+            let dir = target.roots.sys().join("kernel/config/rdma_cm").join(&*device?.name);
             Some(dir.join("ports").join(port?.number.to_string()))
         }
     }

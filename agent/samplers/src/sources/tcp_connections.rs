@@ -80,11 +80,11 @@ static DESIGN: ProbeSpec = ProbeSpec {
 const STARTS_AT_LEAST: usize = 8192;
 const STARTS_PER_CPU: usize = 256;
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     // Each CPU may reserve some entries, so that a fixed number would be too few on hosts with many CPUs.
     let cpus = nr_cpus().unwrap_or(1);
     let starts = (cpus * STARTS_PER_CPU).max(STARTS_AT_LEAST) as u32;
-    let probe = PerInterfaceProbe::open(subject, &DESIGN, "CONNECTIONS", &[("STARTS", starts)])?;
+    let probe = PerInterfaceProbe::open(target, &DESIGN, "CONNECTIONS", &[("STARTS", starts)])?;
     let reasons = probe.has("SK_ERROR");
     Ok(Box::new(TcpConnections { probe, reasons, bounds: bounds() }))
 }

@@ -59,8 +59,8 @@ static DESIGN: ProbeSpec = ProbeSpec {
     ],
 };
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
-    let probe = PerInterfaceProbe::open(subject, &DESIGN, "LOSS", &[])?;
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    let probe = PerInterfaceProbe::open(target, &DESIGN, "LOSS", &[])?;
     let (kinds, bytes) = (probe.has("CONGESTION_STATE"), probe.has("LENGTH"));
     Ok(Box::new(TcpLoss { probe, kinds, bytes }))
 }

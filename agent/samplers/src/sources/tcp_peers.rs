@@ -52,11 +52,11 @@ struct PairTraffic {
     connections: u32,
 }
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     // Separate sockets: those of the host are for its counters.
-    let calls = subject.roots.calls();
+    let calls = target.roots.calls();
     Ok(Box::new(TcpPeers {
-        jobs: Arc::clone(&subject.jobs),
+        jobs: Arc::clone(&target.jobs),
         call: Background::new("tcp peers", move || calls.tcp_sockets()),
         totals: PairTotals::default(),
         asked: false,

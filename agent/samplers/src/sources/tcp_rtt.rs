@@ -32,8 +32,8 @@ static DESIGN: ProbeSpec = ProbeSpec {
     members: &[],
 };
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
-    Ok(Box::new(TcpRtt { probe: PerInterfaceProbe::open(subject, &DESIGN, "RTT", &[])?, bounds: bounds() }))
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    Ok(Box::new(TcpRtt { probe: PerInterfaceProbe::open(target, &DESIGN, "RTT", &[])?, bounds: bounds() }))
 }
 
 struct TcpRtt {

@@ -58,20 +58,20 @@ const SWEEP: u32 = 60;
 /// Link types by the kernel's number (`ARPHRD_`), with the header bytes that the interface counts.
 const LINKS: &[(&str, u64)] = &[("1", 14), ("32", 4)];
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     let places = (INTERFACES * CLASSES) as u32;
-    let mut probe = Probe::load(&subject.roots, &DESIGN, &[("OTHER", places)])?;
+    let mut probe = Probe::load(&target.roots, &DESIGN, &[("OTHER", places)])?;
     let mut opened = TcpTraffic {
         table: probe.by_key("TRAFFIC")?,
         other: probe.per_cpu("OTHER")?,
         interfaces: probe.interfaces()?,
         peers: probe.peers()?,
-        names: CgroupNames::new(mount(&subject.roots)?),
+        names: CgroupNames::new(mount(&target.roots)?),
         ledger: CounterAccumulator::default(),
         links: HashMap::new(),
         refreshed: Instant::now(),
         samples: 0,
-        subject: subject.clone(),
+        target: target.clone(),
         probe,
     };
     // Addresses first: the probe counts unknown interfaces under `other`.
@@ -91,7 +91,7 @@ struct TcpTraffic {
     links: HashMap<String, u64>,
     refreshed: Instant,
     samples: u32,
-    subject: SamplingTarget,
+    target: SamplingTarget,
     probe: Probe,
 }
 
@@ -128,11 +128,11 @@ impl Sampler for TcpTraffic {
 
 impl TcpTraffic {
     fn refresh(&mut self) -> Result<(), SampleError> {
-        self.peers.refresh(&self.subject.roots, &*self.subject.calls, &self.subject.destinations)?;
+        self.peers.refresh(&self.target.roots, &*self.target.calls, &self.target.destinations)?;
         self.interfaces.tell(&self.peers)?;
         for (_, netdev, _) in self.peers.places() {
             if !self.links.contains_key(netdev) {
-                self.links.insert(netdev.to_owned(), link_header(&self.subject.roots, netdev));
+                self.links.insert(netdev.to_owned(), link_header(&self.target.roots, netdev));
             }
         }
         self.refreshed = Instant::now();

@@ -20,10 +20,10 @@ pub const SPEC: Spec = Spec {
     open,
 };
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     // `net` links to `self/net`; in a mounted /proc of the host, process 1 has the host's namespace.
-    let own = subject.roots.proc().join("net");
-    let host = subject.roots.proc().join("1/net");
+    let own = target.roots.proc().join("net");
+    let host = target.roots.proc().join("1/net");
     let dir = if host.join("snmp").exists() { host } else { own };
     let mut opened = TcpIp { files: [dir.join("snmp"), dir.join("netstat")], lines: Vec::new(), names: Arc::from([]) };
     opened.sample(&[], &mut Batch::default())?;

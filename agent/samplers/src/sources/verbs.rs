@@ -14,26 +14,26 @@ pub const SPEC: Spec = Spec {
     period: Period::Slow,
     default: true,
     needs: "rdma-core (libibverbs)",
-    applies: |subject| subject.port.is_some(),
+    applies: |target| target.port.is_some(),
     open,
 };
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
-    let mut verbs = Verbs { subject: subject.clone() };
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    let mut verbs = Verbs { target: target.clone() };
     verbs.sample(&[], &mut Batch::default())?;
     Ok(Box::new(verbs))
 }
 
 struct Verbs {
-    subject: SamplingTarget,
+    target: SamplingTarget,
 }
 
 impl Sampler for Verbs {
     fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
-        let (Some(device), Some(port)) = (&self.subject.device, self.subject.port()) else { return Ok(()) };
-        let port_attributes = self.subject.calls.verbs_port(&device.name, port.number)?;
+        let (Some(device), Some(port)) = (&self.target.device, self.target.port()) else { return Ok(()) };
+        let port_attributes = self.target.calls.verbs_port(&device.name, port.number)?;
         if let Some(bits) = port_attributes.rate_bits {
-            self.subject.tell_rate(bits);
+            self.target.record_rate(bits);
         }
         out.fact_if(&state::PORT_MTU, &[], port_attributes.mtu.map(|mtu| Value::Int(mtu.into())));
         out.fact_if(&state::PORT_MTU_MAX, &[], port_attributes.mtu_max.map(|mtu| Value::Int(mtu.into())));

@@ -29,12 +29,12 @@ pub const SPEC: Spec = Spec {
 /// Limit of series per host, one per group of a job.
 const MOST: usize = 1024;
 
-fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
-    let hierarchies = hierarchies(&subject.roots);
-    let scan = Scan::new(subject.roots.proc());
+fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
+    let hierarchies = hierarchies(&target.roots);
+    let scan = Scan::new(target.roots.proc());
     if hierarchies.is_empty() && !scan.is_possible() {
         // Other samplers must not wait for jobs that are never found.
-        subject.jobs.close();
+        target.jobs.close();
         return Err(SampleError::Absent("no cgroups are mounted and no processes are visible".into()));
     }
     let (unified, legacy): (Vec<Hierarchy>, Vec<Hierarchy>) = hierarchies.into_iter().partition(|h| h.unified);
@@ -44,8 +44,8 @@ fn open(subject: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
         candidates: legacy,
         turn: 0,
         scan,
-        details_cache: JobDetailsCache::new(&subject.roots),
-        jobs: Arc::clone(&subject.jobs),
+        details_cache: JobDetailsCache::new(&target.roots),
+        jobs: Arc::clone(&target.jobs),
         first: true,
     }))
 }

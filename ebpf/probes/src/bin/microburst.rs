@@ -1,7 +1,8 @@
-//! Bytes, packets, congestion marks and RoCEv2 packets that cross one interface, in bins of a millisecond. Two programs
-//! for the two ends of the kernel's packet path, and one that sees both directions through a packet socket, for kernels
-//! without links at those ends. None of them changes or holds up a packet. Cost: two copies, two look-ups, two to four
-//! additions.
+//! Counts bytes, packets, CE marks and RoCEv2 packets of one interface in bins of 1 ms. Programs:
+//! - `received`, `sent`: tcx ingress and egress (Linux 6.6 or later);
+//! - `both`: filter of a packet socket that sees both directions, for older kernels.
+//!
+//! No program changes or delays a packet. Cost per packet: two copies, two map lookups, two to four additions.
 #![no_std]
 #![no_main]
 
@@ -17,22 +18,23 @@ use fabriclens_probes::counter::add;
 use fabriclens_probes::packet::{TCP, UDP, ip, on_wire, tcp};
 use fabriclens_probes::trace::global;
 
-/// The ring; the agent gives it its length and tells [`BLOCKS`].
+/// Ring of blocks. The agent sets its length before loading, here and in [`BLOCKS`].
 #[map]
 static RING: PerCpuArray<Block> = PerCpuArray::with_max_entries(1, 0);
 
-/// Length of the ring, a power of two.
+/// Length of the ring in blocks, a power of two.
 #[unsafe(no_mangle)]
 static BLOCKS: u32 = 1;
 
-/// Bytes of the link's header in front of IP; the agent knows the interface.
+/// Length in bytes of the link header in front of the IP header; set by the agent for the type of interface.
 #[unsafe(no_mangle)]
 static LINK: u32 = 14;
 
-/// Ask the next program, and then the interface's own rules, as if this one were not there.
+/// `TCX_NEXT`: the next program, or else the traffic control rules of the interface, decides about the packet.
 const NEXT: i32 = -1;
-/// Nothing is put into the socket.
+/// The socket receives no byte of the packet.
 const NOTHING: i64 = 0;
+/// `PACKET_OUTGOING`.
 const OUTGOING: u32 = 4;
 
 #[classifier]
@@ -49,7 +51,7 @@ fn sent(ctx: TcContext) -> i32 {
 
 #[socket_filter]
 fn both(ctx: SkBuffContext) -> i64 {
-    // SAFETY: the kernel gave the pointer, and rewrites this read.
+    // SAFETY: the pointer is the program's context; the verifier rewrites this read.
     let kind = unsafe { (*ctx.skb.skb).pkt_type };
     if kind == OUTGOING {
         count(&ctx.skb, SENT);
@@ -61,26 +63,27 @@ fn both(ctx: SkBuffContext) -> i64 {
 
 #[inline(always)]
 fn count(skb: &SkBuff, direction: usize) -> Option<()> {
-    // SAFETY: the helper only reads a clock.
+    // SAFETY: the helper only reads the monotonic clock.
     let bin = unsafe { bpf_ktime_get_ns() } / BIN_NS;
     let block = bin / BINS as u64;
     let ring = RING.get_ptr_mut((block as u32) & global(&BLOCKS).wrapping_sub(1))?;
-    // SAFETY: the block is this CPU's own, and packets are handled one after the other on a CPU.
+    // SAFETY: only this CPU uses the block, and a CPU handles one packet at a time.
     let ring = unsafe { &mut *ring };
     let at = (bin % BINS as u64) as usize;
-    // SAFETY: `at` is a bin of the block. A reference to it, because offsets within it are then constants, which the
-    // kernel takes from an agent with few privileges.
+    // SAFETY: `at` is a bin of the block. By reference, offsets within the bin are constants, which the verifier
+    // accepts without further privileges.
     let counts = unsafe { &mut *ring.as_mut_ptr().add(at * BIN).cast::<[u64; BIN]>() };
     let stamp = ring.get_mut(STAMPS + at)?;
     if *stamp != bin + 1 {
         *stamp = bin + 1;
         for count in &mut *counts {
-            // SAFETY: a reference is valid. Volatile, or it becomes a call that goes byte by byte.
+            // SAFETY: a reference is valid. Volatile, because otherwise the compiler calls a function that clears
+            // single bytes.
             unsafe { core::ptr::write_volatile(count, 0) };
         }
     }
-    // What is not IP, or is so behind a tag, counts as it is. In single values, because old kernels refuse to copy what
-    // is only sometimes set.
+    // Other protocols, and IP behind a VLAN tag, count with the buffer's length. As single values, because verifiers of
+    // old kernels reject a copy of a structure that is initialized on some paths only.
     let link = global(&LINK);
     let (carries, ce, header, once) = match ip(skb, link, skb.protocol()) {
         Some(ip) => (ip.carries, ip.ce, ip.header, ip.hop_by_hop),
@@ -103,7 +106,7 @@ fn count(skb: &SkBuff, direction: usize) -> Option<()> {
     Some(())
 }
 
-/// Bytes of the transport's header at `at`, for what the kernel hands over several packets at a time.
+/// Length in bytes of the transport header at offset `at`, which each segment of a large buffer repeats.
 #[inline(always)]
 fn transport(skb: &SkBuff, carries: u8, at: u32) -> u32 {
     match carries {

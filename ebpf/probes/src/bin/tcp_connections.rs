@@ -1,6 +1,6 @@
-//! What became of attempts to connect, and connections that ended by a reset. Programs:
-//! - `sock:inet_sock_set_state`: a socket changes its state. Only the states of a handshake are looked at further;
-//! - `tcp:tcp_receive_reset`, `tcp:tcp_send_reset`: a reset came or went.
+//! Counts attempts to connect, their outcome and duration, and connections that end by a reset. Programs:
+//! - `sock:inet_sock_set_state`: a socket changes its state; states outside the handshake are ignored;
+//! - `tcp:tcp_receive_reset`, `tcp:tcp_send_reset`: a reset is received or sent.
 #![no_std]
 #![no_main]
 
@@ -25,17 +25,17 @@ offsets!(RECEIVED_SK, RECEIVED_LOCAL, RECEIVED_REMOTE);
 offsets!(SENT_SK, SENT_STATE, SENT_LOCAL_V6, SENT_REMOTE_V6, SENT_LOCAL, SENT_REMOTE);
 offsets!(SK_ERROR);
 
-/// One record for each interface and class; the agent gives it as many as the host has interfaces.
+/// One record per interface and destination class. The agent sets the number of records before loading.
 #[map]
 static CONNECTIONS: PerCpuArray<Record> = PerCpuArray::with_max_entries(1, 0);
 
-/// When a socket that is still connecting began to, by its address in the kernel. An entry that had to make way for
-/// others is missed when its connection is established, and counted as dropped then.
+/// Start of each attempt to connect, ns of the monotonic clock, by the address of the socket. If an entry was evicted,
+/// its connection counts as dropped once it is established.
 #[map]
 static STARTS: LruHashMap<u64, u64> = LruHashMap::with_max_entries(8192, 0);
 
 const TCP: u16 = 6;
-// States as `/proc/net/tcp` and `ss` show them.
+// TCP states, numbered as in `/proc/net/tcp`.
 const ESTABLISHED: i32 = 1;
 const SYN_SENT: i32 = 2;
 const SYN_RECV: i32 = 3;
@@ -67,7 +67,7 @@ fn changed(event: &Event) -> Option<()> {
     if !began && old != SYN_SENT && old != SYN_RECV || event.field::<u16>(&PROTOCOL)? != TCP {
         return Some(());
     }
-    // Both ends began at once; it is not decided yet.
+    // Simultaneous open: the outcome is still unknown.
     if old == SYN_SENT && new == SYN_RECV {
         return Some(());
     }
@@ -75,13 +75,13 @@ fn changed(event: &Event) -> Option<()> {
     let remote = event.address(&REMOTE_ADDRESS)?;
     let socket: u64 = event.field(&SK)?;
     let record = record(&CONNECTIONS, place_of(&local, &remote))?;
-    // SAFETY: the helper has no side effect.
+    // SAFETY: the helper only reads the monotonic clock.
     let now = unsafe { bpf_ktime_get_ns() };
     if began {
         add_at(record, ATTEMPTS, 1);
         return STARTS.insert(&socket, &now, 0).ok();
     }
-    // SAFETY: entries are words, and of this socket alone.
+    // SAFETY: an entry is one word and belongs to one socket.
     let start = unsafe { STARTS.get(&socket) }.copied();
     if start.is_some() {
         _ = STARTS.remove(&socket);
@@ -106,7 +106,7 @@ fn changed(event: &Event) -> Option<()> {
     Some(())
 }
 
-/// Why a socket ends that was connecting: its error, which the kernel sets before the state.
+/// Reason of a failed attempt, from the socket's error, which the kernel sets before it changes the state.
 #[inline(always)]
 fn reason(socket: u64, port: u16) -> usize {
     if port == 0 {
@@ -127,9 +127,9 @@ fn reason(socket: u64, port: u16) -> usize {
 #[inline(always)]
 fn received(event: &Event) -> Option<()> {
     let socket: u64 = event.field(&RECEIVED_SK)?;
-    // SAFETY: only whether there is an entry counts.
+    // SAFETY: the value of the entry is not read.
     if unsafe { STARTS.get(&socket) }.is_some() {
-        // It is connecting: a failed attempt, no connection that ends.
+        // The socket is connecting: this is a failed attempt, not the end of a connection.
         return Some(());
     }
     let local = event.address(&RECEIVED_LOCAL)?;
@@ -140,7 +140,7 @@ fn received(event: &Event) -> Option<()> {
 
 #[inline(always)]
 fn sent(event: &Event) -> Option<()> {
-    // Resets answer segments that belong to nothing, too: those end no connection.
+    // Resets also answer segments without a connection; those end none.
     let state: i32 = event.field(&SENT_STATE)?;
     let nothing = matches!(state, 0 | SYN_SENT | SYN_RECV | NEW_SYN_RECV | LISTEN | TIME_WAIT);
     if nothing || event.field::<u64>(&SENT_SK)? == 0 {

@@ -1,6 +1,6 @@
-//! What TCP had to send again. Programs:
-//! - `tcp:tcp_retransmit_skb`: a segment, or several in one buffer, was sent again;
-//! - `tcp:tcp_retransmit_synack`: the answer to a SYN was sent again.
+//! Counts TCP retransmissions by reason. Programs:
+//! - `tcp:tcp_retransmit_skb`: a buffer of one or more segments is retransmitted;
+//! - `tcp:tcp_retransmit_synack`: a SYN-ACK is retransmitted.
 #![no_std]
 #![no_main]
 
@@ -20,14 +20,14 @@ offsets!(SKB, SK, STATE, LOCAL_ADDRESS, REMOTE_ADDRESS, ERROR);
 offsets!(SYNACK_LOCAL, SYNACK_REMOTE);
 offsets!(LENGTH, COUNT, CONGESTION_STATE, TIMER);
 
-/// One record for each interface and class; the agent gives it as many as the host has interfaces.
+/// One record per interface and destination class. The agent sets the number of records before loading.
 #[map]
 static LOSS: PerCpuArray<Record> = PerCpuArray::with_max_entries(1, 0);
 
-// `enum tcp_ca_state`, which programs are told too and which therefore stays.
+// `enum tcp_ca_state`, part of the kernel's stable user-space API.
 const RECOVERY: u8 = 3;
 const LOSS_STATE: u8 = 4;
-/// `icsk_pending` while the timer of a tail loss probe runs its course.
+/// Value of `icsk_pending` while the timer of a tail loss probe runs.
 const LOSS_PROBE: u8 = 5;
 const SYN_SENT: i32 = 2;
 const SYN_RECV: i32 = 3;
@@ -44,8 +44,8 @@ fn tcp_retransmit_synack(ctx: TracePointContext) -> u32 {
 
 #[inline(always)]
 fn resent(event: &Event) -> Option<()> {
-    // Kernels that tell an error pass here even if nothing was sent (below 0). Above 0 the host's own queue dropped it:
-    // the kernel counts that as sent, and so does this.
+    // Kernels whose record has an error also trace a segment that was not sent (below 0). Above 0 the host's own queue
+    // dropped it: the kernel counts it as sent, and so does this probe.
     if has(&ERROR) && event.field::<i32>(&ERROR)? < 0 {
         return Some(());
     }

@@ -1,6 +1,6 @@
-//! Smoothed round trips of TCP, taken at some of the segments received: a program at the root of the cgroup tree, which
-//! the kernel passes with each IP packet for a socket, and which lets everything pass. The kernel smooths over about
-//! eight segments, so more than one in eight tells little. Cost of most segments: one look-up.
+//! Samples TCP's smoothed round-trip time at a random subset of the received segments. The program is attached to the
+//! root cgroup, runs for each IP packet that a socket receives, and lets every packet pass. The kernel smooths over
+//! about eight segments, so sampling more than one in eight adds little. Cost of a skipped segment: one map lookup.
 #![no_std]
 #![no_main]
 
@@ -14,17 +14,17 @@ use fabriclens_ebpf_abi::tcp_rtt::{GAP, Record};
 use fabriclens_probes::counter::{add_at, record};
 use fabriclens_probes::peers::{ends_of, place_of};
 
-/// One histogram for each interface and class; the agent gives it as many as the host has interfaces.
+/// One histogram per interface and destination class. The agent sets the number of histograms before loading.
 #[map]
 static RTT: PerCpuArray<Record> = PerCpuArray::with_max_entries(1, 0);
 
-/// Segments of this CPU to leave out before the next that is looked at.
+/// Segments that this CPU skips before the next sample.
 #[map]
 static LEAVE_OUT: PerCpuArray<u32> = PerCpuArray::with_max_entries(1, 0);
 
-/// Let the packet pass.
+/// Lets the packet pass.
 const PASS: i32 = 1;
-/// The kernel keeps a round trip in eighths of a microsecond.
+/// Binary digits after the point of `srtt_us`: the kernel counts eighths of a microsecond.
 const EIGHTHS: u32 = 3;
 
 #[cgroup_skb(ingress)]
@@ -35,11 +35,11 @@ fn received(ctx: SkBuffContext) -> i32 {
     PASS
 }
 
-/// Whether to look at this segment. The gaps are random, so that connections that take turns are all seen.
+/// Whether to sample this segment. The gaps are random, so that connections with alternating segments are all sampled.
 #[inline(always)]
 fn chosen() -> bool {
     let Some(left) = LEAVE_OUT.get_ptr_mut(0) else { return false };
-    // SAFETY: the word is this CPU's own; what an interrupt does to it in between makes one gap longer.
+    // SAFETY: only this CPU uses the word; an interrupt in between at most makes one gap longer.
     unsafe {
         if *left > 0 {
             *left -= 1;
@@ -52,7 +52,7 @@ fn chosen() -> bool {
 
 #[inline(always)]
 fn count(ctx: &SkBuffContext) -> Option<()> {
-    // SAFETY: the kernel gave the pointer, rewrites this read, and the helpers take what it gives.
+    // SAFETY: the pointer is the program's context; the verifier rewrites this read. The helpers get non-null sockets.
     let (socket, tcp): (*mut bpf_sock, *mut bpf_tcp_sock) = unsafe {
         let socket = (*ctx.skb.skb).__bindgen_anon_2.sk;
         if socket.is_null() {
@@ -67,8 +67,8 @@ fn count(ctx: &SkBuffContext) -> Option<()> {
     if tcp.is_null() {
         return None;
     }
-    // 0 until the first round trip is known.
-    // SAFETY: it is a TCP socket.
+    // 0 until the first round trip is measured.
+    // SAFETY: the pointer is not null, so it is a TCP socket.
     let srtt = unsafe { (*tcp).srtt_us } >> EIGHTHS;
     if srtt == 0 {
         return None;

@@ -1,6 +1,6 @@
-//! TCP traffic of this host's sockets by control group, interface and class of destinations: two programs at the root
-//! of the cgroup tree, which the kernel passes with each IP packet of a socket. Both let everything pass. What is not
-//! TCP leaves after one look. Cost of a segment: four look-ups, two or three additions.
+//! Counts TCP traffic of this host's sockets by cgroup, interface and destination class. Two programs are attached to
+//! the root cgroup, run for each IP packet of a socket and let every packet pass. Packets of other protocols are ignored
+//! after their IP header. Cost per segment: four map lookups, two or three additions.
 #![no_std]
 #![no_main]
 
@@ -18,19 +18,20 @@ use fabriclens_probes::counter::add;
 use fabriclens_probes::packet::{Linear, TCP, ip, on_wire, tcp};
 use fabriclens_probes::peers::place_of;
 
-/// Counts by control group.
+/// Counts by cgroup, interface and destination class.
 #[map]
 static TRAFFIC: PerCpuHashMap<Key, Record> = PerCpuHashMap::with_max_entries(ENTRIES, 0);
 
-/// Counts of what found no room there, by place; the agent gives it as many as there are places.
+/// Counts by interface and destination class of segments whose key does not fit into [`TRAFFIC`]. The agent sets the
+/// number of records before loading.
 #[map]
 static OTHER: PerCpuArray<Record> = PerCpuArray::with_max_entries(1, 0);
 
-/// Number of the interface that has this index.
+/// Number of an interface, by its kernel index; 0 if it has none.
 #[map]
 static INTERFACE: Array<u32> = Array::with_max_entries(INDEXES, 0);
 
-/// Let the packet pass.
+/// Lets the packet pass.
 const PASS: i32 = 1;
 
 #[cgroup_skb(ingress)]
@@ -56,15 +57,15 @@ fn count(ctx: &SkBuffContext, received: bool) -> Option<()> {
     let (bytes, segments) = on_wire(skb, ip.hop_by_hop, || ip.header + tcp.header);
     let (local, remote) = if received { (&ip.destination, &ip.source) } else { (&ip.source, &ip.destination) };
     let known = place_of(local, remote);
-    // Interfaces of other network namespaces have numbers too: an address that is not the host's gives them away.
+    // Interfaces of other network namespaces have the same indexes; their addresses are not the host's.
     let own = interface_of(known) != 0;
-    // SAFETY: the kernel gave the pointer, and rewrites this read.
+    // SAFETY: the pointer is the program's context; the verifier rewrites this read.
     let index = unsafe { (*skb).ifindex };
     let number = if own { INTERFACE.get(index).copied().unwrap_or(0) } else { 0 };
     let place = place(number, class_of(known));
-    // SAFETY: the context is the one that the kernel gave.
+    // SAFETY: the pointer is the program's context.
     let cgroup = unsafe { bpf_skb_cgroup_id(skb) };
-    // SAFETY: the record is this CPU's own, and its words are only ever added to.
+    // SAFETY: only this CPU uses the record, and only `add` changes its words.
     let record = unsafe { &mut *record(&[cgroup, u64::from(place)], place)? };
     if received {
         add(&mut record[RECEIVED_BYTES], bytes);
@@ -85,13 +86,13 @@ fn count(ctx: &SkBuffContext, received: bool) -> Option<()> {
     Some(())
 }
 
-/// Where a key is counted; where there is no room for it, its place.
+/// This CPU's record of a key, or the record in [`OTHER`] at index `place` if the map is full.
 #[inline(always)]
 fn record(key: &Key, place: u32) -> Option<*mut Record> {
     if let Some(record) = TRAFFIC.get_ptr_mut(key) {
         return Some(record);
     }
-    // Another CPU may be first; then the record is there all the same.
+    // Fails if another CPU inserts the key first; the lookup then finds its record.
     _ = TRAFFIC.insert(key, &[0; WORDS], u64::from(BPF_NOEXIST));
     TRAFFIC.get_ptr_mut(key).or_else(|| OTHER.get_ptr_mut(place))
 }

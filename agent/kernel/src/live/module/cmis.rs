@@ -1,9 +1,9 @@
-//! QSFP-DD, OSFP and other modules with CMIS: up to four banks of eight lanes, each monitor advertised.
+//! QSFP-DD, OSFP and other modules with CMIS: up to four banks of eight lanes. The module advertises its monitors.
 
 use super::{ModulePage, amperes, celsius, upper, volts, watts, word};
 use crate::{ModuleDiagnostics, ModuleLane};
 
-/// Lower memory: bit 7 set when there is nothing but the lower memory and page 0.
+/// Lower memory: bit 7 is set if the module has only the lower memory and page 0.
 const FLAT: usize = 2;
 /// Page 0: one bit per media lane that the module does *not* have.
 const LANES_MISSING: usize = 210;

@@ -1,4 +1,4 @@
-//! SFP modules (SFF-8472): one lane, diagnostics at a second address, calibrated inside or by constants.
+//! SFP modules (SFF-8472): one lane, diagnostics at a second I2C address, calibrated internally or externally.
 
 use super::{ModulePage, amperes, celsius, volts, watts, word};
 use crate::{ModuleDiagnostics, ModuleLane};
@@ -8,7 +8,7 @@ const KIND: usize = 92;
 const IMPLEMENTED: u8 = 0x40;
 const EXTERNAL: u8 = 0x10;
 
-/// Whether the second address has diagnostics.
+/// Whether the module has diagnostics at the second address.
 pub fn has_diagnostics(a0: &ModulePage) -> bool {
     a0[KIND] & IMPLEMENTED != 0
 }
@@ -20,7 +20,7 @@ pub fn decode(a0: &ModulePage, a2: &ModulePage) -> ModuleDiagnostics {
         let lane = ModuleLane { rx_power: Some(watts(rx)), tx_power: Some(watts(tx)), tx_bias: Some(amperes(bias)) };
         return ModuleDiagnostics { temperature: Some(celsius(temperature)), supply: volts(supply), lanes: vec![lane] };
     }
-    // Externally calibrated: value = slope * raw + offset; slopes are 8.8 fixed point.
+    // External calibration: value = slope * raw + offset; slopes are 8.8 fixed point.
     let linear =
         |raw: f64, at: usize| f64::from(word(a2, at)) / 256.0 * raw + f64::from(word(a2, at + 2).cast_signed());
     let rx_terms =
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn calibrated_inside() {
+    fn internal_calibration() {
         let mut a0 = [0; 128];
         a0[92] = 0x68;
         let module = decode(&a0, &measured());
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn calibrated_by_constants() {
+    fn external_calibration() {
         let (mut a0, mut a2) = ([0; 128], measured());
         a0[92] = 0x50;
         put(&mut a2, 68, &2.0_f32.to_be_bytes());

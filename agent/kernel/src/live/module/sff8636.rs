@@ -14,7 +14,7 @@ const TX_POWER: u8 = 0x04;
 pub fn decode(lower: &ModulePage, page0: &ModulePage) -> ModuleDiagnostics {
     let supply = volts(word(lower, 26));
     let raw = word(lower, 22);
-    // Cables without sensors answer zeros: a working sensor never shows exactly 0 degrees without a supply.
+    // Cables without sensors report zeros. A working sensor never reports 0 degrees together with 0 V.
     let temperature = (raw != 0 || supply.is_some()).then(|| celsius(raw));
     let optical = upper(page0, TECHNOLOGY) >> 4 < FIRST_COPPER && temperature.is_some();
     let lane = |lane: usize| ModuleLane {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn copper_has_no_light_and_no_sensor() {
+    fn copper_has_no_optical_power_and_no_sensor() {
         let mut page0 = [0; 128];
         page0[147 - 128] = 0xa0;
         assert_eq!(decode(&measured(), &page0).lanes, []);

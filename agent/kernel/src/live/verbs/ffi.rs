@@ -1,7 +1,7 @@
 //! Binding of libibverbs, loaded at run time. The second of the two unsafe files; its public functions are safe.
 //!
-//! Uses seven functions of the library's ABI (`infiniband/verbs.h`, symbol versions `IBVERBS_1.1`) and the layout of
-//! five structures, checked below against the sizes and offsets that a C compiler gives for the header.
+//! Uses seven functions of the library's ABI (`infiniband/verbs.h`, symbol versions `IBVERBS_1.1`) and five structures,
+//! whose layout is checked below against the sizes and offsets that a C compiler gives for the header.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
@@ -29,17 +29,17 @@ struct RawContext {
     async_fd: c_int,
     num_comp_vectors: c_int,
     mutex: libc::pthread_mutex_t,
-    /// All ones: the context is the last member of a `struct verbs_context`.
+    /// All ones if the context is the last member of a `struct verbs_context`.
     abi_compat: usize,
 }
 
-/// `struct ibv_port_attr` with the member that newer libraries have at its end; older ones leave it zero.
+/// `struct ibv_port_attr` of newer libraries; older ones leave its last member zero.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortAttr {
     pub state: u32,
     pub max_mtu: u32,
-    /// 1 to 5 for 256 to 4096 bytes.
+    /// Codes 1 to 5 for 256 to 4096 bytes.
     pub active_mtu: u32,
     pub gid_tbl_len: i32,
     pub port_cap_flags: u32,
@@ -62,7 +62,7 @@ pub struct PortAttr {
     pub flags: u8,
     pub port_cap_flags2: u16,
     pub reserved: u16,
-    /// Rates from XDR on, which do not fit `active_speed`.
+    /// Speed from XDR on, which does not fit `active_speed`.
     pub active_speed_ex: u32,
 }
 
@@ -109,7 +109,7 @@ fn library() -> Result<&'static Library, String> {
 }
 
 fn load() -> Result<Library, libloading::Error> {
-    // SAFETY: libibverbs' initialisers only set up the library's own state.
+    // SAFETY: libibverbs' initializers only set up the library's own state.
     let library = unsafe { libloading::os::unix::Library::new("libibverbs.so.1") }?;
     // SAFETY: name and type of each function are those of the header; `.so.1` promises that ABI.
     let functions = unsafe {
@@ -133,7 +133,7 @@ pub fn unavailable() -> Option<String> {
     library().err()
 }
 
-/// An asynchronous event.
+/// Asynchronous event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawEvent {
     /// `enum ibv_event_type`.
@@ -142,7 +142,7 @@ pub struct RawEvent {
     pub port: u32,
 }
 
-/// An open device.
+/// Open device.
 #[derive(Debug)]
 pub struct Context {
     raw: NonNull<RawContext>,
@@ -220,14 +220,14 @@ impl Context {
         if status == 0 { Ok(attr) } else { Err(io::Error::from_raw_os_error(status.saturating_abs())) }
     }
 
-    /// Operation that takes the size of the caller's structure, which the exported function does not.
+    /// Operation that takes the size of the caller's structure, unlike the exported function.
     fn query_port_ex(&self) -> Option<QueryPortEx> {
         let raw = self.raw.as_ptr();
         // SAFETY: an open context.
         if unsafe { (*raw).abi_compat } != usize::MAX {
             return None;
         }
-        // SAFETY: with that mark the context is the last member of a verbs_context, whose `sz` is right before it.
+        // SAFETY: all ones mean that the context is the last member of a verbs_context, whose `sz` is right before it.
         let size = unsafe { raw.cast::<u8>().sub(SIZE_BEFORE).cast::<usize>().read() };
         if size < QUERY_PORT_BEFORE + size_of::<RawContext>() {
             return None;
@@ -259,7 +259,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: the context is open and not used after this. An error leaves nothing to do.
+        // SAFETY: the context is open and not used after this. An error cannot be handled.
         unsafe { (self.library.0.close_device)(self.raw.as_ptr()) };
     }
 }
