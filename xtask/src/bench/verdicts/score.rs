@@ -122,7 +122,7 @@ pub fn is_right(kind: &str, answer: &str) -> bool {
 }
 
 /// Id of a job without its activity.
-fn job(id: &String) -> String {
+fn job(id: &str) -> String {
     id.split('#').next().unwrap_or_default().to_owned()
 }
 
@@ -147,7 +147,7 @@ impl Tally {
             self.quiet += 1;
             return format!("{NOTHING}, and nobody suffered");
         }
-        let named: BTreeSet<String> = over.iter().flat_map(|i| &i.victim_jobs).map(job).collect();
+        let named: BTreeSet<String> = over.iter().flat_map(|i| &i.victim_jobs).map(|id| job(id)).collect();
         let named: BTreeSet<String> =
             named.into_iter().filter(|j| !truth.marginal.contains(j) && j != "background").collect();
         self.victims[0] += named.intersection(&truth.victims).count();
@@ -183,7 +183,7 @@ impl Tally {
         self.note(&fault.kind, &answer.kind);
         let kind = is_right(&fault.kind, &answer.kind);
         let root = truth.is_root(fault, &answer.root);
-        let culprit = Truth::is_culprit(fault, &answer.culprit_jobs.iter().map(job).collect(), root);
+        let culprit = Truth::is_culprit(fault, &answer.culprit_jobs.iter().map(|id| job(id)).collect(), root);
         for (sum, right) in self.right.iter_mut().zip([kind, root, culprit]) {
             *sum += usize::from(right);
         }
