@@ -37,6 +37,9 @@ thresholds! {
     FELL = "degraded_link.fell", 1.25, "times";
     /// highest load in such samples at which the link is degraded
     SERVED = "degraded_link.served", 0.8, "share of rate";
+    /// how far the highest load may be above the lower quartile of such samples: a link that is the limit carries as much in each,
+    /// while traffic that comes in bursts leaves a queue at some instants at any load
+    EVEN = "degraded_link.even", 0.1, "share of load";
     /// how much higher its load may be in other samples
     ABOVE = "degraded_link.above", 0.05, "share of rate";
     /// share of time paused above which another port is the slow one
@@ -116,12 +119,16 @@ fn queue_grows(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Opt
     let waits = |frame: &Frame| frame.get(Signal::Queue, port).is_some_and(|queue| queue >= backlog);
     let pairs = ctx.window.frames().windows(2).filter(|pair| waits(&pair[0]) && waits(&pair[1]));
     let most = ctx.threshold(&SERVED);
-    let served: Vec<f64> = pairs.filter_map(|pair| Some(pair[1].get(Signal::Tx, port)? / rate)).collect();
+    let mut served: Vec<f64> = pairs.filter_map(|pair| Some(pair[1].get(Signal::Tx, port)? / rate)).collect();
     if served.is_empty() {
         return None;
     }
-    let fast = served.iter().copied().fold(0.0, f64::max);
+    served.sort_by(f64::total_cmp);
+    let (fast, usual) = (served[served.len() - 1], served[served.len() / 4]);
     let top = ctx.window.max(Signal::Tx, port)? / rate;
+    if top > (1.0 + ctx.threshold(&EVEN)) * usual {
+        return None;
+    }
     // A link that once carried more needs fewer such samples.
     let fell =
         ctx.baseline.window.max(Signal::Tx, port).is_some_and(|baseline| baseline >= ctx.threshold(&FELL) * top * rate);

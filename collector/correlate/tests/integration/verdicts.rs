@@ -130,6 +130,23 @@ fn full_link_is_not_degraded() {
     assert!(found.iter().all(|i| i.kind != IncidentKind::DegradedLink), "{found:?}");
 }
 
+/// Traffic in bursts leaves a queue at most instants, at any load; only a link that is the limit carries the same in each
+/// sample.
+#[test]
+fn queues_of_uneven_traffic_are_no_slow_link() {
+    let kinds = |load: fn(i64) -> f64| {
+        let found = watch(80, 40, 0, |fabric, frame| {
+            let uplink = fabric.ports.of_node(8)[4];
+            frame.set(Signal::Tx, uplink, load(frame.time_ns / 1_000_000_000) * RATE);
+            frame.set(Signal::Queue, uplink, 4e5);
+            frame.set(Signal::Marks, uplink, 1e5);
+        });
+        found.iter().map(|i| i.kind).collect::<Vec<_>>()
+    };
+    assert!(kinds(|_| 0.55).contains(&IncidentKind::DegradedLink), "half a rate, each second");
+    assert!(!kinds(|second| [0.5, 0.61, 0.54, 0.6][second as usize % 4]).contains(&IncidentKind::DegradedLink));
+}
+
 #[test]
 fn wire_errors_name_the_link() {
     let found = only(watch(80, 40, 0, |fabric, frame| frame.set(Signal::WireErrors, fabric.ports.of_node(10)[0], 3.0)));
