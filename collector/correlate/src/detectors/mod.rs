@@ -4,6 +4,9 @@
 pub mod backpressure;
 pub mod context;
 pub mod counter_sanity;
+mod credit_bottleneck;
+mod credit_hosts;
+mod credit_tree;
 mod credits;
 mod deadlock;
 mod degraded_link;
@@ -42,7 +45,7 @@ pub const ALL: [Detector; 19] = [
     link::DOWN,
     host_pause::DETECTOR,
     credits::HOT_ROW,
-    credits::WARM_ROW,
+    credits::GROWN_ROW,
     degraded_link::DETECTOR,
     lossy_link::DETECTOR,
     ecn_marking::DETECTOR,
