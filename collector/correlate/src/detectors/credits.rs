@@ -81,11 +81,11 @@ fn more(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     {
         return Vec::new();
     }
-    let began = |port| ctx.first_time(|f| f.get(Signal::XmitWait, port).is_some_and(|share| share >= least));
     let ends = tree.bottlenecks(ctx);
     let mut found: Vec<Finding> = Vec::new();
     for end in &ends {
-        let first = end.waiters.iter().filter_map(|port| began(*port)).min();
+        let longest = end.waiters.iter().copied().max_by(|a, b| tree.waits[a].total_cmp(&tree.waits[b]));
+        let first = longest.and_then(|port| began(ctx, port, tree.waits[&port]));
         let one = credit_bottleneck::judge(ctx, end, &ends).map(|finding| finding.began_at(first));
         found.extend(one.filter(|one| !found.iter().any(|known| known.is_same_as(one))));
     }
@@ -98,13 +98,27 @@ fn more(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     found
 }
 
+/// When a port began to wait more than usual: from then on the sum of what it waits beyond half of the growth is largest.
+/// Single samples exceed the usual before as well.
+fn began(ctx: &DetectorContext<'_>, port: usize, growth: f64) -> Option<i64> {
+    let level = ctx.mean(Signal::XmitWait, port)? - growth / 2.0;
+    let (mut sum, mut most, mut at_ns) = (0.0, 0.0, None);
+    for frame in ctx.window.frames().iter().rev() {
+        sum += frame.get(Signal::XmitWait, port).map_or(0.0, |wait| wait - level);
+        if sum > most {
+            (most, at_ns) = (sum, Some(frame.time_ns));
+        }
+    }
+    at_ns
+}
+
 fn moves(ctx: &DetectorContext<'_>, job: usize) -> bool {
     ctx.fabric.jobs[job].ports.iter().any(|port| ctx.mean(Signal::Tx, *port).is_some_and(|rate| rate > 0.0))
 }
 
 /// A host forwards nothing: a host that gives its switch no credits is the cause.
 fn slow_receiver(ctx: &DetectorContext<'_>, host: usize, port: usize, share: f64, least: f64) -> Finding {
-    let began = ctx.first_time(|f| f.get(Signal::XmitWait, port).is_some_and(|share| share >= least));
+    let began = began(ctx, port, share);
     let text = format!(
         "{} gives its switch no credits {} of the time: its host does not drain the receive buffer.",
         name(ctx, host),
@@ -117,7 +131,7 @@ fn slow_receiver(ctx: &DetectorContext<'_>, host: usize, port: usize, share: f64
 /// A cycle of waits, or congestion without a known cause.
 fn cycle_or_unknown(ctx: &DetectorContext<'_>, worst: usize, share: f64, least: f64) -> Finding {
     let waits = evidence(ctx, Signal::XmitWait, worst, share, least);
-    let began = ctx.first_time(|f| f.get(Signal::XmitWait, worst).is_some_and(|share| share >= least));
+    let began = began(ctx, worst, share);
     if let Some(found) = deadlock::find(ctx, worst, None, &waits) {
         return found.began_at(began);
     }

@@ -6,6 +6,7 @@ pub mod context;
 pub mod counter_sanity;
 mod credit_bottleneck;
 mod credit_hosts;
+mod credit_stall;
 mod credit_tree;
 mod credits;
 mod deadlock;
@@ -40,10 +41,11 @@ use detector::Detector;
 use thresholds::{OverrideError, Threshold, Thresholds};
 
 /// All detectors. Of findings with equal confidence, that of the earlier row wins.
-pub const ALL: [Detector; 19] = [
+pub const ALL: [Detector; 20] = [
     link::FLAP,
     link::DOWN,
     host_pause::DETECTOR,
+    credit_stall::DETECTOR,
     credits::HOT_ROW,
     credits::GROWN_ROW,
     degraded_link::DETECTOR,
@@ -63,8 +65,13 @@ pub const ALL: [Detector; 19] = [
 ];
 
 /// Thresholds of files that several detectors use.
-const SHARED: [&[&Threshold]; 4] =
-    [hold_signal::THRESHOLDS, backpressure::THRESHOLDS, victims::THRESHOLDS, paging::THRESHOLDS];
+const SHARED: [&[&Threshold]; 5] = [
+    credit_hosts::THRESHOLDS,
+    hold_signal::THRESHOLDS,
+    backpressure::THRESHOLDS,
+    victims::THRESHOLDS,
+    paging::THRESHOLDS,
+];
 
 /// Every threshold once: those of the detectors in the order of [`ALL`], then the shared ones.
 pub fn thresholds() -> impl Iterator<Item = &'static Threshold> {

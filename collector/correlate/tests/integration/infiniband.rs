@@ -126,3 +126,57 @@ fn a_link_that_both_its_switches_wait_for_is_slow() {
     assert_eq!((unknown.kind, unknown.root), (IncidentKind::FabricCongestion, Location::Fabric));
     assert!(unknown.confidence < 0.5, "one direction does not show which link it is");
 }
+
+/// h6 gives no credits: its leaf and those that send to it wait.
+fn stalled(fabric: &Fabric, frame: &mut Frame) {
+    waits(frame, egress(fabric, 6), 0.6);
+    waits(frame, fabric.ports.of_node(10)[1], 0.6);
+    waits(frame, host(fabric, 0), 0.6);
+    frame.set(Signal::Rx, host(fabric, 6), 0.0);
+    frame.set(Signal::Tx, egress(fabric, 6), 0.0);
+}
+
+#[test]
+fn discards_for_a_host_that_is_up_are_a_credit_stall() {
+    let discards = |up: f64| {
+        watch(0.0, move |fabric, frame| {
+            stalled(fabric, frame);
+            frame.set(Signal::Discards, egress(fabric, 6), 1000.0);
+            [host(fabric, 6), egress(fabric, 6)].iter().for_each(|port| frame.set(Signal::Up, *port, up));
+        })
+    };
+    let found = only(discards(1.0));
+    assert_eq!((found.kind, found.root), (IncidentKind::CreditStall, port("h6", "1")));
+    let down = discards(0.0);
+    assert!(down.iter().all(|i| i.kind != IncidentKind::CreditStall), "what is sent to a dead link is discarded too");
+}
+
+#[test]
+fn the_one_host_that_receives_nothing_while_others_wait_is_stalled() {
+    let silent = |hosts: &'static [usize]| {
+        only(watch(0.0, move |fabric, frame| {
+            stalled(fabric, frame);
+            hosts.iter().for_each(|h| frame.set(Signal::Rx, host(fabric, *h), 0.0));
+            hosts_only(fabric, frame);
+        }))
+    };
+    let found = silent(&[6]);
+    assert_eq!((found.kind, found.root), (IncidentKind::CreditStall, port("h6", "1")));
+    let several = silent(&[2, 6]);
+    assert_eq!((several.kind, several.root), (IncidentKind::FabricCongestion, Location::Fabric));
+}
+
+#[test]
+fn a_receive_rate_with_a_ceiling_is_a_suspicion() {
+    let drains = |rate: f64| {
+        only(watch(0.0, move |fabric, frame| {
+            waits(frame, host(fabric, 0), 0.4);
+            frame.set(Signal::Rx, host(fabric, 6), rate);
+            hosts_only(fabric, frame);
+        }))
+    };
+    let found = drains(0.4 * USUAL);
+    assert_eq!((found.kind, found.root), (IncidentKind::SlowReceiver, port("h6", "1")));
+    assert!(found.confidence < 0.5, "a slow link ahead of it looks alike");
+    assert_eq!(drains(0.9 * USUAL).kind, IncidentKind::FabricCongestion);
+}
