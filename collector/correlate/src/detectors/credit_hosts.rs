@@ -36,14 +36,7 @@ pub(super) fn judge(ctx: &DetectorContext<'_>, tree: &CreditTree) -> Option<Find
 fn ceiling(ctx: &DetectorContext<'_>, tree: &CreditTree) -> Option<Finding> {
     let (waiter, wait) = tree.worst()?;
     let job = ctx.fabric.job_of(waiter);
-    let top = |port: usize| {
-        let mut values: Vec<f64> = ctx.window.values(Signal::Rx, port).collect();
-        values.sort_by(|a, b| b.total_cmp(a));
-        let top = *values.get(TOP)?;
-        let busy: Vec<f64> = values.into_iter().filter(|rate| *rate >= 0.5 * top).collect();
-        let flat = busy.iter().filter(|rate| **rate >= NEAR * top).count() as f64 / busy.len() as f64;
-        Some((port, top, flat))
-    };
+    let top = |port: usize| ceiling_of(ctx, Signal::Rx, port).map(|(top, flat)| (port, top, flat));
     let ports = job.map(|job| ctx.fabric.jobs[job].ports.clone())?;
     let rail = |port: &usize| ctx.fabric.rail(*port) == ctx.fabric.rail(waiter);
     let (port, most, flat) = ports.into_iter().filter(rail).filter_map(top).min_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -62,6 +55,16 @@ fn ceiling(ctx: &DetectorContext<'_>, tree: &CreditTree) -> Option<Finding> {
     let waits = evidence(ctx, Signal::XmitWait, waiter, wait, 0.0);
     let found = Finding::new(IncidentKind::SlowReceiver, LocationId::Port(port), 0.45, got, text);
     Some(found.with_evidence(waits).as_inferred())
+}
+
+/// The highest rate of a port in the window but for a few samples, and the share of its busy samples that are near it.
+pub(super) fn ceiling_of(ctx: &DetectorContext<'_>, signal: Signal, port: usize) -> Option<(f64, f64)> {
+    let mut values: Vec<f64> = ctx.window.values(signal, port).collect();
+    values.sort_by(|a, b| b.total_cmp(a));
+    let top = *values.get(TOP)?;
+    let busy: Vec<f64> = values.into_iter().filter(|rate| *rate >= 0.5 * top).collect();
+    let flat = busy.iter().filter(|rate| **rate >= NEAR * top).count() as f64 / busy.len() as f64;
+    Some((top, flat))
 }
 
 fn overload(ctx: &DetectorContext<'_>, tree: &CreditTree) -> Option<Finding> {

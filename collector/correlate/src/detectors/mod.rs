@@ -29,6 +29,7 @@ mod optics;
 pub mod paging;
 mod pause;
 mod pcie;
+mod send_ceiling;
 pub mod senders;
 mod straggler_rail;
 mod tcp_fallback;
@@ -41,7 +42,7 @@ use detector::Detector;
 use thresholds::{OverrideError, Threshold, Thresholds};
 
 /// All detectors. Of findings with equal confidence, that of the earlier row wins.
-pub const ALL: [Detector; 20] = [
+pub const ALL: [Detector; 21] = [
     link::FLAP,
     link::DOWN,
     host_pause::DETECTOR,
@@ -57,6 +58,7 @@ pub const ALL: [Detector; 20] = [
     optics::DETECTOR,
     tcp_fallback::DETECTOR,
     straggler_rail::DETECTOR,
+    send_ceiling::DETECTOR,
     noisy_neighbour::DETECTOR,
     ecmp_collision::DETECTOR,
     pause::DETECTOR,

@@ -1,6 +1,6 @@
 //! Credits: what is usual of a port is no trouble, and the tree of waits leads to its cause.
 
-use crate::common::{RATE, USUAL, egress, fabric, host, link, only, port, watch_on};
+use crate::common::{RATE, USUAL, egress, fabric, host, link, moves, only, port, rails, watch_on};
 use fabriclens_correlate::{Fabric, Frame, Incident, IncidentKind, Location, Signal, Thresholds};
 
 /// InfiniBand: no pause, no marks, no queues. `usual` is the share that the uplinks and hosts of leaf0 wait always.
@@ -19,7 +19,9 @@ fn infiniband(usual: f64) -> impl Fn(&Fabric, &mut Frame) {
     move |fabric, frame| {
         for port in 0..fabric.ports.list.len() {
             ethernet.iter().for_each(|s| frame.set(*s, port, f64::NAN));
-            let near = (0..4).any(|h| host(fabric, h) == port) || fabric.ports.of_node(8)[4..].contains(&port);
+            let leaf = fabric.topology.nodes.len() > 8;
+            let near =
+                leaf && ((0..4).any(|h| host(fabric, h) == port) || fabric.ports.of_node(8)[4..].contains(&port));
             frame.set(Signal::XmitWait, port, if near { usual } else { 0.001 });
         }
     }
@@ -179,4 +181,27 @@ fn a_receive_rate_with_a_ceiling_is_a_suspicion() {
     assert_eq!((found.kind, found.root), (IncidentKind::SlowReceiver, port("h6", "1")));
     assert!(found.confidence < 0.5, "a slow link ahead of it looks alike");
     assert_eq!(drains(0.9 * USUAL).kind, IncidentKind::FabricCongestion);
+}
+
+#[test]
+fn a_rail_that_sends_at_a_constant_rate_is_a_straggler() {
+    // All rails move the same bytes: the others send in bursts and wait for the slow one.
+    let slow = |wait: f64| {
+        watch_on(&rails(), Thresholds::default(), infiniband_rails, [70, 60, 0], move |fabric, frame| {
+            let burst = if (frame.time_ns / 1_000_000_000) % 2 == 0 { 1.0 } else { 0.0 };
+            for h in 0..4 {
+                fabric.ports.of_node(h).iter().for_each(|port| moves(frame, *port, burst * USUAL));
+            }
+            let port = fabric.ports.of_node(2)[1];
+            frame.set(Signal::Tx, port, 0.5 * USUAL);
+            waits(frame, port, wait);
+        })
+    };
+    let found = only(slow(0.0));
+    assert_eq!((found.kind, found.root), (IncidentKind::StragglerRail, port("h2", "2")));
+    assert!(slow(0.3).iter().all(|i| i.kind != IncidentKind::StragglerRail), "it lacks credits: another port is slow");
+}
+
+fn infiniband_rails(fabric: &Fabric, frame: &mut Frame) {
+    infiniband(0.001)(fabric, frame);
 }
