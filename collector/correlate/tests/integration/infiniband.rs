@@ -171,16 +171,17 @@ fn the_one_host_that_receives_nothing_while_others_wait_is_stalled() {
 #[test]
 fn a_receive_rate_with_a_ceiling_is_a_suspicion() {
     let drains = |rate: f64| {
-        only(watch(0.0, move |fabric, frame| {
+        watch(0.0, move |fabric, frame| {
             waits(frame, host(fabric, 0), 0.4);
             frame.set(Signal::Rx, host(fabric, 6), rate);
             hosts_only(fabric, frame);
-        }))
+        })
     };
+    let slow = |i: &Incident| i.kind == IncidentKind::SlowReceiver && i.root == port("h6", "1");
     let found = drains(0.4 * USUAL);
-    assert_eq!((found.kind, found.root), (IncidentKind::SlowReceiver, port("h6", "1")));
-    assert!(found.confidence < 0.5, "a slow link ahead of it looks alike");
-    assert_eq!(drains(0.9 * USUAL).kind, IncidentKind::FabricCongestion);
+    assert!(found.iter().any(slow));
+    assert!(found.iter().all(|i| i.confidence < 0.5), "a slow link ahead of it looks alike: nothing pages");
+    assert!(!drains(0.9 * USUAL).iter().any(slow));
 }
 
 #[test]
