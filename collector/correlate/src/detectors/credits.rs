@@ -1,13 +1,14 @@
 //! InfiniBand congestion. There is no pause but credits: a port with data and without credits (or that loses
-//! arbitration) counts what it could not send. With switch counters the wait graph names the location.
+//! arbitration) counts what it could not send. What is usual of a port is no trouble: flows that share a link wait for
+//! each other. With switch counters the tree of waits names the location.
 
-use crate::detectors::backpressure::{FULL, load_while, waited_for};
 use crate::detectors::context::DetectorContext;
-use crate::detectors::deadlock;
+use crate::detectors::credit_bottleneck::{self, HELD};
+use crate::detectors::credit_tree::CreditTree;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, percent};
-use crate::detectors::thresholds::{Threshold, thresholds};
-use crate::detectors::wait_graph::congestion_roots;
+use crate::detectors::thresholds::thresholds;
+use crate::detectors::{credit_hosts, deadlock};
 use crate::model::finding::Finding;
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
@@ -15,7 +16,7 @@ use crate::model::signal::Signal;
 
 pub(super) const HOT_ROW: Detector = Detector {
     name: "credits_hot",
-    warm_up_s: 30.0,
+    warm_up_s: HOT_S,
     baseline_s: 0.0,
     looks_back: false,
     per_fault_domain: true,
@@ -23,101 +24,124 @@ pub(super) const HOT_ROW: Detector = Detector {
     run: hot,
 };
 
-pub(super) const WARM_ROW: Detector = Detector {
+pub(super) const GROWN_ROW: Detector = Detector {
     name: "credits",
-    warm_up_s: 60.0,
-    baseline_s: 0.0,
+    warm_up_s: 10.0,
+    baseline_s: 20.0,
     looks_back: false,
     per_fault_domain: true,
-    thresholds: THRESHOLDS,
-    run: warm,
+    thresholds: credit_bottleneck::THRESHOLDS,
+    run: more,
 };
+
+/// Seconds of a window without a baseline: bursts last seconds.
+const HOT_S: f64 = 30.0;
 
 thresholds! {
     /// share of the line rate that could not be sent, over half a minute
     HOT = "credits_hot.held", 0.2, "share of line rate";
-    /// share of the line rate that could not be sent, over a minute
-    WARM = "credits.held", 0.05, "share of line rate";
 }
 
+/// Ports that wait half a minute, whatever is usual: the collector may have started in the middle of it.
 fn hot(ctx: &DetectorContext<'_>) -> Vec<Finding> {
-    judge(ctx, &HOT)
-}
-
-fn warm(ctx: &DetectorContext<'_>) -> Vec<Finding> {
-    judge(ctx, &WARM)
-}
-
-fn judge(ctx: &DetectorContext<'_>, limit: &Threshold) -> Vec<Finding> {
-    let fabric = ctx.fabric;
-    let least = ctx.threshold(limit);
+    if ctx.seconds() < HOT_S {
+        return Vec::new();
+    }
+    let least = ctx.threshold(&HOT);
     let waits = |port: usize| {
-        // RoCE adapters have this counter too, but its value means nothing there.
-        let share = ctx.mean(Signal::XmitWait, port).filter(|_| ctx.mean(Signal::PauseRx, port).is_none());
-        share.filter(|share| *share >= least)
+        let share = ctx.mean(Signal::XmitWait, port).filter(|_| ctx.mean(Signal::PauseRx, port).is_none())?;
+        (share >= least).then_some((port, share))
     };
-    let worst = ctx.ports().filter_map(|p| Some((p, waits(p)?))).max_by(|a, b| a.1.total_cmp(&b.1));
-    let Some((worst, share)) = worst else { return Vec::new() };
-    let found = |kind, root, sure, at: usize, share: f64, text| {
-        let began = ctx.first_time(|f| f.get(Signal::XmitWait, at).is_some_and(|share| share >= least));
-        Finding::new(kind, root, sure, evidence(ctx, Signal::XmitWait, at, share, least), text)
-            .began_at(began)
-            .observed_at(at)
-    };
-    // A host forwards nothing: a host that gives its switch no credits is the cause.
-    let slow = |port: usize| {
-        let switch = fabric.ports.list[port].peer?;
-        let share = waits(switch)?;
-        let text = format!(
-            "{} gives its switch no credits {} of the time: its host does not drain the receive buffer.",
-            name(ctx, port),
-            percent(share)
-        );
-        Some((found(IncidentKind::SlowReceiver, LocationId::Port(port), 0.9, switch, share, text), share))
-    };
-    let mut hosts: Vec<(Finding, f64)> = ctx.host_ports().filter_map(slow).collect();
+    let host =
+        |(port, share): (usize, f64)| Some(slow_receiver(ctx, ctx.fabric.ports.list[port].peer?, port, share, least));
+    let to_host = |(port, _): &(usize, f64)| ctx.fabric.ports.list[*port].peer.is_some_and(|p| ctx.fabric.is_host(p));
+    let mut hosts: Vec<(usize, f64)> = ctx.ports().filter_map(waits).filter(to_host).collect();
     hosts.sort_by(|a, b| b.1.total_cmp(&a.1));
     if !hosts.is_empty() {
-        return hosts.into_iter().map(|(found, _)| found).collect();
+        return hosts.into_iter().filter_map(host).collect();
     }
-    let of = |port: usize| Some((port, fabric.ports.list[port].peer.filter(|_| !fabric.is_host(port))?));
-    // The bottleneck: the port with the highest load while others wait for its switch.
-    let load = |port: usize| {
-        let waits = waited_for(ctx, fabric.ports.list[port].end.node);
-        load_while(ctx, &waits, port).filter(|share| *share >= ctx.threshold(&FULL))
-    };
-    let ends = congestion_roots(ctx).into_values().flatten().filter_map(|t| Some((t.port, load(t.port)?)));
-    let narrowest = ends.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(port, _)| port);
-    let full = narrowest.and_then(of);
-    let own = evidence(ctx, Signal::XmitWait, worst, share, least);
-    let cycle = || deadlock::find(ctx, worst, None, &own);
-    if let Some(found) = full.is_none().then(cycle).flatten() {
-        return vec![found];
+    let worst = ctx.ports().filter_map(waits).max_by(|a, b| a.1.total_cmp(&b.1));
+    worst.into_iter().map(|(port, share)| cycle_or_unknown(ctx, port, share, least)).collect()
+}
+
+/// Ports that wait more than usual.
+fn more(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    let least = ctx.threshold(&HELD);
+    let tree = CreditTree::of(ctx, least);
+    let Some((worst, share)) = tree.worst() else { return Vec::new() };
+    let receivers = tree.receivers(ctx);
+    if !receivers.is_empty() {
+        let found = |(host, port, share)| slow_receiver(ctx, host, port, share, least);
+        return receivers.into_iter().map(found).collect();
     }
-    let one = match full {
-        Some((_, host)) if fabric.is_host(host) => {
-            let text = format!(
-                "the traffic to {} exceeds its link rate; the host takes everything, and senders wait for credits.",
-                name(ctx, host)
-            );
-            let culprits = fabric.job_of(host).into_iter().collect();
-            found(IncidentKind::Incast, LocationId::Port(host), 0.8, worst, share, text).with_culprits(culprits)
+    // What is usual of a fabric is unknown while one of its jobs is new.
+    if ctx
+        .jobs()
+        .any(|job| ctx.baseline.job(ctx.fabric, job).is_none() && ctx.slowdown(job).is_none() && moves(ctx, job))
+    {
+        return Vec::new();
+    }
+    let ends = tree.bottlenecks(ctx);
+    let mut found: Vec<Finding> = Vec::new();
+    for end in &ends {
+        let longest = end.waiters.iter().copied().max_by(|a, b| tree.waits[a].total_cmp(&tree.waits[b]));
+        let first = longest.and_then(|port| began(ctx, port, tree.waits[&port]));
+        let one = credit_bottleneck::judge(ctx, end, &ends).map(|finding| finding.began_at(first));
+        found.extend(one.filter(|one| !found.iter().any(|known| known.is_same_as(one))));
+    }
+    if found.is_empty() && ends.is_empty() && !ctx.switch_ports().any(|p| ctx.mean(Signal::Tx, p).is_some()) {
+        found.extend(credit_hosts::judge(ctx, &tree));
+    }
+    if found.is_empty() {
+        found.push(cycle_or_unknown(ctx, worst, share, least));
+    }
+    found
+}
+
+/// When a port began to wait more than usual: from then on the sum of what it waits beyond half of the growth is largest.
+/// Single samples exceed the usual before as well.
+fn began(ctx: &DetectorContext<'_>, port: usize, growth: f64) -> Option<i64> {
+    let level = ctx.mean(Signal::XmitWait, port)? - growth / 2.0;
+    let (mut sum, mut most, mut at_ns) = (0.0, 0.0, None);
+    for frame in ctx.window.frames().iter().rev() {
+        sum += frame.get(Signal::XmitWait, port).map_or(0.0, |wait| wait - level);
+        if sum > most {
+            (most, at_ns) = (sum, Some(frame.time_ns));
         }
-        Some((port, _)) => {
-            let root = fabric.ports.list[port].link.map_or(LocationId::Fabric, LocationId::Link);
-            let text =
-                format!("the traffic out of {} exceeds its link rate; the senders wait for credits.", name(ctx, port));
-            found(IncidentKind::UplinkCongestion, root, 0.6, worst, share, text)
-        }
-        None => {
-            let text = format!(
-                "{} could not send {} of its link rate (no credits, or lost arbitration); the counters do not show \
-                 where that begins.",
-                name(ctx, worst),
-                percent(share)
-            );
-            found(IncidentKind::FabricCongestion, LocationId::Fabric, 0.4, worst, share, text)
-        }
-    };
-    vec![one]
+    }
+    at_ns
+}
+
+fn moves(ctx: &DetectorContext<'_>, job: usize) -> bool {
+    ctx.fabric.jobs[job].ports.iter().any(|port| ctx.mean(Signal::Tx, *port).is_some_and(|rate| rate > 0.0))
+}
+
+/// A host forwards nothing: a host that gives its switch no credits is the cause.
+fn slow_receiver(ctx: &DetectorContext<'_>, host: usize, port: usize, share: f64, least: f64) -> Finding {
+    let began = began(ctx, port, share);
+    let text = format!(
+        "{} gives its switch no credits {} of the time: its host does not drain the receive buffer.",
+        name(ctx, host),
+        percent(share)
+    );
+    let waits = evidence(ctx, Signal::XmitWait, port, share, least);
+    Finding::new(IncidentKind::SlowReceiver, LocationId::Port(host), 0.9, waits, text).began_at(began).observed_at(port)
+}
+
+/// A cycle of waits, or congestion without a known cause.
+fn cycle_or_unknown(ctx: &DetectorContext<'_>, worst: usize, share: f64, least: f64) -> Finding {
+    let waits = evidence(ctx, Signal::XmitWait, worst, share, least);
+    let began = began(ctx, worst, share);
+    if let Some(found) = deadlock::find(ctx, worst, None, &waits) {
+        return found.began_at(began);
+    }
+    let text = format!(
+        "{} could not send {} of its link rate (no credits, or lost arbitration); the counters do not show where that \
+         begins.",
+        name(ctx, worst),
+        percent(share)
+    );
+    Finding::new(IncidentKind::FabricCongestion, LocationId::Fabric, 0.4, waits, text)
+        .began_at(began)
+        .observed_at(worst)
 }

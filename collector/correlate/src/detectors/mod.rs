@@ -4,6 +4,10 @@
 pub mod backpressure;
 pub mod context;
 pub mod counter_sanity;
+mod credit_bottleneck;
+mod credit_hosts;
+mod credit_stall;
+mod credit_tree;
 mod credits;
 mod deadlock;
 mod degraded_link;
@@ -25,6 +29,7 @@ mod optics;
 pub mod paging;
 mod pause;
 mod pcie;
+mod send_ceiling;
 pub mod senders;
 mod straggler_rail;
 mod tcp_fallback;
@@ -37,12 +42,13 @@ use detector::Detector;
 use thresholds::{OverrideError, Threshold, Thresholds};
 
 /// All detectors. Of findings with equal confidence, that of the earlier row wins.
-pub const ALL: [Detector; 19] = [
+pub const ALL: [Detector; 21] = [
     link::FLAP,
     link::DOWN,
     host_pause::DETECTOR,
+    credit_stall::DETECTOR,
     credits::HOT_ROW,
-    credits::WARM_ROW,
+    credits::GROWN_ROW,
     degraded_link::DETECTOR,
     lossy_link::DETECTOR,
     ecn_marking::DETECTOR,
@@ -52,6 +58,7 @@ pub const ALL: [Detector; 19] = [
     optics::DETECTOR,
     tcp_fallback::DETECTOR,
     straggler_rail::DETECTOR,
+    send_ceiling::DETECTOR,
     noisy_neighbour::DETECTOR,
     ecmp_collision::DETECTOR,
     pause::DETECTOR,
@@ -60,8 +67,13 @@ pub const ALL: [Detector; 19] = [
 ];
 
 /// Thresholds of files that several detectors use.
-const SHARED: [&[&Threshold]; 4] =
-    [hold_signal::THRESHOLDS, backpressure::THRESHOLDS, victims::THRESHOLDS, paging::THRESHOLDS];
+const SHARED: [&[&Threshold]; 5] = [
+    credit_hosts::THRESHOLDS,
+    hold_signal::THRESHOLDS,
+    backpressure::THRESHOLDS,
+    victims::THRESHOLDS,
+    paging::THRESHOLDS,
+];
 
 /// Every threshold once: those of the detectors in the order of [`ALL`], then the shared ones.
 pub fn thresholds() -> impl Iterator<Item = &'static Threshold> {

@@ -41,6 +41,8 @@ pub enum IncidentKind {
     StragglerRail,
     /// A job's traffic uses TCP instead of RDMA.
     TcpFallback,
+    /// An InfiniBand adapter gives its switch no credits, so that packets exceed their lifetime.
+    CreditStall,
 }
 
 /// Severity of an incident.
@@ -108,7 +110,7 @@ pub struct KindSpec {
 
 impl IncidentKind {
     /// Every kind.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::PfcStorm,
         Self::SlowReceiver,
         Self::Incast,
@@ -126,6 +128,7 @@ impl IncidentKind {
         Self::OpticsDegraded,
         Self::StragglerRail,
         Self::TcpFallback,
+        Self::CreditStall,
     ];
 
     /// Whether counters at the location itself show it.
@@ -355,6 +358,19 @@ impl IncidentKind {
                 action: "RDMA was not used: check the job's communication library and its log (NCCL_IB_DISABLE, \
                  GIDs, memlock limits, plugins, RDMA device in the container).",
                 docs: "runbooks/tcp-fallback.md",
+            },
+            Self::CreditStall => &KindSpec {
+                name: "credit_stall",
+                severity: ByVictims,
+                observed_by: Location,
+                freezes_baseline: true,
+                explains: &[Self::TransportErrors],
+                may_spread: false,
+                holds_others_back: true,
+                is_coarse: false,
+                action: "Disable the switch's port to the host, drain the host and reset its adapter. Check the \
+                 adapter's firmware and, with opensm, the head-of-queue lifetime towards hosts.",
+                docs: "runbooks/credit-stall.md",
             },
         }
     }

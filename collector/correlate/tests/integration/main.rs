@@ -10,6 +10,7 @@ mod devices;
 mod docs;
 mod eviction;
 mod fault_domains;
+mod infiniband;
 mod links;
 mod rails;
 mod scenarios;

@@ -1,0 +1,68 @@
+//! An adapter that sends at a constant rate far below what it did, though nothing keeps it from sending: its host fetches
+//! data no faster. A job that moves the same bytes over each rail slows down on all of them, so shares do not show it;
+//! the other rails still send at their former highest rate, for less of the time.
+
+use crate::detectors::context::DetectorContext;
+use crate::detectors::credit_hosts::{FELL, FLAT, ceiling_of};
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::{evidence, name, of_job, percent};
+use crate::detectors::thresholds::thresholds;
+use crate::model::finding::Finding;
+use crate::model::kind::IncidentKind;
+use crate::model::location::LocationId;
+use crate::model::signal::Signal;
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "send_ceiling",
+    warm_up_s: 20.0,
+    baseline_s: 20.0,
+    looks_back: false,
+    per_fault_domain: true,
+    thresholds: THRESHOLDS,
+    run,
+};
+
+thresholds! {
+    /// what the job must have lost
+    LOSS = "send_ceiling.loss", 0.1, "share of usual bytes";
+    /// share of the line rate that it could not send, above which another port is the slow one
+    WAITS = "send_ceiling.waits", 0.05, "share of line rate";
+}
+
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    let lose = ctx.slowdowns().filter(|(_, slowdown)| slowdown.lost_more_than(ctx.threshold(&LOSS)));
+    lose.filter_map(|(job, slowdown)| judge(ctx, job, slowdown.ratio)).collect()
+}
+
+fn judge(ctx: &DetectorContext<'_>, job: usize, moved: f64) -> Option<Finding> {
+    let fabric = ctx.fabric;
+    // Only InfiniBand tells that nothing keeps a port from sending.
+    let free = |port: usize| ctx.mean(Signal::XmitWait, port).is_some_and(|wait| wait <= ctx.threshold(&WAITS));
+    let share = |port: usize| Some(ceiling_of(ctx, Signal::Tx, port)?.0 / ctx.baseline.window.max(Signal::Tx, port)?);
+    let siblings = |port: usize| {
+        let all = fabric.ports.of_node(fabric.ports.list[port].end.node).iter().copied();
+        all.filter(move |other| *other != port && fabric.jobs[job].ports.contains(other))
+    };
+    let falls = |port: usize| {
+        let part = share(port).filter(|part| (LEAST..=ctx.threshold(&FELL)).contains(part) && free(port))?;
+        let (top, flat) = ceiling_of(ctx, Signal::Tx, port)?;
+        let mut others = siblings(port).filter_map(share).peekable();
+        let alone = others.peek().is_some() && others.all(|other| other > ctx.threshold(&FELL));
+        (flat >= ctx.threshold(&FLAT) && alone).then_some((port, top, part))
+    };
+    let ports = fabric.jobs[job].ports.iter().copied();
+    let (port, top, part) = ports.filter_map(falls).min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let text = format!(
+        "{} sends at a constant rate, {} of its former highest, though it has credits, and {} loses throughput: its host \
+         fetches data slowly.",
+        name(ctx, port),
+        percent(part),
+        fabric.jobs[job].id
+    );
+    let sent = evidence(ctx, Signal::Tx, port, top, ctx.threshold(&FELL) * top / part);
+    let lost = of_job(ctx, Signal::Tx, job, moved, 1.0 - ctx.threshold(&LOSS));
+    Some(Finding::new(IncidentKind::StragglerRail, LocationId::Port(port), 0.6, sent, text).with_evidence(lost))
+}
+
+/// Share of its former highest rate below which a port is idle rather than slow.
+const LEAST: f64 = 0.05;
