@@ -1,6 +1,8 @@
 //! The usual throughput of a job, and how much it varies.
 
+use crate::baseline::job_cycles::JobCycles;
 use crate::model::stats::mean;
+use std::sync::OnceLock;
 
 /// The usual throughput of a job: both directions of all its ports.
 #[derive(Clone, Debug)]
@@ -10,6 +12,7 @@ pub struct JobLoad {
     mean: f64,
     /// Start of the job, Unix nanoseconds.
     pub(super) since_ns: i64,
+    cycles: OnceLock<JobCycles>,
 }
 
 impl JobLoad {
@@ -17,7 +20,12 @@ impl JobLoad {
     pub fn of(mut ticks: Vec<f64>, since_ns: i64) -> Option<Self> {
         let mean = mean(ticks.iter().copied()).filter(|m| *m > 0.0)?;
         ticks.iter_mut().for_each(|t| *t /= mean);
-        Some(Self { ticks, mean, since_ns })
+        Some(Self { ticks, mean, since_ns, cycles: OnceLock::new() })
+    }
+
+    /// Its stretches of communication and gaps, relative to the mean.
+    pub fn cycles(&self) -> &JobCycles {
+        self.cycles.get_or_init(|| JobCycles::of_baseline(&self.ticks))
     }
 
     /// Mean in bytes per second.

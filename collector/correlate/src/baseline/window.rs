@@ -133,6 +133,13 @@ impl Window {
         frames.map(|f| f.job_loads(fabric)[job]).filter(|load| !load.is_nan()).collect()
     }
 
+    /// The same with its frames.
+    pub fn job_frames<'a>(&'a self, fabric: &'a Fabric, job: usize) -> impl Iterator<Item = (&'a Frame, f64)> + 'a {
+        let since_ns = fabric.jobs[job].since_ns;
+        let frames = self.frames.iter().filter(move |f| f.time_ns >= since_ns);
+        frames.map(move |f| (&**f, f.job_loads(fabric)[job])).filter(|(_, load)| !load.is_nan())
+    }
+
     /// The same for some ports.
     pub fn load_of_ports(&self, ports: &[usize], since_ns: i64) -> Vec<f64> {
         let frames = self.frames.iter().filter(|f| f.time_ns >= since_ns);

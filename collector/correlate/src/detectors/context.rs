@@ -1,9 +1,11 @@
 //! The input of a detector: a window of frames, the baseline before it, and the fabric. Detectors only read it.
 
+use crate::baseline::job_cycles::JobFrame;
 use crate::baseline::job_load::JobLoad;
 use crate::baseline::reference::Baseline;
 use crate::baseline::window::Window;
 use crate::detectors::fault_domain::FaultDomain;
+use crate::detectors::hold_signal::{CREDITS, PAUSED};
 use crate::detectors::thresholds::{Threshold, Thresholds};
 use crate::model::fabric::{Fabric, Job};
 use crate::model::frame::Frame;
@@ -177,6 +179,20 @@ impl<'a> DetectorContext<'a> {
         still.into_iter().filter(|port| goes_on.contains(end(port).port.as_str())).collect()
     }
 
+    /// Whether a port of a job is held back, down or loses packets in a frame.
+    fn is_troubled(&self, frame: &Frame, job: usize) -> bool {
+        const EVENTS: [Signal; 4] = [Signal::Timeouts, Signal::Retransmits, Signal::RetriesExceeded, Signal::Discards];
+        let (paused, waits) = (self.threshold(&PAUSED), self.threshold(&CREDITS));
+        let at_least = |signal, port, least: f64| frame.get(signal, port).is_some_and(|value| value >= least);
+        self.fabric.jobs[job].ports.iter().any(|port| {
+            at_least(Signal::PauseRx, *port, paused)
+                || at_least(Signal::PauseTx, *port, paused)
+                || at_least(Signal::XmitWait, *port, waits)
+                || frame.get(Signal::Up, *port) == Some(0.0)
+                || EVENTS.iter().any(|signal| frame.get(*signal, *port).is_some_and(|n| n > 0.0))
+        })
+    }
+
     fn compare_job(&self, job: usize) -> Option<JobSlowdown> {
         let baseline = self.baseline.job(self.fabric, job)?;
         let slowdown = |now: Vec<f64>, baseline: &JobLoad| {
@@ -186,6 +202,13 @@ impl<'a> DetectorContext<'a> {
         let all = slowdown(self.window.load(self.fabric, job), baseline)?;
         if all.ratio >= 1.0 {
             return Some(all);
+        }
+        // A job that computes for a while loses nothing: the speed of its stretches of communication counts.
+        let mean = baseline.mean();
+        let frames = self.window.job_frames(self.fabric, job);
+        let frames = frames.map(|(frame, load)| JobFrame { load: load / mean, troubled: self.is_troubled(frame, job) });
+        if let Some(in_cycles) = baseline.cycles().compare(frames) {
+            return in_cycles.map(|(ratio, noise)| JobSlowdown { ratio: ratio.max(all.ratio), noise, ..all });
         }
         // A single stalled port is a fault of its agent or driver: a job with a blocked port waits for it on all
         // others.

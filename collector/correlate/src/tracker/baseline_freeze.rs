@@ -8,6 +8,8 @@ use crate::tracker::incident_tracker::IncidentTracker;
 use crate::tracker::open_incident::OpenIncident;
 use crate::tracker::timing::{HEARD_S, SETTLE_S};
 
+/// Frames from which a baseline is known.
+const KNOWN_TICKS: usize = 10;
 /// Ended incidents that still define the start of the local baseline, each for minutes.
 const ENDED: usize = 256;
 
@@ -44,7 +46,8 @@ impl IncidentTracker {
         self.containing(cache, incident)
     }
 
-    /// When all of these incidents count as part of the baseline, at the earliest `calm_ns`; Unix ns.
+    /// When all of these incidents count as part of the baseline, at the earliest `baseline_from_ns`; Unix ns. Incidents
+    /// that began before any baseline was known do not freeze it: it holds what they leave of the traffic.
     pub(super) fn frozen_until_ns<'a>(
         &self,
         open: impl Iterator<Item = &'a OpenIncident>,
@@ -52,6 +55,7 @@ impl IncidentTracker {
     ) -> i64 {
         let standing =
             |e: &OpenIncident| e.start_ns.saturating_add((self.long_lived_after_s(e.verdict()) * 1e9) as i64);
-        open.filter(|e| e.freezes_baseline()).map(standing).fold(baseline_from_ns, i64::max)
+        let freezes = |e: &&OpenIncident| e.freezes_baseline() && e.baseline.window.ticks() >= KNOWN_TICKS;
+        open.filter(freezes).map(standing).fold(baseline_from_ns, i64::max)
     }
 }

@@ -70,3 +70,22 @@ fn cached_findings_equal_fresh_ones() {
     }
     assert!(findings > 2, "{findings}");
 }
+
+#[test]
+fn an_incident_from_the_first_samples_on_does_not_prevent_a_baseline() {
+    let mut watch =
+        IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
+    let port = watch.measured_port("h0", "mlx5_0/1").unwrap();
+    for second in 0..60 {
+        let mut frame = Frame::new(second * 1_000_000_000);
+        let told =
+            [(Signal::Tx, 4e9), (Signal::Rx, 4e9), (Signal::Rate, 12.5e9), (Signal::PauseTx, 0.5), (Signal::Up, 1.0)];
+        told.iter().for_each(|(signal, value)| frame.set(*signal, port, *value));
+        frame.set(Signal::PauseFrames, port, 12_000.0);
+        frame.set(Signal::QueueMax, port, 3e5);
+        watch.tick(frame);
+    }
+    assert_eq!(watch.open.len(), 1, "it pauses its switch since the first sample");
+    let baseline = watch.eval.history.baseline(&watch.eval.fabric, i64::MIN);
+    assert!(baseline.window.ticks() >= 30, "{}", baseline.window.ticks());
+}
