@@ -24,6 +24,7 @@ mod noisy_neighbour;
 mod optics;
 pub mod paging;
 mod pause;
+mod paused_time;
 mod pcie;
 pub mod senders;
 mod straggler_rail;

@@ -11,6 +11,7 @@ mod docs;
 mod eviction;
 mod fault_domains;
 mod links;
+mod ordinary_life;
 mod rails;
 mod scenarios;
 mod signals;
