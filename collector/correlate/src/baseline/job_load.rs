@@ -4,6 +4,11 @@ use crate::baseline::job_cycles::JobCycles;
 use crate::model::stats::mean;
 use std::sync::OnceLock;
 
+/// Share of its busiest frame from which a job sends in a frame.
+const SENDS: f64 = 0.1;
+/// Frames in which a job sends that say how fast it sends.
+const PHASE: usize = 4;
+
 /// The usual throughput of a job: both directions of all its ports.
 #[derive(Clone, Debug)]
 pub struct JobLoad {
@@ -46,8 +51,52 @@ impl JobLoad {
         variance.sqrt() * (seen as f64 / ticks.max(seen) as f64).sqrt()
     }
 
+    /// Mean and standard error of the frames in which it sends, of the baseline or of `now` (bytes per second in each
+    /// frame), relative to the overall mean: at least a tenth of its busiest frames. `None` if those are too few.
+    fn sending(&self, now: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+        let busiest = self.ticks.iter().copied().fold(0.0, f64::max);
+        let sends: Vec<f64> = now.filter(|load| *load >= SENDS * busiest).collect();
+        let mean_load = mean(sends.iter().copied()).filter(|_| sends.len() >= PHASE)?;
+        let variance = mean(sends.iter().map(|load| (load - mean_load).powi(2)))?;
+        Some((mean_load, (variance / sends.len() as f64).sqrt()))
+    }
+
+    /// Whether it rests between its exchanges, in a tenth of the frames or more.
+    pub fn rests(&self) -> bool {
+        let busiest = self.ticks.iter().copied().fold(0.0, f64::max);
+        let rests = self.ticks.iter().filter(|load| **load < SENDS * busiest).count();
+        rests * 10 >= self.ticks.len()
+    }
+
+    /// Throughput while it sends (bytes per second in each frame of a window) relative to that of the baseline, and its
+    /// standard error. A job that rests longer between its exchanges (it computes, evaluates, waits for input) moves
+    /// less, but sends as fast as before; a job that the network slows down sends slower. `None` if either has too few
+    /// frames in which it sends.
+    pub fn sending_ratio(&self, now: &[f64]) -> Option<(f64, f64)> {
+        let (before, doubt) = self.sending(self.ticks.iter().copied())?;
+        let (after, doubt_now) = self.sending(now.iter().map(|load| load / self.mean))?;
+        Some((after / before, doubt.hypot(doubt_now) / before))
+    }
+
     /// The highest mean over so many frames, relative to the overall mean.
     pub fn peak(&self, ticks: usize) -> f64 {
         self.windows(ticks.clamp(1, (self.ticks.len() / 2).max(1))).fold(1.0, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn longer_rest_is_no_slower_sending() {
+        let cycle = |sends: usize, rests: usize, rate: f64| [vec![rate; sends], vec![0.0; rests]].concat();
+        let baseline = JobLoad::of(cycle(5, 5, 8.0).repeat(6), 0).unwrap();
+        assert!(baseline.rests());
+        assert!(!JobLoad::of(vec![8.0; 60], 0).unwrap().rests());
+        let ratio = |now: &[f64]| baseline.sending_ratio(now).map(|(ratio, _)| ratio);
+        assert_eq!(ratio(&cycle(5, 25, 8.0)), Some(1.0), "it computes for longer");
+        assert_eq!(ratio(&cycle(10, 5, 4.0).repeat(2)), Some(0.5), "the same bytes take twice as long");
+        assert_eq!(ratio(&cycle(3, 27, 8.0)), None, "it hardly sends");
     }
 }

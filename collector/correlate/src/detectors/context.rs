@@ -196,8 +196,15 @@ impl<'a> DetectorContext<'a> {
     fn compare_job(&self, job: usize) -> Option<JobSlowdown> {
         let baseline = self.baseline.job(self.fabric, job)?;
         let slowdown = |now: Vec<f64>, baseline: &JobLoad| {
-            let (now, ticks) = (mean(now.into_iter())?, self.window.ticks());
-            Some(JobSlowdown { ratio: now / baseline.mean(), noise: baseline.noise(ticks), peak: baseline.peak(ticks) })
+            let (sending, ticks) = (baseline.sending_ratio(&now), self.window.ticks());
+            let ratio = mean(now.into_iter())? / baseline.mean();
+            Some(JobSlowdown {
+                ratio,
+                noise: baseline.noise(ticks),
+                peak: baseline.peak(ticks),
+                sending,
+                rests: baseline.rests(),
+            })
         };
         let all = slowdown(self.window.load(self.fabric, job), baseline)?;
         if all.ratio >= 1.0 {
@@ -235,11 +242,22 @@ pub struct JobSlowdown {
     pub noise: f64,
     /// Highest baseline throughput over windows of this length.
     pub peak: f64,
+    /// Throughput in the frames in which it sends, and its standard error ([`JobLoad::sending_ratio`]).
+    pub sending: Option<(f64, f64)>,
+    /// Whether it rests between its exchanges, so that standing still for a while says nothing.
+    pub rests: bool,
 }
 
 impl JobSlowdown {
     /// Whether it lost more than a share, beyond its noise.
     pub fn lost_more_than(&self, part: f64) -> bool {
         self.ratio + self.noise < 1.0 - part
+    }
+
+    /// Whether it lost more than a share, and also of its throughput while it sends: a job that only rests longer (it
+    /// computes, evaluates, waits for input) loses nothing to the network. A job that hardly sends any more tells
+    /// nothing about the reason.
+    pub fn slowed_more_than(&self, part: f64) -> bool {
+        self.lost_more_than(part) && self.sending.is_some_and(|(ratio, doubt)| ratio + doubt < 1.0 - part)
     }
 }

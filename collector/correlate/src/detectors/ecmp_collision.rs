@@ -95,7 +95,7 @@ fn judge(ctx: &DetectorContext<'_>, leaf: usize) -> Option<Collision> {
     };
     let loud = own().any(|(_, slowdown)| slowdown.ratio >= limit(&LOUD) * slowdown.peak);
     let lose: BTreeSet<usize> =
-        own().filter(|(_, slowdown)| slowdown.lost_more_than(limit(&LOSS))).map(|(job, _)| job).collect();
+        own().filter(|(_, slowdown)| slowdown.slowed_more_than(limit(&LOSS))).map(|(job, _)| job).collect();
     if is < limit(&TIMES) * before / baseline || is < highest + limit(&BEYOND) || loud || lose.is_empty() {
         return None;
     }

@@ -3,7 +3,7 @@
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, nth};
-use crate::detectors::hold_signal::PAUSED;
+use crate::detectors::pause::is_paused;
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
 use crate::model::frame::Frame;
@@ -105,16 +105,13 @@ struct Deaf {
 
 /// Senders that are notified to slow down and do not.
 fn deaf_senders(ctx: &DetectorContext<'_>) -> Option<Finding> {
-    let pauses = ctx.ports().any(|p| ctx.mean(Signal::PauseRx, p).is_some_and(|share| share >= ctx.threshold(&PAUSED)));
-    if !pauses {
-        return None;
-    }
     let deaf = |port: usize| {
         let (told, before) = (ctx.mean(Signal::CnpRx, port)?, ctx.baseline_mean(Signal::CnpRx, port)?);
         let (sent, baseline) = (ctx.mean(Signal::Tx, port)?, ctx.baseline_mean(Signal::Tx, port)?);
         let same = (ctx.threshold(&SAME) * baseline).max(ctx.threshold(&SENDS) * ctx.line_rate(port)?);
         let many = ctx.threshold(&FEW).max(ctx.threshold(&MORE) * before);
-        (told >= many && sent >= same).then_some(Deaf { port, told, many, sent, same })
+        // Backpressure reaches the senders that do not slow down before all others.
+        (told >= many && sent >= same && is_paused(ctx, port)).then_some(Deaf { port, told, many, sent, same })
     };
     let mut ports: Vec<Deaf> = ctx.host_ports().filter_map(deaf).collect();
     ports.sort_by(|a, b| b.told.total_cmp(&a.told));

@@ -8,6 +8,7 @@
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, percent};
+use crate::detectors::paused_time::paused_seconds;
 use crate::detectors::pcie;
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
@@ -36,6 +37,10 @@ thresholds! {
     ESTIMATED = "host_pause.held_estimated", 0.1, "share of time";
     /// samples that it must last
     SAMPLES = "host_pause.samples", 2.0, "samples";
+    /// time paused from which it is no hiccup: 1 % for most of a minute, 10 % for five seconds, 30 % for two
+    PAUSED = "host_pause.paused", 0.5, "seconds in a minute";
+    /// the same where it is estimated from frames
+    PAUSED_ESTIMATED = "host_pause.paused_estimated", 2.0, "seconds in a minute";
     /// share of time from which nothing gets through, a storm if nothing is received (SONiC's watchdog: 0.99, formerly
     /// 0.8)
     DEAD = "host_pause.dead", 0.95, "share of time";
@@ -137,7 +142,9 @@ fn judge(ctx: &DetectorContext<'_>, port: usize, warns: bool) -> Option<Finding>
     let frames = || ctx.window.frames().iter();
     let held = mean(frames().filter_map(|f| how.share(f, port)))?;
     let samples = frames().filter(|f| how.holds(f, port)).count();
-    if held < how.least || (samples as f64) < ctx.threshold(&SAMPLES) {
+    let enough = ctx.threshold(if how.estimated { &PAUSED_ESTIMATED } else { &PAUSED });
+    let lasts = || paused_seconds(ctx, |f| how.share(f, port)) >= enough;
+    if held < how.least || (samples as f64) < ctx.threshold(&SAMPLES) || !lasts() {
         return None;
     }
     let (signal, at) = how.counter(ctx, port);

@@ -1,10 +1,12 @@
 //! Many senders exceed the link rate of one receiver: the switch port to a host is full while the host takes
 //! everything.
 
+use crate::detectors::backpressure::{load_while, waited_for};
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name};
 use crate::detectors::hold_signal::PAUSED;
+use crate::detectors::pause::is_paused;
 use crate::detectors::thresholds::thresholds;
 use crate::detectors::wait_graph::{CongestionRoot, congestion_roots};
 use crate::model::finding::{Evidence, Finding};
@@ -30,6 +32,8 @@ thresholds! {
     ALONE = "incast.alone", 3.0, "times the next";
     /// factor from which an uplink's longer queue is the bottleneck instead
     LONGER = "incast.longer", 2.0, "times";
+    /// load of the port, while others wait for its switch, from which it is full
+    FULL = "incast.full", 0.4, "share of rate";
     /// growth of marks, against the next port and its own baseline, that proves it without any pause
     FAR = "incast.far_alone", 10.0, "times the next";
     /// share of packets that must be marked, seen from hosts alone
@@ -40,13 +44,13 @@ thresholds! {
     MORE = "incast.more", 4.0, "times usual";
 }
 
-/// The overloaded port, priorities, evidence and confidence.
-type Target = (usize, Priorities, Evidence, f64);
+/// The overloaded port, priorities, evidence, confidence, and when senders were first paused.
+type Target = (usize, Priorities, Evidence, f64, Option<i64>);
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let measured = ctx.switch_ports().any(|p| ctx.mean(Signal::Tx, p).is_some());
     let targets = if measured { from_switches(ctx) } else { from_hosts(ctx).into_iter().collect() };
-    let found = |(port, which, evidence, sure): Target| {
+    let found = |(port, which, evidence, sure, began): Target| {
         let culprits: Vec<usize> = ctx.fabric.job_of(port).into_iter().collect();
         let whose = culprits.first().map_or_else(String::new, |j| format!(" of {}", ctx.fabric.jobs[*j].id));
         let text = format!(
@@ -59,6 +63,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
             .with_culprits(culprits)
             .with_receivers(vec![port])
             .in_priorities(which)
+            .began_at(began)
     };
     targets.into_iter().map(found).collect()
 }
@@ -73,7 +78,10 @@ fn from_switches(ctx: &DetectorContext<'_>) -> Vec<Target> {
             Some((_, known, ..)) if known.is_unknown() => *known = which,
             Some((_, known, ..)) if !which.is_unknown() => *known = known.union(which),
             Some(_) => {}
-            None => targets.push((host, which, evidence, 0.9)),
+            None => {
+                let senders = ctx.fabric.ports.list[host].peer.map(|egress| senders(ctx, egress));
+                targets.push((host, which, evidence, 0.9, senders.and_then(|senders| first_paused(ctx, &senders))));
+            }
         }
     }
     targets
@@ -96,15 +104,33 @@ fn alone(
     let egress = ctx.fabric.ports.list[host].peer?;
     // An uplink with a longer queue that is not paused is the bottleneck.
     let longer = congestion_roots.first().is_some_and(|t| t.queue > ctx.threshold(&LONGER) * queue);
-    (queue > 0.0 && queue >= alone * next && !longer)
+    (queue > 0.0 && queue >= alone * next && !longer && is_full(ctx, egress))
         .then(|| (host, evidence(ctx, Signal::Queue, egress, queue, alone * next)))
+}
+
+/// Whether a switch port is full while its switch holds senders back, and that is no short burst. A port that gets more
+/// than its link carries sends at line rate while others wait for it.
+fn is_full(ctx: &DetectorContext<'_>, egress: usize) -> bool {
+    let node = ctx.fabric.ports.list[egress].end.node;
+    senders(ctx, egress).into_iter().any(|sender| is_paused(ctx, sender))
+        && load_while(ctx, &waited_for(ctx, node), egress).is_none_or(|load| load >= ctx.threshold(&FULL))
+}
+
+/// Ports that send to the switch of a port.
+fn senders(ctx: &DetectorContext<'_>, egress: usize) -> Vec<usize> {
+    let list = &ctx.fabric.ports.list;
+    ctx.fabric.ports.of_node(list[egress].end.node).iter().filter_map(|port| list[*port].peer).collect()
+}
+
+/// The first instant of the window at which any of these ports was paused, Unix nanoseconds.
+fn first_paused(ctx: &DetectorContext<'_>, ports: &[usize]) -> Option<i64> {
+    let least = ctx.threshold(&PAUSED);
+    ctx.first_time(|f| ports.iter().any(|p| f.get(Signal::PauseRx, *p).is_some_and(|share| share >= least)))
 }
 
 /// The port that receives far more marked packets than all others, while switches pause senders.
 fn from_hosts(ctx: &DetectorContext<'_>) -> Option<Target> {
     let limit = |row| ctx.threshold(row);
-    let paused =
-        ctx.host_ports().any(|p| ctx.mean(Signal::PauseRx, p).is_some_and(|share| share >= ctx.threshold(&PAUSED)));
     let mut marked: Vec<(usize, f64)> =
         ctx.host_ports().filter_map(|p| Some((p, ctx.mean(Signal::EcnRx, p)?))).collect();
     marked.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -118,7 +144,12 @@ fn from_hosts(ctx: &DetectorContext<'_>) -> Option<Target> {
         let marked = |f: &&Arc<Frame>| part(f).is_some_and(|part| part >= limit(&MARKED));
         ctx.window.frames().iter().filter(marked).count() as f64 >= limit(&SAMPLES)
     };
+    let pauses = |p: usize| ctx.mean(Signal::PauseRx, p).is_some_and(|share| share >= ctx.threshold(&PAUSED));
+    let paused = ctx.host_ports().any(pauses);
     let far_alone = most >= limit(&FAR) * next && most >= limit(&FAR) * baseline && is_long();
-    (own && share >= limit(&MARKED) && (far_alone || (paused && alone)))
-        .then(|| (host, Priorities::UNKNOWN, evidence(ctx, Signal::EcnRx, host, most, limit(&ALONE) * next), 0.8))
+    (own && share >= limit(&MARKED) && (far_alone || (paused && alone))).then(|| {
+        let marks = evidence(ctx, Signal::EcnRx, host, most, limit(&ALONE) * next);
+        let hosts: Vec<usize> = ctx.host_ports().collect();
+        (host, Priorities::UNKNOWN, marks, 0.8, first_paused(ctx, &hosts))
+    })
 }

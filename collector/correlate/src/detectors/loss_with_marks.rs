@@ -38,9 +38,14 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
 fn congested_job(ctx: &DetectorContext<'_>) -> Option<Finding> {
     let limit = |row| ctx.threshold(row);
     let lost = |job: usize| {
-        let slowdown = ctx
-            .slowdown(job)
-            .filter(|f| f.noise < limit(&STEADY) && f.ratio + limit(&CHANCES) * f.noise < 1.0 - limit(&LOSS))?;
+        let slowdown = ctx.slowdown(job).filter(|f| f.slowed_more_than(limit(&LOSS)))?;
+        // The noise of a job that rests now and then says nothing of how evenly it sends.
+        let sends = slowdown.sending.filter(|(ratio, doubt)| ratio + limit(&CHANCES) * doubt < 1.0 - limit(&LOSS));
+        let steady =
+            slowdown.noise < limit(&STEADY) && slowdown.ratio + limit(&CHANCES) * slowdown.noise < 1.0 - limit(&LOSS);
+        if !steady && sends.is_none() {
+            return None;
+        }
         let ports = || ctx.fabric.jobs[job].ports.iter().copied();
         let signals = [Signal::EcnRx, Signal::CnpRx];
         let grown = signals.map(|s| ctx.sum(s, ports()) / ctx.baseline_sum(s, ports())).into_iter().fold(0.0, f64::max);

@@ -28,6 +28,7 @@ mod noisy_neighbour;
 mod optics;
 pub mod paging;
 mod pause;
+mod paused_time;
 mod pcie;
 mod send_ceiling;
 pub mod senders;

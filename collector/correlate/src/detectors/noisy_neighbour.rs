@@ -39,7 +39,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
         now / ctx.baseline_sum(signal, ctx.ports())
     };
     let grown = signal(Signal::CnpRx);
-    let lose = ctx.slowdowns().any(|(other, slowdown)| other != job && slowdown.lost_more_than(ctx.threshold(&LOSS)));
+    let lose = ctx.slowdowns().any(|(other, slowdown)| other != job && slowdown.slowed_more_than(ctx.threshold(&LOSS)));
     if !(grown >= ctx.threshold(&GROWN) && lose) {
         return Vec::new();
     }

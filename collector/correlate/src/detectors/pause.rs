@@ -6,6 +6,8 @@ use crate::detectors::deadlock;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name};
 use crate::detectors::hold_signal::PAUSED;
+use crate::detectors::paused_time::port_paused_seconds;
+use crate::detectors::thresholds::thresholds;
 use crate::detectors::wait_graph::WaitGraph;
 use crate::model::finding::Finding;
 use crate::model::kind::IncidentKind;
@@ -20,9 +22,20 @@ pub(super) const DETECTOR: Detector = Detector {
     baseline_s: 0.0,
     looks_back: false,
     per_fault_domain: true,
-    thresholds: &[],
+    thresholds: THRESHOLDS,
     run,
 };
+
+thresholds! {
+    /// time that one port must be paused from which congestion is no short burst, as all-to-all exchanges have
+    LASTS = "pause.lasts", 0.5, "seconds in a minute";
+}
+
+/// Whether a port is paused now, and was for so long in the last minute that it is no short burst.
+pub(super) fn is_paused(ctx: &DetectorContext<'_>, port: usize) -> bool {
+    ctx.mean(Signal::PauseRx, port).is_some_and(|share| share >= ctx.threshold(&PAUSED))
+        && port_paused_seconds(ctx, port) >= ctx.threshold(&LASTS)
+}
 
 /// Paused ports whose onset is compared, those paused most.
 const LOOKED_AT: usize = 256;
@@ -31,7 +44,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let mut held: BTreeMap<Option<usize>, Vec<(usize, f64)>> = BTreeMap::new();
     for port in ctx.ports() {
         let least = ctx.threshold(&PAUSED);
-        if ctx.mean(Signal::PauseRx, port).is_none_or(|share| share < least) {
+        if !is_paused(ctx, port) {
             continue;
         }
         for priority in ctx.priorities(Signal::PauseRx, port, least).each() {

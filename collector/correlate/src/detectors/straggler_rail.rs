@@ -32,7 +32,7 @@ thresholds! {
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let jobs = ctx.fabric.jobs.iter().enumerate();
-    jobs.filter(|(at, _)| ctx.slowdown(*at).is_some_and(|f| f.lost_more_than(ctx.threshold(&LOSS))))
+    jobs.filter(|(at, _)| ctx.slowdown(*at).is_some_and(|f| f.slowed_more_than(ctx.threshold(&LOSS))))
         .filter_map(|(at, _)| judge(ctx, at))
         .collect()
 }

@@ -65,9 +65,12 @@ pub fn victims(
     ctx.jobs().filter(lost).filter(|job| reach.has(ctx.fabric, *job)).collect()
 }
 
-/// Throughput, relative to the baseline, of jobs that already lose.
+/// Throughput, relative to the baseline, of jobs that already lose: they send less, and jobs that
+/// rest between their exchanges also send slower.
 pub fn low(ctx: &DetectorContext<'_>) -> BTreeMap<usize, f64> {
-    let low = ctx.slowdowns().filter(|(_, slowdown)| suffers(ctx.thresholds, *slowdown));
+    let loss = ctx.threshold(&LOSS);
+    let slowed = |slowdown: &JobSlowdown| slowdown.slowed_more_than(loss) || !slowdown.rests;
+    let low = ctx.slowdowns().filter(|(_, slowdown)| suffers(ctx.thresholds, *slowdown) && slowed(slowdown));
     low.map(|(job, slowdown)| (job, slowdown.ratio)).collect()
 }
 
@@ -82,7 +85,7 @@ mod tests {
 
     #[test]
     fn loss_must_exceed_noise() {
-        let slowdown = |ratio, noise| JobSlowdown { ratio, noise, peak: 1.0 };
+        let slowdown = |ratio, noise| JobSlowdown { ratio, noise, peak: 1.0, sending: None, rests: false };
         let mut limits = Thresholds::default();
         assert!(suffers(&limits, slowdown(0.88, 0.04)), "a steady job");
         assert!(!suffers(&limits, slowdown(0.92, 0.04)), "it lost less than a tenth");

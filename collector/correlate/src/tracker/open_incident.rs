@@ -20,6 +20,9 @@ use std::sync::Arc;
 /// Ports held back that are named, those held back most.
 const NAMED: usize = 256;
 
+/// Evaluations that must agree on a verdict that is inferred before it pages.
+const SETTLED: f64 = 2.5;
+
 /// An open incident.
 pub(super) struct OpenIncident {
     pub id: String,
@@ -180,7 +183,7 @@ impl OpenIncident {
                 self.verdicts.push((found, score));
             }
         }
-        if !self.paged && pages(self.verdict(), ctx.thresholds) {
+        if !self.paged && self.is_settled() && pages(self.verdict(), ctx.thresholds) {
             self.paged = true;
             self.detected_ns = ctx.window.time_range_ns()[1].max(self.detected_ns);
         }
@@ -194,6 +197,13 @@ impl OpenIncident {
         let verdict = self.verdicts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|v| &v.0);
         #[expect(clippy::expect_used, reason = "an episode begins with a finding")]
         verdict.expect("a first finding")
+    }
+
+    /// Whether its verdict will hardly change: what is inferred from effects takes some evaluations to show its form.
+    fn is_settled(&self) -> bool {
+        let verdict = self.verdict();
+        let votes = self.verdicts.iter().find(|(finding, _)| finding.is_same_as(verdict)).map_or(0.0, |v| v.1);
+        !verdict.inferred || votes >= SETTLED * verdict.confidence
     }
 
     /// Whether the baseline stops learning while it lasts.

@@ -12,6 +12,7 @@ mod eviction;
 mod fault_domains;
 mod infiniband;
 mod links;
+mod ordinary_life;
 mod rails;
 mod scenarios;
 mod signals;

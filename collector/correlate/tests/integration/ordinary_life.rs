@@ -1,0 +1,66 @@
+//! What happens each day and is no incident, beside the fault that looks like it.
+
+use crate::common::{RATE, USUAL, egress, host, moves, only, watch};
+use fabriclens_correlate::{Fabric, Frame, IncidentKind, Signal};
+
+/// A NIC pauses its switch for a share of the time.
+fn pauses(fabric: &Fabric, frame: &mut Frame, share: f64) {
+    frame.set(Signal::PauseTx, host(fabric, 3), share);
+    frame.set(Signal::PauseRx, egress(fabric, 3), share);
+    frame.set(Signal::PauseFrames, host(fabric, 3), share * 24_000.0);
+}
+
+#[test]
+fn hiccup_of_a_nic_is_no_slow_receiver() {
+    let kinds = |seconds, share| -> Vec<IncidentKind> {
+        watch(80, seconds, 40, |fabric, frame| pauses(fabric, frame, share)).iter().map(|i| i.kind).collect()
+    };
+    assert_eq!(kinds(5, 0.03), [], "translation misses");
+    assert_eq!(kinds(1, 0.3), []);
+    assert_eq!(kinds(40, 0.02), [IncidentKind::SlowReceiver], "it does not end");
+    assert_eq!(kinds(10, 0.1), [IncidentKind::SlowReceiver]);
+    assert_eq!(kinds(3, 0.5), [IncidentKind::SlowReceiver]);
+}
+
+/// Hosts of a job are paused by their leaf, one of whose ports has a long queue.
+fn burst(fabric: &Fabric, frame: &mut Frame, share: f64, load: f64) {
+    for h in [4, 5, 6] {
+        frame.set(Signal::PauseRx, host(fabric, h), share);
+        frame.set(Signal::PauseTx, egress(fabric, h), share);
+    }
+    frame.set(Signal::Queue, egress(fabric, 7), 3e6);
+    frame.set(Signal::QueueMax, egress(fabric, 7), 6e6);
+    moves(frame, egress(fabric, 7), load * RATE);
+}
+
+#[test]
+fn all_to_all_burst_is_no_congestion() {
+    let found = |seconds, share, load| watch(80, seconds, 40, move |fabric, frame| burst(fabric, frame, share, load));
+    assert_eq!(found(8, 0.03, 0.9).len(), 0, "a few percent for some seconds");
+    assert_eq!(found(1, 0.12, 0.9).len(), 0, "more for a second");
+    assert_eq!(only(found(40, 0.1, 0.9)).kind, IncidentKind::Incast);
+    assert_ne!(only(found(40, 0.1, 0.2)).kind, IncidentKind::Incast, "that port has room: it is not the reason");
+}
+
+#[test]
+fn longer_rest_of_a_job_is_no_congestion() {
+    let found = |slow: bool| {
+        watch(0, 200, 0, move |fabric, frame| {
+            let second = frame.time_ns / 1_000_000_000;
+            let (late, phase) = (second >= 120, second % 10);
+            // It sends for five seconds of ten; then it computes for longer, or sends at half the rate.
+            let rate = match (late, slow) {
+                (true, true) => USUAL / 2.0,
+                (true, false) if phase >= 3 => 0.0,
+                _ if phase >= 5 => 0.0,
+                _ => USUAL,
+            };
+            fabric.jobs[0].ports.iter().for_each(|port| moves(frame, *port, rate));
+            if late {
+                fabric.jobs[0].ports.iter().for_each(|port| frame.set(Signal::EcnRx, *port, 300.0));
+            }
+        })
+        .len()
+    };
+    assert_eq!((found(false), found(true)), (0, 1));
+}
