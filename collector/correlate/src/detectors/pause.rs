@@ -1,6 +1,6 @@
 //! Pause that no other detector explains: full links between switches, or pause whose cause is not visible.
 
-use crate::detectors::backpressure::{HoldSignal, Onset};
+use crate::detectors::backpressure::{FULL, HoldSignal, Onset, load_while, waited_for};
 use crate::detectors::context::DetectorContext;
 use crate::detectors::deadlock;
 use crate::detectors::detector::Detector;
@@ -29,6 +29,8 @@ pub(super) const DETECTOR: Detector = Detector {
 thresholds! {
     /// time that one port must be paused from which congestion is no short burst, as all-to-all exchanges have
     LASTS = "pause.lasts", 0.5, "seconds in a minute";
+    /// growth of a link's queue from which the link is certain enough to be full to page, if it is not loaded
+    GROWN = "pause.grown", 3.0, "times usual";
 }
 
 /// Whether a port is paused now, and was for so long in the last minute that it is no short burst.
@@ -89,7 +91,13 @@ fn paused(ctx: &DetectorContext<'_>, worst: usize, share: f64, priority: Option<
                 name(ctx, port),
                 which.words()
             );
-            Finding::new(IncidentKind::UplinkCongestion, LocationId::Link(link), 0.5, evidence, text)
+            // A link that is the reason sends near its rate while others wait for its switch, or its queue has grown.
+            let waits = waited_for(ctx, fabric.ports.list[port].end.node);
+            let full = load_while(ctx, &waits, port).is_some_and(|load| load >= ctx.threshold(&FULL));
+            let queue = ctx.mean(Signal::Queue, port).zip(ctx.baseline_mean(Signal::Queue, port));
+            let grown = queue.is_some_and(|(now, before)| now >= ctx.threshold(&GROWN) * before);
+            let sure = if full || grown { 0.5 } else { 0.4 };
+            Finding::new(IncidentKind::UplinkCongestion, LocationId::Link(link), sure, evidence, text)
         }
         None => {
             let text =
