@@ -97,6 +97,12 @@ impl<'a> DetectorContext<'a> {
         self.window.mean(signal, port)
     }
 
+    /// Events of a rate in the window. Frames without samples add none: each rate is also in the frames that it covers.
+    pub fn count(&self, signal: Signal, port: usize) -> Option<f64> {
+        self.mean(signal, port)?;
+        Some(self.window.values(signal, port).sum::<f64>() * self.step_s)
+    }
+
     /// Mean for one priority, or the port total if the driver does not count by priority.
     pub fn mean_in_priority(&self, signal: Signal, port: usize, priority: Option<usize>) -> Option<f64> {
         let all = self.mean(signal, port)?;

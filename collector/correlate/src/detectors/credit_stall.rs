@@ -52,7 +52,7 @@ fn discards(ctx: &DetectorContext<'_>, host: usize) -> Option<Finding> {
     let port = ctx.fabric.ports.list[host].peer?;
     // Only InfiniBand has credits.
     ctx.mean(Signal::XmitWait, port).filter(|_| ctx.mean(Signal::PauseRx, port).is_none())?;
-    let dropped = ctx.mean(Signal::Discards, port)? * ctx.seconds();
+    let dropped = ctx.count(Signal::Discards, port)?;
     let least = ctx.threshold(&DISCARDS);
     // What is sent to a link that is down is discarded too.
     if dropped < least || is_down(ctx, port) || is_down(ctx, host) {

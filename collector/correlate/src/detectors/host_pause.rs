@@ -8,7 +8,7 @@
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, percent};
-use crate::detectors::paused_time::paused_seconds;
+use crate::detectors::paused_time::{last_minute, paused_seconds};
 use crate::detectors::pcie;
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
@@ -35,7 +35,7 @@ thresholds! {
     /// the same where a driver counts frames but no time: each frame is taken for the longest pause, so this is an
     /// upper bound
     ESTIMATED = "host_pause.held_estimated", 0.1, "share of time";
-    /// samples that it must last
+    /// samples of a minute in which it does
     SAMPLES = "host_pause.samples", 2.0, "samples";
     /// time paused from which it is no hiccup: 1 % for most of a minute, 10 % for five seconds, 30 % for two
     PAUSED = "host_pause.paused", 0.5, "seconds in a minute";
@@ -66,7 +66,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
 
 /// Storms that the NIC itself reports.
 fn storm_events(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
-    let events = |signal| Some(ctx.mean(signal, port)? * ctx.seconds()).filter(|n| *n > 0.0);
+    let events = |signal| ctx.count(signal, port).filter(|n| *n > 0.0);
     let (signal, events, sure, what) = match (events(Signal::StormErrors), events(Signal::StormWarnings)) {
         (Some(n), _) => (Signal::StormErrors, n, 0.98, "detected that it paused without end, and stopped the pause"),
         (None, Some(n)) => (Signal::StormWarnings, n, 0.7, "warns that it pauses for too long without interruption"),
@@ -141,7 +141,8 @@ fn judge(ctx: &DetectorContext<'_>, port: usize, warns: bool) -> Option<Finding>
     let how = Held::new(ctx, port)?;
     let frames = || ctx.window.frames().iter();
     let held = mean(frames().filter_map(|f| how.share(f, port)))?;
-    let samples = frames().filter(|f| how.holds(f, port)).count();
+    // A receiver may stall now and then.
+    let samples = last_minute(ctx).filter(|f| how.holds(f, port)).count();
     let enough = ctx.threshold(if how.estimated { &PAUSED_ESTIMATED } else { &PAUSED });
     let lasts = || paused_seconds(ctx, |f| how.share(f, port)) >= enough;
     if held < how.least || (samples as f64) < ctx.threshold(&SAMPLES) || !lasts() {

@@ -48,7 +48,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
 }
 
 fn burst(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Finding> {
-    let errors = ctx.mean(Signal::WireErrors, port)? * ctx.seconds();
+    let errors = ctx.count(Signal::WireErrors, port)?;
     if errors < ctx.threshold(&ERRORS) {
         return None;
     }
@@ -67,7 +67,7 @@ fn burst(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Fin
 
 /// Error correction failed, so frames were lost.
 fn uncorrectable(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Finding> {
-    let lost = ctx.mean(Signal::FecLost, port)? * ctx.seconds();
+    let lost = ctx.count(Signal::FecLost, port)?;
     if lost < ctx.threshold(&LOST) {
         return None;
     }

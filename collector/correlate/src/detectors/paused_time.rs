@@ -12,11 +12,14 @@ const WITHIN_S: f64 = 60.0;
 /// Seconds for which `share` (of time, by frame) says that something was paused, in the last minute of the window.
 /// Frames less than a second apart count as seconds, because simulators are fast.
 pub(super) fn paused_seconds(ctx: &DetectorContext<'_>, share: impl Fn(&Frame) -> Option<f64>) -> f64 {
+    last_minute(ctx).filter_map(share).sum::<f64>() * ctx.step_s.max(1.0)
+}
+
+/// Frames of the last minute of the window, the newest first.
+pub(super) fn last_minute<'a>(ctx: &DetectorContext<'a>) -> impl Iterator<Item = &'a Frame> {
     let [_, end_ns] = ctx.window.time_range_ns();
-    let step_s = ctx.step_s.max(1.0);
-    let known = ctx.history.frames().iter().rev().skip_while(|frame| frame.time_ns > end_ns);
-    let lately = known.take((WITHIN_S / step_s).ceil() as usize);
-    lately.filter_map(|frame| share(frame)).sum::<f64>() * step_s
+    let known = ctx.history.frames().iter().rev().skip_while(move |frame| frame.time_ns > end_ns);
+    known.take((WITHIN_S / ctx.step_s.max(1.0)).ceil() as usize).map(AsRef::as_ref)
 }
 
 /// The same for the time in which a port may not send.

@@ -63,7 +63,7 @@ fn judge(ctx: &DetectorContext<'_>, job: usize) -> Option<Finding> {
         name(ctx, worst),
         percent(share)
     );
-    Some(Finding::new(IncidentKind::StragglerRail, root, 0.6, carries, text).with_evidence(loses))
+    Some(Finding::new(IncidentKind::StragglerRail, root, 0.45, carries, text).with_evidence(loses))
 }
 
 /// Ports of a host by rail. If some ports have a rail, those without are left out (storage, management); if none has,

@@ -21,7 +21,7 @@ use std::sync::Arc;
 const NAMED: usize = 256;
 
 /// Evaluations that must agree on a verdict that is inferred before it pages.
-const SETTLED: f64 = 2.5;
+const SETTLED: f64 = 1.5;
 
 /// An open incident.
 pub(super) struct OpenIncident {
