@@ -2,7 +2,7 @@
 //! of each kind of packet-level simulations, which `FABRICLENS_SCENARIOS` names.
 
 use fabriclens_correlate::recording::{PortSample, ReadAs, Recording};
-use fabriclens_correlate::{Thresholds, backtest};
+use fabriclens_correlate::{Severity, Thresholds, backtest};
 use fabriclens_testing::{scenarios, simulations};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -238,7 +238,8 @@ fn lost_samples_are_no_incident() {
             (!hasher.finish().is_multiple_of(10)).then_some(sample)
         });
         let found = backtest(recording, Thresholds::default()).unwrap();
-        wrong.extend(found.iter().map(|i| format!("{}: {:?}", run.display(), i.kind)));
+        let paged = found.iter().filter(|i| i.severity != Severity::Info);
+        wrong.extend(paged.map(|i| format!("{}: {:?}", run.display(), i.kind)));
     }
     assert!(wrong.is_empty(), "{wrong:?}");
 }
