@@ -58,7 +58,7 @@ pub use model::topology::{Link, LinkEnd, Node, Provenance, Role, Topology};
 pub use signals::expression::{Alternatives, Divisor, Measure, Selector, Spread, Term};
 pub use signals::frame_sink::FrameSink;
 pub use signals::late_samples::TimeSpans;
-pub use signals::query_eval::{query_at, query_frames};
+pub use signals::query_eval::{QueriedSignal, query_at, query_frames};
 pub use signals::queue_pairs::{HostPort, QueuePairIndex, connected_ports};
 pub use signals::streaming_eval::StreamingEval;
 pub use signals::table::{ALL, Join, SignalSpec};

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use fabriclens_correlate::Incident;
 use fabriclens_correlate::topology::port_name;
 use fabriclens_correlate::{
-    ALL, Fabric, Frame, IncidentTracker, Job, Ports, SignalSpec, Topology, query_at, query_frames,
+    ALL, Fabric, Frame, IncidentTracker, Job, Ports, QueriedSignal, SignalSpec, Topology, query_frames,
 };
 use fabriclens_model::{Matcher, Read};
 use fabriclens_promql::{Engine, QueryError};
@@ -27,12 +27,6 @@ const DAY_MS: i64 = 86_400_000;
 /// A metric of every port, by which ports are discovered at the start.
 const PORTS: &str = "fabric_port_io_bytes_total";
 
-/// A signal that is queried periodically; its values hold until the next query.
-struct QueriedSignal {
-    row: &'static SignalSpec,
-    answer: Vec<(usize, f64)>,
-}
-
 /// The tracker with its access to the store. Instants are Unix ms.
 pub(super) struct Backfill {
     state: AppState,
@@ -51,7 +45,7 @@ impl Backfill {
             tracker: IncidentTracker::new(fabric, state.config.thresholds.clone()),
             engine: engine(&state.config.query),
             state: state.clone(),
-            signals: signals.into_iter().map(|row| QueriedSignal { row, answer: Vec::new() }).collect(),
+            signals: signals.into_iter().map(QueriedSignal::new).collect(),
             next_signal: 0,
         }
     }
@@ -77,23 +71,20 @@ impl Backfill {
 
     fn query_one(&mut self, one: usize, at: i64) {
         let one = &mut self.signals[one];
-        match query_at(&self.engine, self.state.data.reader(), self.tracker.fabric(), one.row, at) {
-            Ok(answer) => one.answer = answer,
-            Err(error) => tracing::debug!(%error, query = one.row.promql("30s"), "cannot query a signal"),
+        if let Err(error) = one.query(&self.engine, self.state.data.reader(), self.tracker.fabric(), at) {
+            tracing::debug!(%error, query = one.row.promql("30s"), "cannot query a signal");
         }
     }
 
     /// Writes the last values of all queried signals into a frame.
     pub(super) fn fill(&self, frame: &mut Frame) {
-        for one in &self.signals {
-            one.answer.iter().for_each(|(port, value)| frame.set(one.row.signal, *port, *value));
-        }
+        self.signals.iter().for_each(|one| one.fill(frame));
     }
 
     /// Removes ports not in `heard`; returns the removed ones.
     pub(super) fn forget(&mut self, heard: &HashSet<usize>) -> HashSet<usize> {
         let gone: HashSet<usize> = self.tracker.forget(|port| heard.contains(&port)).into_iter().collect();
-        self.signals.iter_mut().for_each(|one| one.answer.retain(|(port, _)| !gone.contains(port)));
+        self.signals.iter_mut().for_each(|one| one.remove_ports(&gone));
         gone
     }
 

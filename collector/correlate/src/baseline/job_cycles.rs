@@ -74,18 +74,8 @@ impl JobCycles {
     }
 
     fn of(level: f64, frames: impl Iterator<Item = JobFrame>) -> Self {
-        let mut runs: Vec<Run> = Vec::new();
-        for JobFrame { load, troubled } in frames {
-            let quiet = load < level;
-            match runs.last_mut().filter(|run| run.quiet == quiet) {
-                Some(run) => {
-                    run.loads.push(load);
-                    run.troubled |= troubled;
-                }
-                None => runs.push(Run { quiet, loads: vec![load], troubled }),
-            }
-        }
-        Self { level, runs }
+        let one = |JobFrame { load, troubled }| Run { quiet: load < level, loads: vec![load], troubled };
+        Self { level, runs: joined(frames.map(one)) }
     }
 
     fn stretches(&self) -> impl Iterator<Item = &Run> {
@@ -152,7 +142,7 @@ impl JobCycles {
             // Waiting belongs to the stretch that waits.
             run.quiet = !run.troubled && run.loads.len() <= patience;
         }
-        now.merge();
+        now.runs = joined(now.runs.into_iter());
         let active = now.active_ticks();
         if active < usual {
             return Some(None);
@@ -162,18 +152,21 @@ impl JobCycles {
         let noise = self.deviation() * (1.0 / (active / usual).max(1.0) + 1.0 / whole as f64).sqrt();
         Some(Some((1.0 / (part / speed + 1.0 - part), noise * part)))
     }
+}
 
-    /// Joins consecutive runs of one kind.
-    fn merge(&mut self) {
-        let mut runs: Vec<Run> = Vec::new();
-        for run in self.runs.drain(..) {
-            match runs.last_mut().filter(|last| last.quiet == run.quiet) {
-                Some(last) => last.loads.extend(run.loads),
-                None => runs.push(run),
+/// Joins consecutive runs of one kind.
+fn joined(all: impl Iterator<Item = Run>) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for run in all {
+        match runs.last_mut().filter(|last| last.quiet == run.quiet) {
+            Some(last) => {
+                last.loads.extend(run.loads);
+                last.troubled |= run.troubled;
             }
+            None => runs.push(run),
         }
-        self.runs = runs;
     }
+    runs
 }
 
 /// The middle value; `NaN` without values.

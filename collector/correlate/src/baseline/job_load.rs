@@ -54,17 +54,22 @@ impl JobLoad {
     /// Mean and standard error of the frames in which it sends, of the baseline or of `now` (bytes per second in each
     /// frame), relative to the overall mean: at least a tenth of its busiest frames. `None` if those are too few.
     fn sending(&self, now: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-        let busiest = self.ticks.iter().copied().fold(0.0, f64::max);
-        let sends: Vec<f64> = now.filter(|load| *load >= SENDS * busiest).collect();
+        let least = self.least_sent();
+        let sends: Vec<f64> = now.filter(|load| *load >= least).collect();
         let mean_load = mean(sends.iter().copied()).filter(|_| sends.len() >= PHASE)?;
         let variance = mean(sends.iter().map(|load| (load - mean_load).powi(2)))?;
         Some((mean_load, (variance / sends.len() as f64).sqrt()))
     }
 
+    /// Load of a frame, relative to the overall mean, from which it sends.
+    fn least_sent(&self) -> f64 {
+        SENDS * self.ticks.iter().copied().fold(0.0, f64::max)
+    }
+
     /// Whether it rests between its exchanges, in a tenth of the frames or more.
     pub fn rests(&self) -> bool {
-        let busiest = self.ticks.iter().copied().fold(0.0, f64::max);
-        let rests = self.ticks.iter().filter(|load| **load < SENDS * busiest).count();
+        let least = self.least_sent();
+        let rests = self.ticks.iter().filter(|load| **load < least).count();
         rests * 10 >= self.ticks.len()
     }
 

@@ -128,9 +128,7 @@ impl Window {
     /// Bytes per second that a job's ports send and receive, per frame since the job began, without retransmitted and
     /// out-of-sequence packets. Frames without samples are left out.
     pub fn load(&self, fabric: &Fabric, job: usize) -> Vec<f64> {
-        let since_ns = fabric.jobs[job].since_ns;
-        let frames = self.frames.iter().filter(|f| f.time_ns >= since_ns);
-        frames.map(|f| f.job_loads(fabric)[job]).filter(|load| !load.is_nan()).collect()
+        self.job_frames(fabric, job).map(|(_, load)| load).collect()
     }
 
     /// The same with its frames.

@@ -72,6 +72,11 @@ impl<'a> DetectorContext<'a> {
         self.domain.switches.iter().copied()
     }
 
+    /// Whether any switch of the fault domain is read.
+    pub fn reads_switches(&self) -> bool {
+        self.switch_ports().any(|port| self.mean(Signal::Tx, port).is_some())
+    }
+
     /// Jobs of the fault domain.
     pub fn jobs(&self) -> impl Iterator<Item = usize> + '_ {
         self.domain.jobs.iter().copied()

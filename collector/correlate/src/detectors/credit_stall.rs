@@ -2,7 +2,7 @@
 //! lifetime; from hosts alone, it receives nothing while its peers wait.
 
 use crate::detectors::context::DetectorContext;
-use crate::detectors::credit_tree::CreditTree;
+use crate::detectors::credit_tree::{CreditTree, credit_wait};
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, percent};
 use crate::detectors::thresholds::thresholds;
@@ -43,15 +43,14 @@ const SAMPLES: usize = 4;
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let discards: Vec<Finding> = ctx.host_ports().filter_map(|host| discards(ctx, host)).collect();
     // Where switches are read, the tree of waits tells more than silence does.
-    let read = ctx.switch_ports().any(|port| ctx.mean(Signal::Tx, port).is_some());
-    if discards.is_empty() && !read { silent(ctx).into_iter().collect() } else { discards }
+    if discards.is_empty() && !ctx.reads_switches() { silent(ctx).into_iter().collect() } else { discards }
 }
 
 /// Its switch discards packets for it.
 fn discards(ctx: &DetectorContext<'_>, host: usize) -> Option<Finding> {
     let port = ctx.fabric.ports.list[host].peer?;
     // Only InfiniBand has credits.
-    ctx.mean(Signal::XmitWait, port).filter(|_| ctx.mean(Signal::PauseRx, port).is_none())?;
+    credit_wait(ctx, port)?;
     let dropped = ctx.count(Signal::Discards, port)?;
     let least = ctx.threshold(&DISCARDS);
     // What is sent to a link that is down is discarded too.

@@ -77,11 +77,16 @@ impl CreditTree {
     }
 }
 
-/// How much a port's wait exceeds its highest share in any baseline window of this length, if by at least `least`.
-/// Healthy ports wait too where flows share a link, each in its own rhythm. `None` on Ethernet: adapters that are paused
+/// Share of the line rate that a port could not send for want of credits. `None` on Ethernet: adapters that are paused
 /// have this counter too, but its value means nothing there.
+pub(super) fn credit_wait(ctx: &DetectorContext<'_>, port: usize) -> Option<f64> {
+    ctx.mean(Signal::XmitWait, port).filter(|_| ctx.mean(Signal::PauseRx, port).is_none())
+}
+
+/// How much a port's wait exceeds its highest share in any baseline window of this length, if by at least `least`.
+/// Healthy ports wait too where flows share a link, each in its own rhythm.
 pub(super) fn growth(ctx: &DetectorContext<'_>, port: usize, least: f64) -> Option<f64> {
-    let now = ctx.mean(Signal::XmitWait, port).filter(|_| ctx.mean(Signal::PauseRx, port).is_none())?;
+    let now = credit_wait(ctx, port)?;
     let usual = ctx.baseline_mean(Signal::XmitWait, port)?;
     if now - usual < least {
         return None;

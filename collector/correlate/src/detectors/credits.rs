@@ -4,7 +4,7 @@
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::credit_bottleneck::{self, HELD};
-use crate::detectors::credit_tree::CreditTree;
+use crate::detectors::credit_tree::{CreditTree, credit_wait};
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, percent};
 use crate::detectors::thresholds::thresholds;
@@ -49,7 +49,7 @@ fn hot(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     }
     let least = ctx.threshold(&HOT);
     let waits = |port: usize| {
-        let share = ctx.mean(Signal::XmitWait, port).filter(|_| ctx.mean(Signal::PauseRx, port).is_none())?;
+        let share = credit_wait(ctx, port)?;
         (share >= least).then_some((port, share))
     };
     let host =
@@ -89,7 +89,7 @@ fn more(ctx: &DetectorContext<'_>) -> Vec<Finding> {
         let one = credit_bottleneck::judge(ctx, end, &ends).map(|finding| finding.began_at(first));
         found.extend(one.filter(|one| !found.iter().any(|known| known.is_same_as(one))));
     }
-    if found.is_empty() && ends.is_empty() && !ctx.switch_ports().any(|p| ctx.mean(Signal::Tx, p).is_some()) {
+    if found.is_empty() && ends.is_empty() && !ctx.reads_switches() {
         found.extend(credit_hosts::judge(ctx, &tree));
     }
     if found.is_empty() {

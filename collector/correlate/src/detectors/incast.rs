@@ -48,7 +48,7 @@ thresholds! {
 type Target = (usize, Priorities, Evidence, f64, Option<i64>);
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
-    let measured = ctx.switch_ports().any(|p| ctx.mean(Signal::Tx, p).is_some());
+    let measured = ctx.reads_switches();
     let targets = if measured { from_switches(ctx) } else { from_hosts(ctx).into_iter().collect() };
     let found = |(port, which, evidence, sure, began): Target| {
         let culprits: Vec<usize> = ctx.fabric.job_of(port).into_iter().collect();

@@ -38,15 +38,21 @@ fn judge(ctx: &DetectorContext<'_>, job: usize, moved: f64) -> Option<Finding> {
     let fabric = ctx.fabric;
     // Only InfiniBand tells that nothing keeps a port from sending.
     let free = |port: usize| ctx.mean(Signal::XmitWait, port).is_some_and(|wait| wait <= ctx.threshold(&WAITS));
-    let share = |port: usize| Some(ceiling_of(ctx, Signal::Tx, port)?.0 / ctx.baseline.window.max(Signal::Tx, port)?);
+    // The ceiling, how flat it is, and its share of the former highest rate.
+    let ceiling = |port: usize| {
+        let (top, flat) = ceiling_of(ctx, Signal::Tx, port)?;
+        Some((top, flat, top / ctx.baseline.window.max(Signal::Tx, port)?))
+    };
     let siblings = |port: usize| {
         let all = fabric.ports.of_node(fabric.ports.list[port].end.node).iter().copied();
         all.filter(move |other| *other != port && fabric.jobs[job].ports.contains(other))
     };
     let falls = |port: usize| {
-        let part = share(port).filter(|part| (LEAST..=ctx.threshold(&FELL)).contains(part) && free(port))?;
-        let (top, flat) = ceiling_of(ctx, Signal::Tx, port)?;
-        let mut others = siblings(port).filter_map(share).peekable();
+        let (top, flat, part) = ceiling(port)?;
+        if !(LEAST..=ctx.threshold(&FELL)).contains(&part) || !free(port) {
+            return None;
+        }
+        let mut others = siblings(port).filter_map(ceiling).map(|(_, _, part)| part).peekable();
         let alone = others.peek().is_some() && others.all(|other| other > ctx.threshold(&FELL));
         (flat >= ctx.threshold(&FLAT) && alone).then_some((port, top, part))
     };

@@ -3,9 +3,9 @@
 
 use crate::model::fabric::Fabric;
 use crate::model::frame::Frame;
-use crate::signals::query_eval::query_at;
+use crate::signals::query_eval::QueriedSignal;
 use crate::signals::table::SignalSpec;
-use fabriclens_model::{Layout, LayoutId, Memory, Series, is_absent};
+use fabriclens_model::{Labels, Layout, LayoutId, Memory, Series, is_absent};
 use fabriclens_promql::{Engine, QueryError};
 use std::collections::{HashMap, HashSet};
 
@@ -18,18 +18,11 @@ const KEPT_MS: i64 = 86_400_000 + 300_000;
 /// Dropped samples are removed once a series has so many of them.
 const DROPPED: usize = 64;
 
-/// A queried signal; its values hold until the next query.
-struct Queried {
-    row: &'static SignalSpec,
-    answer: Vec<(usize, f64)>,
-    /// Whether the recording has a series that it reads.
-    has_series: bool,
-}
-
 /// The signals, and the series that they read.
 pub(super) struct SlowSignals {
     engine: Engine,
-    signals: Vec<Queried>,
+    /// Each with whether the recording has a series that it reads.
+    signals: Vec<(QueriedSignal, bool)>,
     metrics: HashSet<&'static str>,
     memory: Memory,
     /// Columns of a label list that are kept, each with its series.
@@ -43,7 +36,7 @@ impl SlowSignals {
     pub(super) fn new(rows: Vec<&'static SignalSpec>) -> Self {
         let limits = fabriclens_promql::Limits { max_steps: usize::MAX, max_samples: usize::MAX, ..Default::default() };
         let metrics = rows.iter().flat_map(|row| row.expression.metrics()).collect();
-        let signals = rows.into_iter().map(|row| Queried { row, answer: Vec::new(), has_series: false }).collect();
+        let signals = rows.into_iter().map(|row| (QueriedSignal::new(row), false)).collect();
         Self {
             engine: Engine::new(limits),
             signals,
@@ -60,7 +53,7 @@ impl SlowSignals {
         let Self { signals, metrics, memory, columns, moved, .. } = self;
         let of_list = columns.entry(layout.id()).or_insert_with(|| {
             let kept = layout.iter().enumerate().filter(|(_, labels)| metrics.contains(labels.metric()));
-            let place = |(at, labels): (usize, &fabriclens_model::Labels)| {
+            let place = |(at, labels): (usize, &Labels)| {
                 memory.0.push(Series { labels: labels.clone(), ..Series::default() });
                 (at, memory.0.len() - 1)
             };
@@ -70,9 +63,9 @@ impl SlowSignals {
             let one = &mut memory.0[*series];
             let (last, value) = (one.times.last().copied(), values[*at]);
             if last.is_none() {
-                for signal in signals.iter_mut() {
-                    let reads = |term: &crate::signals::expression::Term| term.selector.metric == one.labels.metric();
-                    signal.has_series |= signal.row.expression.0.iter().any(reads);
+                for (signal, has_series) in signals.iter_mut() {
+                    let mut terms = signal.row.expression.0.iter();
+                    *has_series |= terms.any(|term| term.selector.metric == one.labels.metric());
                 }
             }
             let differs = one.values.last() != Some(&value);
@@ -98,14 +91,12 @@ impl SlowSignals {
         let now_ms = frame.time_ns / 1_000_000;
         let due = if self.moved { QUERY_MS } else { STILL_MS };
         if now_ms >= self.queried_ms.saturating_add(due) {
-            for signal in self.signals.iter_mut().filter(|signal| signal.has_series) {
-                signal.answer = query_at(&self.engine, &self.memory, fabric, signal.row, now_ms)?;
+            for (signal, _) in self.signals.iter_mut().filter(|(_, has_series)| *has_series) {
+                signal.query(&self.engine, &self.memory, fabric, now_ms)?;
             }
             (self.moved, self.queried_ms) = (false, now_ms);
         }
-        for signal in &self.signals {
-            signal.answer.iter().for_each(|(port, value)| frame.set(signal.row.signal, *port, *value));
-        }
+        self.signals.iter().for_each(|(signal, _)| signal.fill(frame));
         Ok(())
     }
 }

@@ -89,6 +89,39 @@ fn silent(
     Ok(silent)
 }
 
+/// A signal that is queried now and then; its values hold until the next query.
+pub struct QueriedSignal {
+    /// The signal.
+    pub row: &'static SignalSpec,
+    answer: Vec<(usize, f64)>,
+}
+
+impl QueriedSignal {
+    /// A signal without values.
+    pub fn new(row: &'static SignalSpec) -> Self {
+        Self { row, answer: Vec::new() }
+    }
+
+    /// Queries it at an instant (Unix ms). After an error it keeps its values.
+    ///
+    /// # Errors
+    /// [`QueryError`] if the query fails.
+    pub fn query(&mut self, engine: &Engine, read: &dyn Read, fabric: &Fabric, time_ms: i64) -> Result<(), QueryError> {
+        self.answer = query_at(engine, read, fabric, self.row, time_ms)?;
+        Ok(())
+    }
+
+    /// Writes its values into a frame.
+    pub fn fill(&self, frame: &mut Frame) {
+        self.answer.iter().for_each(|(port, value)| frame.set(self.row.signal, *port, *value));
+    }
+
+    /// Drops the values of ports that were removed.
+    pub fn remove_ports(&mut self, gone: &HashSet<usize>) {
+        self.answer.retain(|(port, _)| !gone.contains(port));
+    }
+}
+
 /// Queries one signal at an instant (Unix ms); returns ports with their values.
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! Detectors for adapters, modules, transport and InfiniBand, on a small fabric.
 
-use crate::common::{RATE, USUAL, egress, fabric, host, link, only, port, watch, watch_on};
+use crate::common::{ETHERNET, RATE, USUAL, egress, fabric, host, link, only, port, watch, watch_on};
 use fabriclens_correlate::{Fabric, Frame, IncidentKind, Signal, Thresholds};
 use fabriclens_correlate::{Incident, Location};
 
@@ -50,19 +50,8 @@ fn storm_has_the_priority_of_its_frames() {
 
 /// InfiniBand: no pause, no marks, no queue counters.
 fn infiniband(fabric: &Fabric, frame: &mut Frame) {
-    let ethernet = [
-        Signal::PauseTx,
-        Signal::PauseRx,
-        Signal::PauseFrames,
-        Signal::Marks,
-        Signal::EcnRx,
-        Signal::CnpTx,
-        Signal::CnpRx,
-        Signal::Queue,
-        Signal::QueueMax,
-    ];
     for port in 0..fabric.ports.list.len() {
-        ethernet.iter().for_each(|s| frame.set(*s, port, f64::NAN));
+        ETHERNET.iter().for_each(|s| frame.set(*s, port, f64::NAN));
         frame.set(Signal::XmitWait, port, 0.001);
     }
 }

@@ -1,24 +1,13 @@
 //! Credits: what is usual of a port is no trouble, and the tree of waits leads to its cause.
 
-use crate::common::{RATE, USUAL, egress, fabric, host, link, moves, only, port, rails, watch_on};
+use crate::common::{ETHERNET, RATE, USUAL, egress, fabric, host, link, moves, only, port, rails, watch_on};
 use fabriclens_correlate::{Fabric, Frame, Incident, IncidentKind, Location, Signal, Thresholds};
 
 /// InfiniBand: no pause, no marks, no queues. `usual` is the share that the uplinks and hosts of leaf0 wait always.
 fn infiniband(usual: f64) -> impl Fn(&Fabric, &mut Frame) {
-    let ethernet = [
-        Signal::PauseTx,
-        Signal::PauseRx,
-        Signal::PauseFrames,
-        Signal::Marks,
-        Signal::EcnRx,
-        Signal::CnpTx,
-        Signal::CnpRx,
-        Signal::Queue,
-        Signal::QueueMax,
-    ];
     move |fabric, frame| {
         for port in 0..fabric.ports.list.len() {
-            ethernet.iter().for_each(|s| frame.set(*s, port, f64::NAN));
+            ETHERNET.iter().for_each(|s| frame.set(*s, port, f64::NAN));
             let leaf = fabric.topology.nodes.len() > 8;
             let near =
                 leaf && ((0..4).any(|h| host(fabric, h) == port) || fabric.ports.of_node(8)[4..].contains(&port));

@@ -5,8 +5,7 @@ use super::error::RecordingError;
 use super::period::Period;
 use super::row_codec::RowCodec;
 use super::rows::Row;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Seek, SeekFrom, Write};
 
 /// Rows that decide on period and order.
@@ -37,7 +36,7 @@ pub(super) fn by_time(mut rows: RowStream) -> Result<(RowStream, i64), Recording
     }
     let rows = head.into_iter().map(Ok).chain(rows);
     if late <= LATE * step_ms {
-        let nearly = Nearly { rows, late_ms: LATE * step_ms, heap: BinaryHeap::new(), newest: i64::MIN, seen: 0 };
+        let nearly = Nearly { rows, late_ms: LATE * step_ms, queue: Queue::new(), newest: i64::MIN, seen: 0 };
         return Ok((Box::new(nearly), step_ms));
     }
     let mut waiting = Waiting::default();
@@ -50,31 +49,14 @@ pub(super) fn by_time(mut rows: RowStream) -> Result<(RowStream, i64), Recording
     Ok((Box::new(waiting.sorted()?), period.estimate_ms()))
 }
 
-/// A row in a heap: the earliest first, of equal times the one that came first.
-struct Queued(Reverse<(i64, u64)>, Row);
-
-impl PartialEq for Queued {
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-}
-impl Eq for Queued {}
-impl PartialOrd for Queued {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Queued {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.cmp(&other.0)
-    }
-}
+/// Rows by time; of equal times the one with the lower number first.
+type Queue = BTreeMap<(i64, u64), Row>;
 
 /// Rows that are nearly in order.
 struct Nearly<I> {
     rows: I,
     late_ms: i64,
-    heap: BinaryHeap<Queued>,
+    queue: Queue,
     newest: i64,
     seen: u64,
 }
@@ -84,18 +66,18 @@ impl<I: Iterator<Item = Result<Row, RecordingError>>> Iterator for Nearly<I> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let ready = |first: &Queued| first.1.time_ms < self.newest.saturating_sub(self.late_ms);
-            if self.heap.peek().is_some_and(ready) {
-                return self.heap.pop().map(|first| Ok(first.1));
+            let settled = self.newest.saturating_sub(self.late_ms);
+            if let Some(first) = self.queue.first_entry().filter(|first| first.key().0 < settled) {
+                return Some(Ok(first.remove()));
             }
             match self.rows.next() {
                 Some(Ok(row)) => {
                     self.newest = self.newest.max(row.time_ms);
                     self.seen += 1;
-                    self.heap.push(Queued(Reverse((row.time_ms, self.seen)), row));
+                    self.queue.insert((row.time_ms, self.seen), row);
                 }
                 Some(Err(error)) => return Some(Err(error)),
-                None => return self.heap.pop().map(|first| Ok(first.1)),
+                None => return self.queue.pop_first().map(|(_, row)| Ok(row)),
             }
         }
     }
@@ -156,7 +138,7 @@ impl Waiting {
             at: 0,
         };
         let ports = ports.into_iter().map(reading).collect();
-        let mut merge = Merge { file: self.file, columns: self.columns, ports, heap: BinaryHeap::new() };
+        let mut merge = Merge { file: self.file, columns: self.columns, ports, queue: Queue::new() };
         for at in 0..merge.ports.len() {
             merge.queue(at)?;
         }
@@ -180,7 +162,7 @@ struct Merge {
     file: tempfile::SpooledTempFile,
     columns: usize,
     ports: Vec<PortReader>,
-    heap: BinaryHeap<Queued>,
+    queue: Queue,
 }
 
 impl Merge {
@@ -202,7 +184,7 @@ impl Merge {
         let mut left = &port.bytes[port.at..];
         if let Some(row) = port.codec.read(port.port, self.columns, &mut left) {
             port.at = port.bytes.len() - left.len();
-            self.heap.push(Queued(Reverse((row.time_ms, at as u64)), row));
+            self.queue.insert((row.time_ms, at as u64), row);
         }
         Ok(())
     }
@@ -212,7 +194,7 @@ impl Iterator for Merge {
     type Item = Result<Row, RecordingError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let Queued(Reverse((_, at)), row) = self.heap.pop()?;
+        let ((_, at), row) = self.queue.pop_first()?;
         match self.queue(at as usize) {
             Ok(()) => Some(Ok(row)),
             Err(error) => Some(Err(error)),

@@ -133,6 +133,19 @@ pub fn watched(
     (found, watch)
 }
 
+/// Signals that InfiniBand ports do not have.
+pub const ETHERNET: [Signal; 9] = [
+    Signal::PauseTx,
+    Signal::PauseRx,
+    Signal::PauseFrames,
+    Signal::Marks,
+    Signal::EcnRx,
+    Signal::CnpTx,
+    Signal::CnpRx,
+    Signal::Queue,
+    Signal::QueueMax,
+];
+
 /// The only incident.
 pub fn only(found: Vec<Incident>) -> Incident {
     assert_eq!(found.len(), 1, "{:?}", found.iter().map(|i| (i.kind, &i.root)).collect::<Vec<_>>());
