@@ -5,21 +5,26 @@
 mod broken_counters;
 mod degrade;
 mod ground_truth;
+mod halves;
 mod life;
 mod phases;
 mod place;
 mod reliability;
+mod renaming;
+mod row_writer;
+mod scale;
 mod score;
 mod sensitivity;
 mod sets;
 mod table;
+mod trials;
 mod unrelated;
 
 use crate::steps::{cargo, must, target};
 use anyhow::{Context, Result, bail};
 use degrade::Mode;
 use ground_truth::Truth;
-use score::Tally;
+use score::{Answer, Tally};
 use sets::{Judge, Set};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,6 +46,9 @@ pub struct Args {
     /// Varies the main threshold of each detector by a quarter instead; takes minutes of CPU
     #[arg(long)]
     sensitivity: bool,
+    /// Chooses the main threshold of each detector on half of the runs and reports the other half; takes half an hour
+    #[arg(long, conflicts_with = "sensitivity")]
+    halves: bool,
 }
 
 /// Runs all recordings in all modes and prints the tables.
@@ -73,6 +81,8 @@ pub fn run(args: &Args) -> Result<()> {
         println!("\n== {}: {}", set.name, set.what);
         if args.sensitivity {
             sensitivity::run(&program, set, &dirs, &work)?;
+        } else if args.halves {
+            halves::run(&program, set, &dirs, &work)?;
         } else {
             measure(&program, set, &dirs, &work, args.each)?;
         }
@@ -121,7 +131,7 @@ fn judge(
     tally: &mut Tally,
 ) -> Result<String> {
     let truth = Truth::read(dir, set.stretch())?;
-    let port_seconds = degrade::prepare(dir, work, mode, &truth)?;
+    let prepared = degrade::prepare(dir, work, mode, &truth)?;
     if let Some(other) = other {
         let apart = work.join("unrelated");
         degrade::prepare(other, &apart, mode, &Truth::read(other, set.stretch())?)?;
@@ -129,15 +139,17 @@ fn judge(
         std::fs::remove_dir_all(&apart)?;
     }
     let mut answer = ask(program, set, work, &[])?;
+    prepared.renaming.restore(&mut answer);
+    let mut answer: Answer = serde_json::from_value(answer).context("understanding the answer of the back-test")?;
     answer.incidents.retain(|incident| !incident.is_unrelated());
     match set.judge {
-        Judge::Faults => Ok(tally.add(&truth, &answer.incidents, mode.every, port_seconds)),
-        Judge::Life => life::add(tally, dir, &truth, &answer.incidents, port_seconds),
+        Judge::Faults => Ok(tally.add(&truth, &answer.incidents, mode.every, prepared.port_seconds)),
+        Judge::Life => life::add(tally, dir, &truth, &answer.incidents, prepared.port_seconds),
     }
 }
 
-/// Runs a back-test of a directory.
-fn ask(program: &Path, set: &Set, dir: &Path, flags: &[String]) -> Result<score::Answer> {
+/// Runs a back-test of a directory; gives its JSON.
+fn ask(program: &Path, set: &Set, dir: &Path, flags: &[String]) -> Result<serde_json::Value> {
     let stretch = set.stretch().to_string();
     let output = Command::new(program)
         .args(["backtest", "--format", "json", "--stretch", &stretch])

@@ -112,6 +112,29 @@ pub struct Tally {
     pub confusion: BTreeMap<(String, String), usize>,
 }
 
+impl<'a> FromIterator<&'a Tally> for Tally {
+    /// The sum.
+    fn from_iter<I: IntoIterator<Item = &'a Self>>(all: I) -> Self {
+        let mut sum = Self::default();
+        for one in all {
+            sum.runs += one.runs;
+            sum.scored += one.scored;
+            sum.quiet += one.quiet;
+            sum.right.iter_mut().zip(one.right).for_each(|(sum, one)| *sum += one);
+            sum.victims.iter_mut().zip(one.victims).for_each(|(sum, one)| *sum += one);
+            sum.wrong += one.wrong;
+            sum.port_days += one.port_days;
+            sum.host_weeks += one.host_weeks;
+            sum.confidence.extend(&one.confidence);
+            one.false_kinds.iter().for_each(|(kind, n)| *sum.false_kinds.entry(kind.clone()).or_default() += n);
+            sum.fair += one.fair;
+            sum.late.extend(&one.late);
+            one.confusion.iter().for_each(|(pair, n)| *sum.confusion.entry(pair.clone()).or_default() += n);
+        }
+        sum
+    }
+}
+
 fn right(kind: &str) -> &'static [&'static str] {
     RIGHT.iter().find(|(k, _)| *k == kind).map_or(&[], |(_, right)| right)
 }
