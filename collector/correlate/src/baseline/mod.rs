@@ -1,8 +1,10 @@
 //! Windows of frames, and the baseline of each port and job before an incident.
 
 pub mod history;
-pub mod job_cycles;
 pub mod job_load;
+pub mod job_phases;
+mod rate_levels;
 pub mod reference;
 pub mod removed_ports;
+mod stretches;
 pub mod window;

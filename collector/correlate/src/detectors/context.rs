@@ -1,7 +1,7 @@
 //! The input of a detector: a window of frames, the baseline before it, and the fabric. Detectors only read it.
 
-use crate::baseline::job_cycles::JobFrame;
 use crate::baseline::job_load::JobLoad;
+use crate::baseline::job_phases::JobFrame;
 use crate::baseline::reference::Baseline;
 use crate::baseline::window::Window;
 use crate::detectors::fault_domain::FaultDomain;
@@ -207,14 +207,14 @@ impl<'a> DetectorContext<'a> {
     fn compare_job(&self, job: usize) -> Option<JobSlowdown> {
         let baseline = self.baseline.job(self.fabric, job)?;
         let slowdown = |now: Vec<f64>, baseline: &JobLoad| {
-            let (sending, ticks) = (baseline.sending_ratio(&now), self.window.ticks());
-            let ratio = mean(now.into_iter())? / baseline.mean();
+            let ticks = self.window.ticks();
+            let now: Vec<f64> = now.into_iter().map(|load| load / baseline.mean()).collect();
             Some(JobSlowdown {
-                ratio,
+                ratio: mean(now.iter().copied())?,
                 noise: baseline.noise(ticks),
                 peak: baseline.peak(ticks),
-                sending,
-                rests: baseline.rests(),
+                sending: baseline.phases().sending_ratio(&now),
+                rests: baseline.phases().rests(),
             })
         };
         let all = slowdown(self.window.load(self.fabric, job), baseline)?;
@@ -225,7 +225,7 @@ impl<'a> DetectorContext<'a> {
         let mean = baseline.mean();
         let frames = self.window.job_frames(self.fabric, job);
         let frames = frames.map(|(frame, load)| JobFrame { load: load / mean, troubled: self.is_troubled(frame, job) });
-        if let Some(in_cycles) = baseline.cycles().compare(frames) {
+        if let Some(in_cycles) = baseline.phases().compare(frames) {
             return in_cycles.map(|(ratio, noise)| JobSlowdown { ratio: ratio.max(all.ratio), noise, ..all });
         }
         // A single stalled port is a fault of its agent or driver: a job with a blocked port waits for it on all
@@ -253,7 +253,7 @@ pub struct JobSlowdown {
     pub noise: f64,
     /// Highest baseline throughput over windows of this length.
     pub peak: f64,
-    /// Throughput in the frames in which it sends, and its standard error ([`JobLoad::sending_ratio`]).
+    /// Throughput in the frames in which it sends, and its standard error ([`crate::baseline::job_phases::JobPhases::sending_ratio`]).
     pub sending: Option<(f64, f64)>,
     /// Whether it rests between its exchanges, so that standing still for a while says nothing.
     pub rests: bool,

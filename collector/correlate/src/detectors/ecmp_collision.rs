@@ -38,6 +38,11 @@ thresholds! {
     SAME = "ecmp_collision.same", 1.15, "times usual";
     /// throughput of a job relative to its highest from which the job is the cause, not a collision
     LOUD = "ecmp_collision.loud", 1.3, "times";
+    /// growth of what the leaf's hosts send, up to which the link's growth is that of moved flows: new ones come with jobs that begin,
+    /// or work in another phase
+    NEW = "ecmp_collision.new", 0.7, "share of the link's growth";
+    /// growth of what a host of the job receives, from which the job sends elsewhere than before: a collision slows all of its hosts
+    CHANGED = "ecmp_collision.changed", 1.1, "times usual";
     /// what a job must have lost
     LOSS = "ecmp_collision.loss", 0.05, "share of usual bytes";
 }
@@ -96,6 +101,9 @@ fn judge(ctx: &DetectorContext<'_>, leaf: usize) -> Option<Collision> {
     let loud = own().any(|(_, slowdown)| slowdown.ratio >= limit(&LOUD) * slowdown.peak);
     let lose: BTreeSet<usize> =
         own().filter(|(_, slowdown)| slowdown.slowed_more_than(limit(&LOSS))).map(|(job, _)| job).collect();
+    if sent_more(ctx, leaf) > limit(&NEW) * (sent - before) || lose.iter().any(|job| changed(ctx, *job)) {
+        return None;
+    }
     if is < limit(&TIMES) * before / baseline || is < highest + limit(&BEYOND) || loud || lose.is_empty() {
         return None;
     }
@@ -109,4 +117,19 @@ fn judge(ctx: &DetectorContext<'_>, leaf: usize) -> Option<Collision> {
     let link = fabric.ports.list[port].link?;
     let finding = Finding::new(IncidentKind::EcmpCollision, LocationId::Link(link), 0.75, evidence, text);
     Some(Collision { finding, grown, lose })
+}
+
+/// Bytes per second that hosts of a leaf send beyond their baseline. Those that send less do not make up for others.
+fn sent_more(ctx: &DetectorContext<'_>, leaf: usize) -> f64 {
+    let list = &ctx.fabric.ports.list;
+    let hosts = ctx.fabric.ports.of_node(leaf).iter().filter_map(|p| list[*p].peer).filter(|p| ctx.fabric.is_host(*p));
+    let more = |p| Some(ctx.mean(Signal::Tx, p)? - ctx.baseline_mean(Signal::Tx, p)?);
+    hosts.filter_map(more).map(|more| more.max(0.0)).sum()
+}
+
+/// Whether a host of a job receives more than before.
+fn changed(ctx: &DetectorContext<'_>, job: usize) -> bool {
+    let more =
+        |p: &usize| Some(ctx.mean(Signal::Rx, *p)? > ctx.threshold(&CHANGED) * ctx.baseline_mean(Signal::Rx, *p)?);
+    ctx.fabric.jobs[job].ports.iter().filter_map(more).any(|more| more)
 }

@@ -10,6 +10,7 @@ use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, percent};
 use crate::detectors::paused_time::{last_minute, paused_seconds};
 use crate::detectors::pcie;
+use crate::detectors::slow_hosts;
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
 use crate::model::frame::Frame;
@@ -61,7 +62,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
         let judged = judge(ctx, port, events.is_some());
         events.into_iter().chain(judged)
     };
-    ctx.host_ports().flat_map(of).collect()
+    slow_hosts::merge(ctx, ctx.host_ports().flat_map(of).collect())
 }
 
 /// Storms that the NIC itself reports.

@@ -32,6 +32,7 @@ mod paused_time;
 mod pcie;
 mod send_ceiling;
 pub mod senders;
+mod slow_hosts;
 mod straggler_rail;
 mod tcp_fallback;
 pub mod thresholds;

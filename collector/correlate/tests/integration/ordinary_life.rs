@@ -44,16 +44,18 @@ fn all_to_all_burst_is_no_congestion() {
 
 #[test]
 fn longer_rest_of_a_job_is_no_congestion() {
-    let found = |slow: bool| {
+    let found = |slow: bool, uneven: bool| {
         watch(0, 200, 0, move |fabric, frame| {
             let second = frame.time_ns / 1_000_000_000;
             let (late, phase) = (second >= 120, second % 10);
+            // Stretches of uneven speed do not compare with each other, only their mean does.
+            let usual = if uneven && second / 10 % 2 == 1 { 0.5 * USUAL } else { USUAL };
             // It sends for five seconds of ten; then it computes for longer, or sends at half the rate.
             let rate = match (late, slow) {
-                (true, true) => USUAL / 2.0,
+                (true, true) => usual / 2.0,
                 (true, false) if phase >= 3 => 0.0,
                 _ if phase >= 5 => 0.0,
-                _ => USUAL,
+                _ => usual,
             };
             fabric.jobs[0].ports.iter().for_each(|port| moves(frame, *port, rate));
             if late {
@@ -62,5 +64,25 @@ fn longer_rest_of_a_job_is_no_congestion() {
         })
         .len()
     };
-    assert_eq!((found(false), found(true)), (0, 1));
+    assert_eq!((found(false, false), found(true, false)), (0, 1));
+    assert_eq!((found(false, true), found(true, true)), (0, 1));
+}
+
+#[test]
+fn new_traffic_is_no_collision() {
+    let collisions = |change: fn(&Fabric, &mut Frame)| {
+        let found = watch(80, 60, 0, move |fabric, frame| {
+            let leaf = fabric.ports.of_node(9);
+            frame.set(Signal::Tx, leaf[4], 0.1 * USUAL);
+            frame.set(Signal::Tx, leaf[5], 1.7 * USUAL);
+            fabric.jobs[1].ports.iter().for_each(|port| moves(frame, *port, 0.7 * USUAL));
+            change(fabric, frame);
+        });
+        found.iter().filter(|i| i.kind == IncidentKind::EcmpCollision).count()
+    };
+    assert_eq!(collisions(|_, _| ()), 1, "the same traffic takes another uplink");
+    let begins = |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Tx, host(fabric, 4), 1.9 * USUAL);
+    assert_eq!(collisions(begins), 0, "a host of the leaf sends as much more as the uplink");
+    let converges = |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Rx, host(fabric, 1), 1.3 * USUAL);
+    assert_eq!(collisions(converges), 0, "the job sends to one of its hosts");
 }

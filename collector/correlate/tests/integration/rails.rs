@@ -66,3 +66,27 @@ fn rails_come_from_agents() {
     fabric.topology.rails.clear();
     assert_eq!(told(&fabric), [true, true], "nobody names rails: each port is one");
 }
+
+#[test]
+fn slow_host_is_one_incident() {
+    let slow = |nics: usize| {
+        let found = watch_on(
+            &rails(),
+            Thresholds::default(),
+            |_, _| (),
+            [80, 40, 0],
+            move |fabric, frame| {
+                for port in fabric.ports.of_node(2).iter().take(nics) {
+                    frame.set(Signal::PauseTx, *port, 0.4);
+                    frame.set(Signal::PauseRx, fabric.ports.list[*port].peer.unwrap(), 0.4);
+                    frame.set(Signal::PauseFrames, *port, 9_000.0);
+                    frame.set(Signal::QueueMax, *port, 1e6);
+                }
+            },
+        );
+        found.into_iter().map(|i| (i.kind, i.root)).collect::<Vec<_>>()
+    };
+    assert_eq!(slow(2), [(IncidentKind::SlowReceiver, Location::Host { node: "h2".into() })]);
+    let port = Location::Port { node: "h2".into(), port: "1".into() };
+    assert_eq!(slow(1), [(IncidentKind::SlowReceiver, port)], "its other NIC is well");
+}
