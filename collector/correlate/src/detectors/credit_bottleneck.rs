@@ -52,14 +52,14 @@ fn full(ctx: &DetectorContext<'_>, end: &Bottleneck, port: usize, growth: f64) -
     let fabric = ctx.fabric;
     let peer = fabric.ports.list[port].peer?;
     if fabric.is_host(peer) {
-        return Some(overloaded(ctx, peer, end));
+        return overloaded(ctx, peer, end);
     }
     let leaf = fabric.ports.list[peer].end.node;
     let behind = |host: &usize| fabric.topology.nodes[leaf].role != Role::Leaf || fabric.peer_node(*host) == Some(leaf);
     let receives = |host: usize| Some((host, grown(ctx, Signal::Rx, host, ctx.threshold(&MORE))?));
     let most = ctx.host_ports().filter(behind).filter_map(receives).max_by(|a, b| a.1.total_cmp(&b.1));
     if let Some((host, _)) = most.filter(|(_, more)| *more >= RECEIVES * growth) {
-        return Some(overloaded(ctx, host, end));
+        return overloaded(ctx, host, end);
     }
     let link = LocationId::Link(fabric.ports.list[port].link?);
     let sent = evidence(ctx, Signal::Tx, port, ctx.mean(Signal::Tx, port)?, ctx.baseline_mean(Signal::Tx, port)?);
@@ -100,11 +100,14 @@ fn is_moved(ctx: &DetectorContext<'_>, port: usize) -> bool {
 }
 
 /// A host port that more is sent to than its link carries, or the loud job that it belongs to.
-pub(super) fn overloaded(ctx: &DetectorContext<'_>, host: usize, end: &Bottleneck) -> Finding {
+pub(super) fn overloaded(ctx: &DetectorContext<'_>, host: usize, end: &Bottleneck) -> Option<Finding> {
     let fabric = ctx.fabric;
     let job = fabric.job_of(host);
+    if job.is_some_and(|job| relieved(ctx, job)) {
+        return None;
+    }
     if let Some(found) = job.and_then(|job| loud(ctx, job, end)) {
-        return found;
+        return Some(found);
     }
     let received = ctx.mean(Signal::Rx, host).or_else(|| ctx.mean(Signal::Tx, fabric.ports.list[host].peer?));
     let before = ctx.baseline_mean(Signal::Rx, host).unwrap_or(0.0);
@@ -114,10 +117,15 @@ pub(super) fn overloaded(ctx: &DetectorContext<'_>, host: usize, end: &Bottlenec
         job.map_or_else(String::new, |job| format!(" of {}", fabric.jobs[job].id))
     );
     let got = evidence(ctx, Signal::Rx, host, received.unwrap_or(before), before);
-    Finding::new(IncidentKind::Incast, LocationId::Port(host), 0.85, got, text)
-        .with_evidence(waited(ctx, end))
-        .with_culprits(job.into_iter().collect())
-        .with_receivers(vec![host])
+    let found =
+        Finding::new(IncidentKind::Incast, LocationId::Port(host), 0.85, got, text).with_evidence(waited(ctx, end));
+    Some(found.with_culprits(job.into_iter().collect()).with_receivers(vec![host]))
+}
+
+/// Whether a job moves more because its ports wait less than in the baseline: it was held back then.
+fn relieved(ctx: &DetectorContext<'_>, job: usize) -> bool {
+    let ports = || ctx.fabric.jobs[job].ports.iter().copied();
+    ctx.baseline_sum(Signal::XmitWait, ports()) - ctx.sum(Signal::XmitWait, ports()) >= ctx.threshold(&HELD)
 }
 
 /// A job that moves far more than it ever did. InfiniBand without congestion control sends no notifications, so its bytes

@@ -6,6 +6,7 @@ pub mod context;
 pub mod counter_sanity;
 mod credit_bottleneck;
 mod credit_hosts;
+mod credit_receiver;
 mod credit_stall;
 mod credit_tree;
 mod credits;
@@ -69,7 +70,7 @@ pub const ALL: [Detector; 21] = [
 
 /// Thresholds of files that several detectors use.
 const SHARED: [&[&Threshold]; 5] = [
-    credit_hosts::THRESHOLDS,
+    credit_receiver::THRESHOLDS,
     hold_signal::THRESHOLDS,
     backpressure::THRESHOLDS,
     victims::THRESHOLDS,
