@@ -10,6 +10,7 @@ use crate::model::finding::{Evidence, Finding};
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
 use crate::model::signal::Signal;
+use crate::model::stats::mean;
 use crate::model::topology::Role;
 use std::collections::BTreeSet;
 
@@ -132,6 +133,9 @@ fn relieved(ctx: &DetectorContext<'_>, job: usize) -> bool {
 /// and the waits of others prove it.
 fn loud(ctx: &DetectorContext<'_>, job: usize, end: &Bottleneck) -> Option<Finding> {
     let slowdown = ctx.slowdown(job).filter(|s| s.ratio >= ctx.threshold(&LOUD) * s.peak)?;
+    if regained(ctx, job) {
+        return None;
+    }
     let lose = ctx.slowdowns().any(|(other, s)| other != job && s.lost_more_than(ctx.threshold(&LOSS)));
     let kind = if lose { IncidentKind::NoisyNeighbour } else { IncidentKind::Incast };
     let moved = of_job(ctx, Signal::Tx, job, slowdown.ratio, ctx.threshold(&LOUD) * slowdown.peak);
@@ -145,6 +149,16 @@ fn loud(ctx: &DetectorContext<'_>, job: usize, end: &Bottleneck) -> Option<Findi
     let receivers = ctx.fabric.jobs[job].ports.iter().copied().filter(receives).collect();
     let found = Finding::new(kind, LocationId::Job(job), 0.85, moved, text).with_evidence(waited(ctx, end));
     Some(found.with_culprits(vec![job]).with_receivers(receivers))
+}
+
+/// Whether a job moves no more than it did before the baseline, when it may have been slowed down.
+fn regained(ctx: &DetectorContext<'_>, job: usize) -> bool {
+    let [began_ns, _] = ctx.baseline.window.time_range_ns();
+    let before = ctx.history.frames().iter().filter(|frame| frame.time_ns < began_ns).cloned();
+    let loads = Window::new(before.collect()).load(ctx.fabric, job);
+    let now = mean(ctx.window.load(ctx.fabric, job).into_iter()).unwrap_or(0.0);
+    let usual = loads.windows(ctx.window.ticks().max(1)).filter_map(|part| mean(part.iter().copied()));
+    now < ctx.threshold(&LOUD) * usual.fold(0.0, f64::max)
 }
 
 /// Others wait although no port of the switch sends more than before: a link carries less than it did.

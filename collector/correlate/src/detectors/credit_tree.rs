@@ -37,11 +37,6 @@ impl CreditTree {
         Self { waits: waits.collect(), least }
     }
 
-    /// Share of the line rate beyond the usual from which a wait counts by itself.
-    pub fn least(&self) -> f64 {
-        self.least
-    }
-
     /// The port that waits longest, if it waits long enough.
     pub fn worst(&self) -> Option<(usize, f64)> {
         let worst = self.waits.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(port, share)| (*port, *share));

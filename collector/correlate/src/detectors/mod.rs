@@ -31,6 +31,7 @@ pub mod paging;
 mod pause;
 mod paused_time;
 mod pcie;
+mod receive_ceiling;
 mod send_ceiling;
 pub mod senders;
 mod straggler_rail;
@@ -44,7 +45,7 @@ use detector::Detector;
 use thresholds::{OverrideError, Threshold, Thresholds};
 
 /// All detectors. Of findings with equal confidence, that of the earlier row wins.
-pub const ALL: [Detector; 21] = [
+pub const ALL: [Detector; 22] = [
     link::FLAP,
     link::DOWN,
     host_pause::DETECTOR,
@@ -60,6 +61,7 @@ pub const ALL: [Detector; 21] = [
     optics::DETECTOR,
     tcp_fallback::DETECTOR,
     straggler_rail::DETECTOR,
+    receive_ceiling::DETECTOR,
     send_ceiling::DETECTOR,
     noisy_neighbour::DETECTOR,
     ecmp_collision::DETECTOR,

@@ -23,6 +23,7 @@ fn the_member_that_does_not_wait_for_itself_is_the_slow_receiver() {
     assert!(with(&[0, 2, 4, 7]), "h7 does not send to h6: a link of their leaf is slow");
     assert!(with(&[0, 2]), "hosts of one leaf may wait for their uplink");
     assert!(with(&[0, 2, 4, 6]), "h6 waits too");
+    assert!(with(&[0, 1, 2, 3, 4, 5, 7]), "more hosts of another job wait");
     assert!(!wait_at(&[0, 2, 4], 1.4).iter().any(slow_h6), "it receives more than before");
 }
 
@@ -39,6 +40,7 @@ fn the_receiver_of_a_waiting_host_with_a_constant_rate_is_slow() {
     };
     let found = drains(0.4, 0.4, None);
     assert!(found.iter().any(|i| slow_h6(i) && i.confidence >= 0.5), "{found:?}");
+    assert!(drains(0.4, 0.4, Some(4)).iter().all(|i| i.confidence < 0.5), "two that wait share a link");
     let doubted = drains(0.4, 0.4, Some(7));
     assert!(doubted.iter().all(|i| i.confidence < 0.5), "hosts at both ends of its leaf's links wait");
     assert!(!drains(0.9, 0.9, None).iter().any(slow_h6), "it receives as fast as before");
