@@ -41,13 +41,16 @@ const LEAST: f64 = 0.05;
 /// Highest share of a sender's bytes, sample by sample, that its only receiver may differ by: packets on the way, and
 /// other senders.
 const DIFFERS: f64 = 0.25;
-/// Samples that show a constant rate.
-const SAMPLES: usize = 20;
+/// How much nearer to it the bytes of its receiver must be than those of any other.
+const NEARER: f64 = 0.8;
+/// Frames and samples that show a constant rate.
+const FRAMES: usize = 20;
+const SAMPLES: usize = 12;
 /// By how much its share of samples at the ceiling must exceed that of another member.
 const STANDS_OUT: f64 = 0.2;
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
-    if ctx.reads_switches() || ctx.window.ticks() < SAMPLES {
+    if ctx.reads_switches() || ctx.window.ticks() < FRAMES {
         return Vec::new();
     }
     let tree = CreditTree::of(ctx, ctx.threshold(&HELD));
@@ -112,8 +115,12 @@ fn receiver(ctx: &DetectorContext<'_>, group: &Group) -> Option<usize> {
         let both = ctx.window.frames().iter().filter_map(each).reduce(|a, b| (a.0 + b.0, a.1 + b.1));
         both.filter(|(sent, _)| *sent > 0.0).map(|(sent, differs)| (port, differs / sent))
     };
-    let nearest = others().filter_map(differs).min_by(|a, b| a.1.total_cmp(&b.1))?;
-    (nearest.1 <= DIFFERS).then_some(nearest.0)
+    let mut nearest: Vec<(usize, f64)> = others().filter_map(differs).collect();
+    nearest.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let (port, least) = *nearest.first()?;
+    let next = nearest.get(1).map_or(f64::INFINITY, |next| next.1);
+    // Where all send to all, what one sends looks like what each receives.
+    (least <= DIFFERS && least <= NEARER * next).then_some(port)
 }
 
 /// Ceiling of a port, its former highest rate, and the share of samples at the ceiling, if that is constant and far below
@@ -121,6 +128,13 @@ fn receiver(ctx: &DetectorContext<'_>, group: &Group) -> Option<usize> {
 fn low(ctx: &DetectorContext<'_>, signal: Signal, port: usize) -> Option<(f64, f64, f64)> {
     let (top, flat) = ceiling_of(ctx, signal, port)?;
     let before = ctx.baseline.window.max(signal, port)?;
+    // A port that is read every few seconds has the same values in several frames: they are one sample.
+    let frames = ctx.window.frames();
+    let mut samples: Vec<_> = frames.iter().map(|f| [Signal::Tx, Signal::Rx].map(|s| f.get(s, port))).collect();
+    samples.dedup();
+    if samples.len() < SAMPLES {
+        return None;
+    }
     let fell = (LEAST * before..=ctx.threshold(&FELL) * before).contains(&top);
     (fell && flat >= ctx.threshold(&FLAT)).then_some((top, before, flat))
 }
