@@ -4,7 +4,7 @@ use crate::common::{ETHERNET, RATE, USUAL, egress, fabric, host, link, moves, on
 use fabriclens_correlate::{Fabric, Frame, Incident, IncidentKind, Location, Signal, Thresholds};
 
 /// InfiniBand: no pause, no marks, no queues. `usual` is the share that the uplinks and hosts of leaf0 wait always.
-fn infiniband(usual: f64) -> impl Fn(&Fabric, &mut Frame) {
+pub fn infiniband(usual: f64) -> impl Fn(&Fabric, &mut Frame) {
     move |fabric, frame| {
         for port in 0..fabric.ports.list.len() {
             ETHERNET.iter().for_each(|s| frame.set(*s, port, f64::NAN));
