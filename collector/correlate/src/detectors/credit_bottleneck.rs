@@ -10,6 +10,7 @@ use crate::model::finding::{Evidence, Finding};
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
 use crate::model::signal::Signal;
+use crate::model::stats::mean;
 use crate::model::topology::Role;
 use std::collections::BTreeSet;
 
@@ -52,14 +53,14 @@ fn full(ctx: &DetectorContext<'_>, end: &Bottleneck, port: usize, growth: f64) -
     let fabric = ctx.fabric;
     let peer = fabric.ports.list[port].peer?;
     if fabric.is_host(peer) {
-        return Some(overloaded(ctx, peer, end));
+        return overloaded(ctx, peer, end);
     }
     let leaf = fabric.ports.list[peer].end.node;
     let behind = |host: &usize| fabric.topology.nodes[leaf].role != Role::Leaf || fabric.peer_node(*host) == Some(leaf);
     let receives = |host: usize| Some((host, grown(ctx, Signal::Rx, host, ctx.threshold(&MORE))?));
     let most = ctx.host_ports().filter(behind).filter_map(receives).max_by(|a, b| a.1.total_cmp(&b.1));
     if let Some((host, _)) = most.filter(|(_, more)| *more >= RECEIVES * growth) {
-        return Some(overloaded(ctx, host, end));
+        return overloaded(ctx, host, end);
     }
     let link = LocationId::Link(fabric.ports.list[port].link?);
     let sent = evidence(ctx, Signal::Tx, port, ctx.mean(Signal::Tx, port)?, ctx.baseline_mean(Signal::Tx, port)?);
@@ -100,11 +101,14 @@ fn is_moved(ctx: &DetectorContext<'_>, port: usize) -> bool {
 }
 
 /// A host port that more is sent to than its link carries, or the loud job that it belongs to.
-pub(super) fn overloaded(ctx: &DetectorContext<'_>, host: usize, end: &Bottleneck) -> Finding {
+pub(super) fn overloaded(ctx: &DetectorContext<'_>, host: usize, end: &Bottleneck) -> Option<Finding> {
     let fabric = ctx.fabric;
     let job = fabric.job_of(host);
+    if job.is_some_and(|job| relieved(ctx, job)) {
+        return None;
+    }
     if let Some(found) = job.and_then(|job| loud(ctx, job, end)) {
-        return found;
+        return Some(found);
     }
     let received = ctx.mean(Signal::Rx, host).or_else(|| ctx.mean(Signal::Tx, fabric.ports.list[host].peer?));
     let before = ctx.baseline_mean(Signal::Rx, host).unwrap_or(0.0);
@@ -114,16 +118,24 @@ pub(super) fn overloaded(ctx: &DetectorContext<'_>, host: usize, end: &Bottlenec
         job.map_or_else(String::new, |job| format!(" of {}", fabric.jobs[job].id))
     );
     let got = evidence(ctx, Signal::Rx, host, received.unwrap_or(before), before);
-    Finding::new(IncidentKind::Incast, LocationId::Port(host), 0.85, got, text)
-        .with_evidence(waited(ctx, end))
-        .with_culprits(job.into_iter().collect())
-        .with_receivers(vec![host])
+    let found =
+        Finding::new(IncidentKind::Incast, LocationId::Port(host), 0.85, got, text).with_evidence(waited(ctx, end));
+    Some(found.with_culprits(job.into_iter().collect()).with_receivers(vec![host]))
+}
+
+/// Whether a job moves more because its ports wait less than in the baseline: it was held back then.
+fn relieved(ctx: &DetectorContext<'_>, job: usize) -> bool {
+    let ports = || ctx.fabric.jobs[job].ports.iter().copied();
+    ctx.baseline_sum(Signal::XmitWait, ports()) - ctx.sum(Signal::XmitWait, ports()) >= ctx.threshold(&HELD)
 }
 
 /// A job that moves far more than it ever did. InfiniBand without congestion control sends no notifications, so its bytes
 /// and the waits of others prove it.
 fn loud(ctx: &DetectorContext<'_>, job: usize, end: &Bottleneck) -> Option<Finding> {
     let slowdown = ctx.slowdown(job).filter(|s| s.ratio >= ctx.threshold(&LOUD) * s.peak)?;
+    if regained(ctx, job) {
+        return None;
+    }
     let lose = ctx.slowdowns().any(|(other, s)| other != job && s.lost_more_than(ctx.threshold(&LOSS)));
     let kind = if lose { IncidentKind::NoisyNeighbour } else { IncidentKind::Incast };
     let moved = of_job(ctx, Signal::Tx, job, slowdown.ratio, ctx.threshold(&LOUD) * slowdown.peak);
@@ -137,6 +149,16 @@ fn loud(ctx: &DetectorContext<'_>, job: usize, end: &Bottleneck) -> Option<Findi
     let receivers = ctx.fabric.jobs[job].ports.iter().copied().filter(receives).collect();
     let found = Finding::new(kind, LocationId::Job(job), 0.85, moved, text).with_evidence(waited(ctx, end));
     Some(found.with_culprits(vec![job]).with_receivers(receivers))
+}
+
+/// Whether a job moves no more than it did before the baseline, when it may have been slowed down.
+fn regained(ctx: &DetectorContext<'_>, job: usize) -> bool {
+    let [began_ns, _] = ctx.baseline.window.time_range_ns();
+    let before = ctx.history.frames().iter().filter(|frame| frame.time_ns < began_ns).cloned();
+    let loads = Window::new(before.collect()).load(ctx.fabric, job);
+    let now = mean(ctx.window.load(ctx.fabric, job).into_iter()).unwrap_or(0.0);
+    let usual = loads.windows(ctx.window.ticks().max(1)).filter_map(|part| mean(part.iter().copied()));
+    now < ctx.threshold(&LOUD) * usual.fold(0.0, f64::max)
 }
 
 /// Others wait although no port of the switch sends more than before: a link carries less than it did.

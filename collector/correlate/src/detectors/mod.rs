@@ -6,6 +6,7 @@ pub mod context;
 pub mod counter_sanity;
 mod credit_bottleneck;
 mod credit_hosts;
+mod credit_receiver;
 mod credit_stall;
 mod credit_tree;
 mod credits;
@@ -30,6 +31,7 @@ pub mod paging;
 mod pause;
 mod paused_time;
 mod pcie;
+mod receive_ceiling;
 mod send_ceiling;
 pub mod senders;
 mod slow_hosts;
@@ -44,7 +46,7 @@ use detector::Detector;
 use thresholds::{OverrideError, Threshold, Thresholds};
 
 /// All detectors. Of findings with equal confidence, that of the earlier row wins.
-pub const ALL: [Detector; 21] = [
+pub const ALL: [Detector; 22] = [
     link::FLAP,
     link::DOWN,
     host_pause::DETECTOR,
@@ -60,6 +62,7 @@ pub const ALL: [Detector; 21] = [
     optics::DETECTOR,
     tcp_fallback::DETECTOR,
     straggler_rail::DETECTOR,
+    receive_ceiling::DETECTOR,
     send_ceiling::DETECTOR,
     noisy_neighbour::DETECTOR,
     ecmp_collision::DETECTOR,
@@ -70,7 +73,7 @@ pub const ALL: [Detector; 21] = [
 
 /// Thresholds of files that several detectors use.
 const SHARED: [&[&Threshold]; 5] = [
-    credit_hosts::THRESHOLDS,
+    credit_receiver::THRESHOLDS,
     hold_signal::THRESHOLDS,
     backpressure::THRESHOLDS,
     victims::THRESHOLDS,

@@ -3,9 +3,9 @@
 //! the other rails still send at their former highest rate, for less of the time.
 
 use crate::detectors::context::DetectorContext;
-use crate::detectors::credit_hosts::{FELL, FLAT, ceiling_of};
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, of_job, percent};
+use crate::detectors::receive_ceiling::{FELL, FLAT, ceiling_of};
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::Finding;
 use crate::model::kind::IncidentKind;

@@ -11,6 +11,7 @@ mod docs;
 mod eviction;
 mod fault_domains;
 mod infiniband;
+mod infiniband_hosts;
 mod links;
 mod ordinary_life;
 mod rails;

@@ -30,13 +30,15 @@ const TX: (&str, &str) = ("direction", "transmit");
 const RX: (&str, &str) = ("direction", "receive");
 
 /// Columns without a priority; the others are in [`BY_PRIORITY`].
-const COLUMNS: [Column; 41] = [
+const COLUMNS: [Column; 43] = [
     counter("tx_bytes", "fabric_port_io_bytes_total", &[TX]),
     counter("rx_bytes", "fabric_port_io_bytes_total", &[RX]),
     counter("tx_pkts", "fabric_port_packets_total", &[TX]),
     counter("rx_pkts", "fabric_port_packets_total", &[RX]),
     counter("ecn_marked_pkts", "fabric_ecn_marks_total", &[]),
     counter("np_ecn_marked_pkts", "fabric_ecn_packets_total", &[]),
+    counter("fecn_pkts", "fabric_ecn_packets_total", &[]),
+    counter("becn_pkts", "fabric_cnp_packets_total", &[RX]),
     counter("np_cnp_sent", "fabric_cnp_packets_total", &[TX]),
     counter("rp_cnp_handled", "fabric_cnp_packets_total", &[RX]),
     counter("retx_pkts", "fabric_rdma_retransmits_total", &[]),
@@ -110,6 +112,12 @@ impl CellReader {
         Some(Self { column, priority: priority.map(str::to_owned), factor })
     }
 
+    /// Whether both become the same series of a port: drivers give one counter several names.
+    pub(super) fn is_same_series(&self, other: &Self) -> bool {
+        let series = |reader: &Self| (reader.column.metric, reader.column.labels, reader.priority.clone());
+        series(self) == series(other)
+    }
+
     /// Labels of the series of a port.
     pub(super) fn labels(&self, node: &str, port: &str) -> Labels {
         let own = [("__name__", self.column.metric), ("host", node), ("port", port)];
@@ -140,5 +148,15 @@ mod tests {
         assert!(value("up", "").is_some_and(fabriclens_model::is_absent));
         assert_eq!(value("up", "yes"), None);
         assert!(CellReader::of("colour", 1).is_none());
+    }
+
+    #[test]
+    fn congestion_marks_of_infiniband_are_those_of_the_adapter() {
+        let same = |a: &str, b: &str| {
+            let [a, b] = [a, b].map(|name| CellReader::of(name, 1).unwrap());
+            a.is_same_series(&b)
+        };
+        assert!(same("fecn_pkts", "np_ecn_marked_pkts") && same("becn_pkts", "rp_cnp_handled"));
+        assert!(!same("becn_pkts", "np_cnp_sent") && !same("tx_pfc_p3", "tx_pfc_p4"));
     }
 }

@@ -36,7 +36,8 @@ pub(super) struct Rows<W> {
     node: usize,
     port: usize,
     cells: usize,
-    columns: Vec<(usize, CellReader)>,
+    /// Places of each column, of which the first that is not empty counts, and its reader.
+    columns: Vec<(Vec<usize>, CellReader)>,
     /// Index of each port by node and name, separated by a comma; `None` if it is not wanted.
     known: HashMap<String, Option<u32>>,
     ports: u32,
@@ -66,7 +67,13 @@ impl<W: Fn(&str) -> bool> Rows<W> {
         };
         let (tick, node, port) = (place("tick_ns")?, place("node")?, place("port")?);
         let read = |(at, name): (usize, &&str)| Some((at, CellReader::of(name, stretch)?));
-        let columns = names.iter().enumerate().filter_map(read).collect();
+        let mut columns: Vec<(Vec<usize>, CellReader)> = Vec::new();
+        for (at, reader) in names.iter().enumerate().filter_map(read) {
+            match columns.iter_mut().find(|(_, known)| known.is_same_series(&reader)) {
+                Some((places, _)) => places.push(at),
+                None => columns.push((vec![at], reader)),
+            }
+        }
         let cells = names.len();
         Ok(Self {
             path: shown,
@@ -124,7 +131,10 @@ impl<W: Fn(&str) -> bool> Rows<W> {
             let bad = |at: usize| wrong(format!("{:?} is no number", cells[at]));
             let tick: f64 = cells[self.tick].parse().map_err(|_| bad(self.tick))?;
             let time_ms = (tick as i64).saturating_mul(self.stretch) / 1_000_000;
-            let value = |(at, column): &(usize, CellReader)| column.value(cells[*at]).ok_or_else(|| bad(*at));
+            let value = |(places, column): &(Vec<usize>, CellReader)| {
+                let told = places.iter().copied().find(|at| !cells[*at].is_empty()).unwrap_or(places[0]);
+                column.value(cells[told]).ok_or_else(|| bad(told))
+            };
             let values = self.columns.iter().map(value).collect::<Result<Vec<f64>, _>>()?;
             let name = new.then(|| [node.to_owned(), port.to_owned()]);
             return Ok(Some((Row { port: index, time_ms, values }, name)));
