@@ -88,6 +88,16 @@ impl JobCycles {
         ticks as f64 - 0.5 * self.runs.len().saturating_sub(1) as f64
     }
 
+    /// Load per frame over whole cycles, each from the start of a stretch to the start of the next, so that a window does not
+    /// count half a cycle. `None` if the window holds less than [`STRETCHES`].
+    fn whole_cycles(&self) -> Option<f64> {
+        let mut starts = (1..self.runs.len()).filter(|at| !self.runs[*at].quiet);
+        let (first, last) = (starts.next()?, starts.next_back()?);
+        let cycles = &self.runs[first..last];
+        let ticks: usize = cycles.iter().map(|run| run.loads.len()).sum();
+        (cycles.len() >= 2 * STRETCHES).then(|| cycles.iter().map(Run::load).sum::<f64>() / ticks as f64)
+    }
+
     /// Load per frame of communication.
     fn speed(&self) -> f64 {
         self.stretches().map(Run::load).sum::<f64>() / self.active_ticks()
@@ -128,9 +138,10 @@ impl JobCycles {
         OF_MEDIAN * median(speeds.into_iter().map(|speed| (speed / usual - 1.0).abs()).collect())
     }
 
-    /// Throughput in a window relative to these cycles, with the job's usual gaps, and its standard deviation. `None`: no
-    /// rhythm is known. A ratio of `None`: the window shows too little of a cycle.
-    pub fn compare(&self, frames: impl Iterator<Item = JobFrame>) -> Option<Option<(f64, f64)>> {
+    /// Throughput in a window relative to these cycles and its standard deviation: with the job's usual gaps or as it is, the
+    /// higher of the two, because a job that computes meanwhile loses less than its stretches. `None`: no rhythm is known. A
+    /// ratio of `None`: the window shows too little of a cycle.
+    pub fn compare(&self, frames: impl Iterator<Item = JobFrame>, all: f64) -> Option<Option<(f64, f64)>> {
         let (whole, usual) = (self.whole().count(), self.stretch_ticks());
         let rhythm = usual >= RESOLVED && self.gap_ticks() >= GAP && self.deviation() <= REGULAR;
         if whole < STRETCHES || !rhythm {
@@ -138,6 +149,7 @@ impl JobCycles {
         }
         let patience = ((PATIENCE * self.longest_cycle() as f64) as usize).max(PATIENCE_TICKS);
         let mut now = Self::of(self.level, frames);
+        let as_it_is = now.whole_cycles().zip(self.whole_cycles()).map_or(all, |(now, before)| now / before);
         for run in now.runs.iter_mut().filter(|run| run.quiet) {
             // Waiting belongs to the stretch that waits.
             run.quiet = !run.troubled && run.loads.len() <= patience;
@@ -150,7 +162,7 @@ impl JobCycles {
         let part = self.active_ticks() / self.ticks() as f64;
         let speed = now.speed() / self.speed();
         let noise = self.deviation() * (1.0 / (active / usual).max(1.0) + 1.0 / whole as f64).sqrt();
-        Some(Some((1.0 / (part / speed + 1.0 - part), noise * part)))
+        Some(Some(((1.0 / (part / speed + 1.0 - part)).max(as_it_is), noise * part)))
     }
 }
 
@@ -191,7 +203,7 @@ mod tests {
 
     fn compare(now: &[f64], troubled: bool) -> Option<Option<(f64, f64)>> {
         let frames = now.iter().map(|load| JobFrame { load: *load, troubled });
-        JobCycles::of_baseline(&rhythm(6)).compare(frames)
+        JobCycles::of_baseline(&rhythm(6)).compare(frames, 0.0)
     }
 
     #[test]
@@ -200,6 +212,16 @@ mod tests {
         let (ratio, _) = compare(&now, false).unwrap().unwrap();
         assert!((ratio - 1.0).abs() < 0.05, "{ratio}");
         assert_eq!(compare(&[0.0; 20], false), Some(None), "a gap alone says nothing");
+    }
+
+    #[test]
+    fn half_a_cycle_is_not_counted() {
+        let slow = [0.3, 0.6, 0.6, 0.6, 0.6, 0.3, 0.001, 0.001, 0.0, 0.001, 0.0].repeat(3);
+        let now = [vec![0.0, 0.3], slow, vec![0.3, 0.6, 0.6, 0.6, 0.6, 0.3]].concat();
+        let frames = now.iter().map(|load| JobFrame { load: *load, troubled: false });
+        // Both begin or end within a stretch, so that their means are too high.
+        let (ratio, _) = JobCycles::of_baseline(&rhythm(6)).compare(frames, 1.0).unwrap().unwrap();
+        assert!((ratio - 9.0 / 11.0).abs() < 0.03, "eleven frames a cycle instead of nine: {ratio}");
     }
 
     #[test]
@@ -218,7 +240,7 @@ mod tests {
     fn jobs_without_rhythm_have_no_cycles() {
         let none = |loads: &[f64]| {
             let now = loads.iter().map(|load| JobFrame { load: *load, troubled: false });
-            JobCycles::of_baseline(loads).compare(now).is_none()
+            JobCycles::of_baseline(loads).compare(now, 0.0).is_none()
         };
         assert!(none(&[1.0; 60]), "it never rests");
         assert!(none(&[1.0, 0.0].repeat(30)), "samples do not resolve it");
