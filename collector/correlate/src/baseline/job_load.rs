@@ -8,6 +8,8 @@ use std::sync::OnceLock;
 const SENDS: f64 = 0.1;
 /// Frames in which a job sends that say how fast it sends.
 const PHASE: usize = 4;
+/// The same if it sends in all of them.
+const LEAST: usize = 2;
 
 /// The usual throughput of a job: both directions of all its ports.
 #[derive(Clone, Debug)]
@@ -51,13 +53,16 @@ impl JobLoad {
         variance.sqrt() * (seen as f64 / ticks.max(seen) as f64).sqrt()
     }
 
-    /// Mean and standard error of the frames in which it sends, of the baseline or of `now` (bytes per second in each
-    /// frame), relative to the overall mean: at least a tenth of its busiest frames. `None` if those are too few.
-    fn sending(&self, now: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-        let least = self.least_sent();
-        let sends: Vec<f64> = now.filter(|load| *load >= least).collect();
-        let mean_load = mean(sends.iter().copied()).filter(|_| sends.len() >= PHASE)?;
+    /// Mean and standard error of the frames in which it sends, of the baseline or of `now` (relative to the overall mean):
+    /// at least a tenth of its busiest frames. `None` if those are too few. If it sends in all of them, none of them is the
+    /// begin or end of a stretch, so that fewer say as much; they are taken to vary at least by `deviation`.
+    fn sending(&self, now: impl Iterator<Item = f64>, deviation: f64) -> Option<(f64, f64)> {
+        let (least, mut all) = (self.least_sent(), 0);
+        let sends: Vec<f64> = now.inspect(|_| all += 1).filter(|load| *load >= least).collect();
+        let few = sends.len() < PHASE;
+        let mean_load = mean(sends.iter().copied()).filter(|_| !few || sends.len() == all && all >= LEAST)?;
         let variance = mean(sends.iter().map(|load| (load - mean_load).powi(2)))?;
+        let variance = if few { variance.max(deviation.powi(2)) } else { variance };
         Some((mean_load, (variance / sends.len() as f64).sqrt()))
     }
 
@@ -78,8 +83,9 @@ impl JobLoad {
     /// less, but sends as fast as before; a job that the network slows down sends slower. `None` if either has too few
     /// frames in which it sends.
     pub fn sending_ratio(&self, now: &[f64]) -> Option<(f64, f64)> {
-        let (before, doubt) = self.sending(self.ticks.iter().copied())?;
-        let (after, doubt_now) = self.sending(now.iter().map(|load| load / self.mean))?;
+        let (before, doubt) = self.sending(self.ticks.iter().copied(), 0.0)?;
+        let deviation = doubt * (self.ticks.len() as f64).sqrt();
+        let (after, doubt_now) = self.sending(now.iter().map(|load| load / self.mean), deviation)?;
         Some((after / before, doubt.hypot(doubt_now) / before))
     }
 
@@ -103,5 +109,7 @@ mod tests {
         assert_eq!(ratio(&cycle(5, 25, 8.0)), Some(1.0), "it computes for longer");
         assert_eq!(ratio(&cycle(10, 5, 4.0).repeat(2)), Some(0.5), "the same bytes take twice as long");
         assert_eq!(ratio(&cycle(3, 27, 8.0)), None, "it hardly sends");
+        assert_eq!(ratio(&[4.0, 4.0]), Some(0.5), "long samples, in all of which it sends");
+        assert_eq!(ratio(&[4.0]), None);
     }
 }
