@@ -81,11 +81,17 @@ impl JobLoad {
     /// Throughput while it sends (bytes per second in each frame of a window) relative to that of the baseline, and its
     /// standard error. A job that rests longer between its exchanges (it computes, evaluates, waits for input) moves
     /// less, but sends as fast as before; a job that the network slows down sends slower. `None` if either has too few
-    /// frames in which it sends.
+    /// frames in which it sends. If it never rests, the standard error is the deviation of its windows ([`Self::noise`]): frames
+    /// that cut its cycles vary more than windows do.
     pub fn sending_ratio(&self, now: &[f64]) -> Option<(f64, f64)> {
         let (before, doubt) = self.sending(self.ticks.iter().copied(), 0.0)?;
         let deviation = doubt * (self.ticks.len() as f64).sqrt();
         let (after, doubt_now) = self.sending(now.iter().map(|load| load / self.mean), deviation)?;
+        let (least, mut all) =
+            (self.least_sent(), self.ticks.iter().copied().chain(now.iter().map(|load| load / self.mean)));
+        if all.all(|load| load >= least) {
+            return Some((after / before, self.noise(now.len())));
+        }
         Some((after / before, doubt.hypot(doubt_now) / before))
     }
 
@@ -111,5 +117,8 @@ mod tests {
         assert_eq!(ratio(&cycle(3, 27, 8.0)), None, "it hardly sends");
         assert_eq!(ratio(&[4.0, 4.0]), Some(0.5), "long samples, in all of which it sends");
         assert_eq!(ratio(&[4.0]), None);
+        let (ratio, doubt) =
+            JobLoad::of([8.0, 4.0].repeat(20), 0).unwrap().sending_ratio(&[4.0, 2.0, 4.0, 2.0]).unwrap();
+        assert!((ratio - 0.5).abs() < 1e-9 && doubt < 0.01, "it never rests, and windows do not vary: {ratio} {doubt}");
     }
 }

@@ -200,11 +200,13 @@ impl OpenIncident {
         verdict.expect("a first finding")
     }
 
-    /// Whether its verdict will hardly change: what is inferred from effects takes some evaluations to show its form.
+    /// Whether its verdict will hardly change: what is inferred from effects takes some evaluations to show its form. One long
+    /// sample says for how long ports were paused, but not that a comparison holds, or that no finer kind explains it.
     fn is_settled(&self, step_s: f64) -> bool {
         let verdict = self.verdict();
         let votes = self.verdicts.iter().find(|(finding, _)| finding.is_same_as(verdict)).map_or(0.0, |v| v.1);
-        !verdict.inferred || votes * step_s.max(1.0) >= SETTLED_S * verdict.confidence
+        let each_s = if verdict.kind.spec().holds_others_back { step_s.max(1.0) } else { 1.0 };
+        !verdict.inferred || votes * each_s >= SETTLED_S * verdict.confidence
     }
 
     /// Whether the baseline stops learning while it lasts.
