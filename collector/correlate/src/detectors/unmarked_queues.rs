@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 thresholds! {
     /// lowest chance that a sample with a long queue passes without a mark; a few seconds of baseline cannot prove a smaller one
     CHANCE = "ecn_marking.chance", 0.05, "chance";
+    /// the same chance above which the length of a queue does not say whether it is marked
+    UNCERTAIN = "ecn_marking.uncertain", 0.1, "chance";
     /// chance below which it is no coincidence that nothing was marked, among many switches and many seconds
     IMPOSSIBLE = "ecn_marking.impossible", 1e-7, "chance";
     /// quantile of marked queues above which this fabric marks for certain
@@ -172,11 +174,11 @@ impl Usual {
         usual
     }
 
-    /// The chance of so many samples in a row. Traffic of a switch that passed such queues unmarked before may differ from
-    /// that of others.
+    /// The chance of so many samples in a row; 1 if such queues usually pass unmarked, at this switch or in the fabric.
     fn chance(&self, ctx: &DetectorContext<'_>, node: usize, times: usize) -> f64 {
-        let own = self.switches.get(&node).copied().unwrap_or_default();
-        own.chance(self.fabric.chance(0.5)).max(ctx.threshold(&CHANCE)).powi(times as i32)
+        let (own, all) = (self.switches.get(&node).copied().unwrap_or_default(), self.fabric.chance(0.5));
+        let each = own.chance(all).max(all).max(ctx.threshold(&CHANCE));
+        if each > ctx.threshold(&UNCERTAIN) { 1.0 } else { each.powi(times as i32) }
     }
 }
 
