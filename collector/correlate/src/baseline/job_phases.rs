@@ -14,6 +14,8 @@ const GAP_LOAD: f64 = 0.1;
 const RESTS: f64 = 0.1;
 /// Frames of communication that say how fast it sends.
 const SENDS: usize = 4;
+/// The same if it communicates in all frames.
+const SENDS_ALWAYS: usize = 2;
 /// Frames that the median stretch takes at least to be resolved by samples, and quiet frames of the median gap.
 const RESOLVED: f64 = 1.5;
 /// Deviation of the speed of its stretches up to which they compare: reads at random have none.
@@ -30,8 +32,8 @@ pub struct JobPhases {
     /// Load from which the job communicates.
     level: f64,
     rests: bool,
-    /// Mean load of the frames in which it communicates, and its standard error; `None` if they are few.
-    sends: Option<(f64, f64)>,
+    /// How fast it sends; `None` if too few frames say.
+    sending: Option<Sending>,
     stretches: Stretches,
 }
 
@@ -46,7 +48,7 @@ impl JobPhases {
         Self {
             level,
             rests: quiet as f64 >= RESTS * loads.len() as f64,
-            sends: sending(level, loads),
+            sending: Sending::of(level, loads, 0.0),
             stretches: Stretches::of(level, frames),
         }
     }
@@ -58,16 +60,19 @@ impl JobPhases {
 
     /// Throughput in the frames of a window in which it communicates, relative to the baseline, and its standard error.
     /// A job that rests longer between its exchanges moves less, but sends as fast as before; a job that the network
-    /// slows down sends slower. `None` if either has too few such frames.
-    pub fn sending_ratio(&self, now: &[f64]) -> Option<(f64, f64)> {
-        let (before, doubt) = self.sends?;
-        let (after, doubt_now) = sending(self.level, now)?;
-        Some((after / before, doubt.hypot(doubt_now) / before))
+    /// slows down sends slower. `None` if either has too few such frames. If it never rests, the standard error is `noise`,
+    /// the deviation of its windows: frames that cut its cycles vary more than windows do.
+    pub fn sending_ratio(&self, now: &[f64], noise: f64) -> Option<(f64, f64)> {
+        let before = self.sending?;
+        let after = Sending::of(self.level, now, before.deviation)?;
+        let doubt = before.doubt().hypot(after.doubt()) / before.mean;
+        Some((after.mean / before.mean, if before.always && after.always { noise } else { doubt }))
     }
 
-    /// Throughput in a window relative to the baseline, with the job's usual gaps, and its standard deviation. `None`:
-    /// its stretches are not known, or differ. A ratio of `None`: the window shows too little of a stretch.
-    pub fn compare(&self, frames: impl Iterator<Item = JobFrame>) -> Option<Option<(f64, f64)>> {
+    /// Throughput in a window relative to the baseline, and its standard deviation: with the job's usual gaps or as it is
+    /// (over whole cycles, or else `all`), the higher of the two, because a job that computes meanwhile loses less than its
+    /// stretches. `None`: its stretches are not known, or differ. A ratio of `None`: the window shows too little of a stretch.
+    pub fn compare(&self, frames: impl Iterator<Item = JobFrame>, all: f64) -> Option<Option<(f64, f64)>> {
         let known = &self.stretches;
         let (whole, usual) = (known.whole().count(), known.stretch_ticks());
         let resolved = usual >= RESOLVED && known.gap_ticks() >= RESOLVED;
@@ -75,7 +80,10 @@ impl JobPhases {
             return None;
         }
         let patience = ((PATIENCE * known.longest_cycle() as f64) as usize).max(PATIENCE_TICKS);
-        let now = Stretches::of(self.level, frames).with_waiting(patience);
+        let now = Stretches::of(self.level, frames);
+        let as_it_is = now.whole_cycles(STRETCHES).zip(known.whole_cycles(STRETCHES));
+        let as_it_is = as_it_is.map_or(all, |(now, before)| now / before);
+        let now = now.with_waiting(patience);
         let active = now.active_ticks();
         if active < usual {
             return Some(None);
@@ -83,17 +91,39 @@ impl JobPhases {
         let part = known.active_ticks() / known.ticks() as f64;
         let speed = now.speed() / known.speed();
         let noise = known.deviation() * (1.0 / (active / usual).max(1.0) + 1.0 / whole as f64).sqrt();
-        Some(Some((1.0 / (part / speed + 1.0 - part), noise * part)))
+        Some(Some(((1.0 / (part / speed + 1.0 - part)).max(as_it_is), noise * part)))
     }
 }
 
-/// Mean load and standard error of the frames from a level on; `None` if they are few.
-fn sending(level: f64, loads: &[f64]) -> Option<(f64, f64)> {
-    let sends = || loads.iter().copied().filter(|load| *load >= level);
-    let count = sends().count();
-    let usual = mean(sends()).filter(|_| count >= SENDS)?;
-    let variance = mean(sends().map(|load| (load - usual).powi(2)))?;
-    Some((usual, (variance / count as f64).sqrt()))
+/// How fast a job sends in the frames in which it communicates.
+#[derive(Clone, Copy, Debug)]
+struct Sending {
+    /// Mean load.
+    mean: f64,
+    /// Standard deviation of one frame.
+    deviation: f64,
+    frames: usize,
+    /// It communicates in all frames.
+    always: bool,
+}
+
+impl Sending {
+    /// From the frames with a load from `level` on; `None` if they are few. If that is all of them, none is the begin or end
+    /// of a stretch, so that fewer say as much; those are taken to vary at least by `deviation`.
+    fn of(level: f64, loads: &[f64], deviation: f64) -> Option<Self> {
+        let sends = || loads.iter().copied().filter(|load| *load >= level);
+        let frames = sends().count();
+        let always = frames == loads.len();
+        let few = frames < SENDS;
+        let usual = mean(sends()).filter(|_| !few || always && frames >= SENDS_ALWAYS)?;
+        let own = mean(sends().map(|load| (load - usual).powi(2)))?.sqrt();
+        Some(Self { mean: usual, deviation: if few { own.max(deviation) } else { own }, frames, always })
+    }
+
+    /// Standard error of the mean.
+    fn doubt(self) -> f64 {
+        self.deviation / (self.frames as f64).sqrt()
+    }
 }
 
 #[cfg(test)]
@@ -107,7 +137,7 @@ mod tests {
 
     fn compare(now: &[f64], troubled: bool) -> Option<Option<(f64, f64)>> {
         let frames = now.iter().map(|load| JobFrame { load: *load, troubled });
-        JobPhases::of(&rhythm(6)).compare(frames)
+        JobPhases::of(&rhythm(6)).compare(frames, 0.0)
     }
 
     #[test]
@@ -116,6 +146,16 @@ mod tests {
         let (ratio, _) = compare(&now, false).unwrap().unwrap();
         assert!((ratio - 1.0).abs() < 0.05, "{ratio}");
         assert_eq!(compare(&[0.0; 20], false), Some(None), "a gap alone says nothing");
+    }
+
+    #[test]
+    fn half_a_cycle_is_not_counted() {
+        let slow = [0.3, 0.6, 0.6, 0.6, 0.6, 0.3, 0.001, 0.001, 0.0, 0.001, 0.0].repeat(3);
+        let now = [vec![0.0, 0.3], slow, vec![0.3, 0.6, 0.6, 0.6, 0.6, 0.3]].concat();
+        let frames = now.iter().map(|load| JobFrame { load: *load, troubled: false });
+        // Both begin or end within a stretch, so that their means are too high.
+        let (ratio, _) = JobPhases::of(&rhythm(6)).compare(frames, 1.0).unwrap().unwrap();
+        assert!((ratio - 9.0 / 11.0).abs() < 0.03, "eleven frames a cycle instead of nine: {ratio}");
     }
 
     #[test]
@@ -134,7 +174,7 @@ mod tests {
     fn jobs_without_rhythm_have_no_stretches_that_compare() {
         let none = |loads: &[f64]| {
             let now = loads.iter().map(|load| JobFrame { load: *load, troubled: false });
-            JobPhases::of(loads).compare(now).is_none()
+            JobPhases::of(loads).compare(now, 0.0).is_none()
         };
         assert!(none(&[1.0; 60]), "it never rests");
         assert!(none(&[1.0, 0.0].repeat(30)), "samples do not resolve it");
@@ -147,9 +187,13 @@ mod tests {
         let baseline = JobPhases::of(&cycle(5, 5, 8.0).repeat(6));
         assert!(baseline.rests());
         assert!(!JobPhases::of(&[8.0; 60]).rests());
-        let ratio = |now: &[f64]| baseline.sending_ratio(now).map(|(ratio, _)| ratio);
+        let ratio = |now: &[f64]| baseline.sending_ratio(now, 0.0).map(|(ratio, _)| ratio);
         assert_eq!(ratio(&cycle(5, 25, 8.0)), Some(1.0), "it computes for longer");
         assert_eq!(ratio(&cycle(10, 5, 4.0).repeat(2)), Some(0.5), "the same bytes take twice as long");
         assert_eq!(ratio(&cycle(3, 27, 8.0)), None, "it hardly sends");
+        assert_eq!(ratio(&[4.0, 4.0]), Some(0.5), "long samples, in all of which it sends");
+        assert_eq!(ratio(&[4.0]), None);
+        let always = JobPhases::of(&[8.0, 4.0].repeat(20));
+        assert_eq!(always.sending_ratio(&[4.0, 2.0, 4.0, 2.0], 0.01), Some((0.5, 0.01)), "it never rests");
     }
 }

@@ -72,6 +72,16 @@ impl Stretches {
         ticks as f64 - 0.5 * self.0.len().saturating_sub(1) as f64
     }
 
+    /// Load per frame over whole cycles, each from the start of a stretch to the start of the next, so that a window does not
+    /// count half a cycle. `None` if the window holds fewer than `least`.
+    pub fn whole_cycles(&self, least: usize) -> Option<f64> {
+        let mut starts = (1..self.0.len()).filter(|at| !self.0[*at].quiet);
+        let (first, last) = (starts.next()?, starts.next_back()?);
+        let cycles = &self.0[first..last];
+        let ticks: usize = cycles.iter().map(|run| run.loads.len()).sum();
+        (cycles.len() >= 2 * least).then(|| cycles.iter().map(Run::load).sum::<f64>() / ticks as f64)
+    }
+
     /// Load per frame of communication.
     pub fn speed(&self) -> f64 {
         self.active().map(Run::load).sum::<f64>() / self.active_ticks()

@@ -213,7 +213,7 @@ impl<'a> DetectorContext<'a> {
                 ratio: mean(now.iter().copied())?,
                 noise: baseline.noise(ticks),
                 peak: baseline.peak(ticks),
-                sending: baseline.phases().sending_ratio(&now),
+                sending: baseline.phases().sending_ratio(&now, baseline.noise(now.len())),
                 rests: baseline.phases().rests(),
             })
         };
@@ -225,8 +225,8 @@ impl<'a> DetectorContext<'a> {
         let mean = baseline.mean();
         let frames = self.window.job_frames(self.fabric, job);
         let frames = frames.map(|(frame, load)| JobFrame { load: load / mean, troubled: self.is_troubled(frame, job) });
-        if let Some(in_cycles) = baseline.phases().compare(frames) {
-            return in_cycles.map(|(ratio, noise)| JobSlowdown { ratio: ratio.max(all.ratio), noise, ..all });
+        if let Some(in_cycles) = baseline.phases().compare(frames, all.ratio) {
+            return in_cycles.map(|(ratio, noise)| JobSlowdown { ratio, noise, ..all });
         }
         // A single stalled port is a fault of its agent or driver: a job with a blocked port waits for it on all
         // others.

@@ -36,8 +36,11 @@ thresholds! {
     /// the same where a driver counts frames but no time: each frame is taken for the longest pause, so this is an
     /// upper bound
     ESTIMATED = "host_pause.held_estimated", 0.1, "share of time";
-    /// samples of a minute in which it does
+    /// samples of a minute in which it does: a hiccup shows in one
     SAMPLES = "host_pause.samples", 2.0, "samples";
+    /// time paused from which one sample is enough, because no hiccup lasts so long: the watchdogs of switches act after
+    /// 0.2 to 0.4 s
+    AT_ONCE = "host_pause.at_once", 0.9, "seconds";
     /// time paused from which it is no hiccup: 1 % for most of a minute, 10 % for five seconds, 30 % for two
     PAUSED = "host_pause.paused", 0.5, "seconds in a minute";
     /// the same where it is estimated from frames
@@ -145,8 +148,10 @@ fn judge(ctx: &DetectorContext<'_>, port: usize, warns: bool) -> Option<Finding>
     // A receiver may stall now and then.
     let samples = last_minute(ctx).filter(|f| how.holds(f, port)).count();
     let enough = ctx.threshold(if how.estimated { &PAUSED_ESTIMATED } else { &PAUSED });
-    let lasts = || paused_seconds(ctx, |f| how.share(f, port)) >= enough;
-    if held < how.least || (samples as f64) < ctx.threshold(&SAMPLES) || !lasts() {
+    let paused_s = paused_seconds(ctx, |f| how.share(f, port));
+    let at_once = !how.estimated && paused_s >= ctx.threshold(&AT_ONCE);
+    let again = samples as f64 >= ctx.threshold(&SAMPLES) && paused_s >= enough;
+    if held < how.least || !at_once && !again {
         return None;
     }
     let (signal, at) = how.counter(ctx, port);

@@ -39,6 +39,7 @@ mod straggler_rail;
 mod tcp_fallback;
 pub mod thresholds;
 mod transport;
+mod unmarked_queues;
 pub mod victims;
 mod wait_graph;
 
@@ -72,12 +73,13 @@ pub const ALL: [Detector; 22] = [
 ];
 
 /// Thresholds of files that several detectors use.
-const SHARED: [&[&Threshold]; 5] = [
+const SHARED: [&[&Threshold]; 6] = [
     credit_receiver::THRESHOLDS,
     hold_signal::THRESHOLDS,
     backpressure::THRESHOLDS,
     victims::THRESHOLDS,
     paging::THRESHOLDS,
+    unmarked_queues::THRESHOLDS,
 ];
 
 /// Every threshold once: those of the detectors in the order of [`ALL`], then the shared ones.

@@ -75,8 +75,11 @@ pub fn low(ctx: &DetectorContext<'_>) -> BTreeMap<usize, f64> {
 }
 
 fn suffers(limits: &Thresholds, slowdown: JobSlowdown) -> bool {
+    let least = 1.0 - limits.get(&LOSS);
     let doubt = if slowdown.noise > limits.get(&STEADY) { limits.get(&CHANCES) * slowdown.noise } else { 0.0 };
-    slowdown.ratio + doubt < 1.0 - limits.get(&LOSS)
+    // When a job sends is up to the application, how fast is up to the network.
+    let slower = |(ratio, doubt): (f64, f64)| ratio + limits.get(&CHANCES) * doubt < least;
+    slowdown.ratio + doubt < least || slowdown.ratio < least && slowdown.sending.is_some_and(slower)
 }
 
 #[cfg(test)]
@@ -91,6 +94,10 @@ mod tests {
         assert!(!suffers(&limits, slowdown(0.92, 0.04)), "it lost less than a tenth");
         assert!(!suffers(&limits, slowdown(0.78, 0.09)), "its traffic differs as much by chance");
         assert!(suffers(&limits, slowdown(0.6, 0.09)));
+        let reads = |ratio, sending| JobSlowdown { sending: Some(sending), ..slowdown(ratio, 0.15) };
+        assert!(suffers(&limits, reads(0.7, (0.64, 0.07))), "it reads at random, but more slowly");
+        assert!(!suffers(&limits, reads(0.7, (0.8, 0.07))), "it reads less often");
+        assert!(!suffers(&limits, reads(0.95, (0.64, 0.07))), "it reads more slowly, but more often");
         limits.set("victims.loss", 0.2).unwrap();
         assert!(!suffers(&limits, slowdown(0.88, 0.04)), "it is the user's number");
     }

@@ -20,7 +20,7 @@ use crate::model::topology::{Topology, TopologySource};
 use crate::signals::frame_sink::FrameSink;
 use crate::tracker::evaluation::Evaluator;
 use crate::tracker::open_incident::OpenIncident;
-use crate::tracker::timing::{ASKED, FILLED_S, LAG_S, LOOK_S, NEWEST};
+use crate::tracker::timing::{ASKED, FILLED_S, LAG_S, LAG_TICKS, LOOK_S, NEWEST};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ impl IncidentTracker {
 
     /// Adds a frame.
     pub fn push(&mut self, frame: Frame) {
-        let lag = self.eval.ticks(LAG_S);
+        let lag = self.eval.ticks(LAG_S).max(LAG_TICKS);
         let baseline_from_ns = self.frozen_until_ns(self.open.iter(), self.baseline_from_ns);
         self.eval.history.push(frame, lag, baseline_from_ns);
     }

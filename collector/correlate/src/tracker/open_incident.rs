@@ -20,8 +20,9 @@ use std::sync::Arc;
 /// Ports held back that are named, those held back most.
 const NAMED: usize = 256;
 
-/// Evaluations that must agree on a verdict that is inferred before it pages.
-const SETTLED: f64 = 1.5;
+/// Seconds of samples whose evaluations must agree on a verdict that is inferred before it pages: with samples of a second,
+/// two evaluations.
+const SETTLED_S: f64 = 1.5;
 
 /// An open incident.
 pub(super) struct OpenIncident {
@@ -183,7 +184,7 @@ impl OpenIncident {
                 self.verdicts.push((found, score));
             }
         }
-        if !self.paged && self.is_settled() && pages(self.verdict(), ctx.thresholds) {
+        if !self.paged && self.is_settled(ctx.step_s) && pages(self.verdict(), ctx.thresholds) {
             self.paged = true;
             self.detected_ns = ctx.window.time_range_ns()[1].max(self.detected_ns);
         }
@@ -199,11 +200,13 @@ impl OpenIncident {
         verdict.expect("a first finding")
     }
 
-    /// Whether its verdict will hardly change: what is inferred from effects takes some evaluations to show its form.
-    fn is_settled(&self) -> bool {
+    /// Whether its verdict will hardly change: what is inferred from effects takes some evaluations to show its form. One long
+    /// sample says for how long ports were paused, but not that a comparison holds, or that no finer kind explains it.
+    fn is_settled(&self, step_s: f64) -> bool {
         let verdict = self.verdict();
         let votes = self.verdicts.iter().find(|(finding, _)| finding.is_same_as(verdict)).map_or(0.0, |v| v.1);
-        !verdict.inferred || votes >= SETTLED * verdict.confidence
+        let each_s = if verdict.kind.spec().holds_others_back { step_s.max(1.0) } else { 1.0 };
+        !verdict.inferred || votes * each_s >= SETTLED_S * verdict.confidence
     }
 
     /// Whether the baseline stops learning while it lasts.

@@ -9,7 +9,7 @@ use crate::tracker::evaluation::{EvaluationCache, row};
 use crate::tracker::incident_tracker::IncidentTracker;
 use crate::tracker::open_incident::OpenIncident;
 use crate::tracker::open_summary::OpenSummary;
-use crate::tracker::timing::{BEFORE_S, COMPARES_S, LAG_S, LEAST, MOST, SETTLE_S, YOUNG_S};
+use crate::tracker::timing::{BEFORE_S, COMPARES_S, LAG_S, LAG_TICKS, LEAST, MOST, SETTLE_S, YOUNG_S};
 use std::sync::Arc;
 
 impl IncidentTracker {
@@ -27,7 +27,7 @@ impl IncidentTracker {
         let near: Vec<&OpenIncident> =
             open.iter().filter(|incident| self.containing(cache, incident).meets(at)).collect();
         let (lag, frozen_until_ns) =
-            (self.eval.ticks(LAG_S), self.frozen_until_ns(near.iter().copied(), baseline_from_ns));
+            (self.eval.ticks(LAG_S).max(LAG_TICKS), self.frozen_until_ns(near.iter().copied(), baseline_from_ns));
         let baseline = self.eval.history.local_baseline(&self.eval.fabric, lag, frozen_until_ns, baseline_from_ns);
         // Long-lived faults that do not change traffic hide nothing.
         let others: Vec<OpenSummary> = near.iter().map(|incident| self.summary(cache, incident)).collect();

@@ -14,6 +14,8 @@ pub(super) const SETTLE_S: f64 = 20.0;
 pub(super) const ALIVE: f64 = 2.0;
 /// Seconds until frames join the baseline: a slow onset must be detected before it becomes its own baseline.
 pub(super) const LAG_S: f64 = 20.0;
+/// The same in frames, if samples are further apart.
+pub(super) const LAG_TICKS: usize = 4;
 /// Seconds before an incident in which low throughput has another cause.
 pub(super) const BEFORE_S: f64 = 10.0;
 /// Seconds after which a sample is late: its frame was evaluated without it.

@@ -1,7 +1,7 @@
 //! What happens each day and is no incident, beside the fault that looks like it.
 
-use crate::common::{RATE, USUAL, egress, host, moves, only, watch};
-use fabriclens_correlate::{Fabric, Frame, IncidentKind, Signal};
+use crate::common::{RATE, USUAL, egress, fabric, host, moves, only, watch, watch_on, watched_each};
+use fabriclens_correlate::{Fabric, Frame, IncidentKind, Severity, Signal, Thresholds};
 
 /// A NIC pauses its switch for a share of the time.
 fn pauses(fabric: &Fabric, frame: &mut Frame, share: f64) {
@@ -20,6 +20,52 @@ fn hiccup_of_a_nic_is_no_slow_receiver() {
     assert_eq!(kinds(40, 0.02), [IncidentKind::SlowReceiver], "it does not end");
     assert_eq!(kinds(10, 0.1), [IncidentKind::SlowReceiver]);
     assert_eq!(kinds(3, 0.5), [IncidentKind::SlowReceiver]);
+}
+
+/// Of samples of ten seconds, one says how long a NIC paused, and that it was no hiccup.
+#[test]
+fn one_long_sample_is_enough_if_the_pause_is_long() {
+    let found = |share| {
+        let fault = move |fabric: &Fabric, frame: &mut Frame| pauses(fabric, frame, share);
+        let found = watched_each(10, &fabric(), Thresholds::default(), |_, _| (), [12, 1, 0], fault).0;
+        found.iter().any(|incident| incident.kind == IncidentKind::SlowReceiver)
+    };
+    assert_eq!((found(0.03), found(0.06), found(0.3)), (false, false, true), "0.3, 0.6 and 3 s");
+}
+
+/// A long sample proves the pause that an incast makes; what only compares waits for the next one.
+#[test]
+fn comparisons_need_two_long_samples() {
+    let pages = |samples, fault: fn(&Fabric, &mut Frame)| {
+        let found = watched_each(10, &fabric(), Thresholds::default(), |_, _| (), [12, samples, 0], fault).0;
+        found.iter().any(|incident| incident.severity != Severity::Info)
+    };
+    assert!(pages(1, |fabric, frame| burst(fabric, frame, 0.3, 0.9)));
+    assert_eq!((pages(1, unmarked), pages(2, unmarked)), (false, true));
+}
+
+/// Long queues of a switch that marks nothing.
+fn unmarked(fabric: &Fabric, frame: &mut Frame) {
+    for port in fabric.ports.of_node(9) {
+        frame.set(Signal::Marks, *port, 0.0);
+        frame.set(Signal::QueueMax, *port, 300_000.0);
+    }
+}
+
+/// One switch has longer queues than those that others mark, and does not mark them.
+#[test]
+fn switch_that_never_marked_has_not_ceased_to() {
+    let kinds = |unmarked_before: bool| -> Vec<IncidentKind> {
+        let calm = move |fabric: &Fabric, frame: &mut Frame| {
+            if unmarked_before {
+                unmarked(fabric, frame);
+            }
+        };
+        let found = watch_on(&fabric(), Thresholds::default(), calm, [80, 40, 0], unmarked);
+        found.iter().map(|incident| incident.kind).collect()
+    };
+    assert_eq!(kinds(false), [IncidentKind::EcnMisconfigured], "it did mark");
+    assert_eq!(kinds(true), []);
 }
 
 /// Hosts of a job are paused by their leaf, one of whose ports has a long queue.

@@ -92,13 +92,25 @@ pub fn watched(
     fabric: &Fabric,
     limits: Thresholds,
     calm: impl Fn(&Fabric, &mut Frame),
+    times: [usize; 3],
+    fault: impl Fn(&Fabric, &mut Frame),
+) -> (Vec<Incident>, IncidentTracker) {
+    watched_each(1, fabric, limits, calm, times, fault)
+}
+
+/// The same with samples of `step_s` seconds; `times` counts samples.
+pub fn watched_each(
+    step_s: i64,
+    fabric: &Fabric,
+    limits: Thresholds,
+    calm: impl Fn(&Fabric, &mut Frame),
     [before, during, after]: [usize; 3],
     fault: impl Fn(&Fabric, &mut Frame),
 ) -> (Vec<Incident>, IncidentTracker) {
     let mut watch = IncidentTracker::new(fabric.clone(), limits);
     let mut found = Vec::new();
     for second in 0..before + during + after {
-        let mut frame = Frame::new(second as i64 * 1_000_000_000);
+        let mut frame = Frame::new(second as i64 * step_s * 1_000_000_000);
         for port in 0..fabric.ports.list.len() {
             // Jobs take turns: a wave of some seconds.
             let wave = 1.0 + 0.1 * ((second + port) as f64 * 1.7).sin();
