@@ -30,7 +30,7 @@ impl RateLevels {
         best.map(|(_, quiet, active)| Self { quiet: quiet.exp(), active: active.exp() })
     }
 
-    /// Load halfway between them, by ratio. Verdicts on recorded runs are the same from 0.4 to 0.6 of the way.
+    /// Load halfway between them, by ratio. Verdicts on recorded runs are the same from 0.4 to 0.5 of the way.
     pub fn middle(self) -> f64 {
         (self.quiet * self.active).sqrt()
     }

@@ -6,9 +6,8 @@ use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, percent};
 use crate::detectors::hold_signal::PAUSED;
 use crate::detectors::thresholds::thresholds;
-use crate::detectors::unmarked_queues;
+use crate::detectors::unmarked_queues::{self, found};
 use crate::model::finding::{Evidence, Finding};
-use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
 use crate::model::signal::Signal;
 
@@ -33,10 +32,6 @@ thresholds! {
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     [unmarked_queues::find(ctx), hosts_see_no_marks(ctx)].into_iter().flatten().collect()
-}
-
-pub(super) fn found(root: LocationId, confidence: f64, evidence: Evidence, explanation: String) -> Finding {
-    Finding::new(IncidentKind::EcnMisconfigured, root, confidence, evidence, explanation)
 }
 
 /// Without switch counters: switches pause hosts, and marked packets no longer arrive.

@@ -2,12 +2,12 @@
 //! a queue passes without a mark, is known from the baseline.
 
 use crate::detectors::context::DetectorContext;
-use crate::detectors::ecn_marking::found;
 use crate::detectors::evidence::{evidence, nth};
 use crate::detectors::paused_time::last_minute;
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
 use crate::model::frame::Frame;
+use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
 use crate::model::signal::Signal;
 use std::collections::BTreeMap;
@@ -112,6 +112,10 @@ pub(super) fn find(ctx: &DetectorContext<'_>) -> Option<Finding> {
     );
     let found = found(root, 0.93, evidence, text).with_evidence(passed).observed_at(seen.port);
     Some(found.began_at(Some(since_ns)))
+}
+
+pub(super) fn found(root: LocationId, confidence: f64, evidence: Evidence, explanation: String) -> Finding {
+    Finding::new(IncidentKind::EcnMisconfigured, root, confidence, evidence, explanation)
 }
 
 /// A switch in one frame.
