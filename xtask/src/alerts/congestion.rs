@@ -134,6 +134,9 @@ fn pause_sustained() -> Alert {
     }
 }
 
+/// Share of its rate from which a port that is paused should be notified of congestion.
+const LOADED: f64 = 0.3;
+
 fn pause_without_ecn() -> Alert {
     Alert {
         name: "FabricPauseWithoutEcn",
@@ -146,7 +149,7 @@ fn pause_without_ecn() -> Alert {
             rate("fabric_cnp_packets_total{direction=\"receive\"}", "5m"),
             rate("fabric_port_io_bytes_total{direction=\"transmit\"}", "5m"),
             line(),
-            t::MOVES.at,
+            LOADED,
         ),
         summary: "{{ $labels.host }} {{ $labels.device }} is paused without congestion notifications",
         description: "The port sends at a high rate and is paused by its switch, but gets no congestion notification: \

@@ -31,7 +31,6 @@ pub const PCIE_TRAINED: Threshold = threshold("pcie.trained", 0.9);
 pub const PCIE_STALLED: Threshold = threshold("pcie.stalled", 0.2);
 pub const MODULE_HOT: Threshold = threshold("optics.temperature", 70.0);
 pub const LIGHT: Threshold = threshold("optics.light", -11.0);
-pub const MOVES: Threshold = threshold("ecn_marking.moves", 0.3);
 pub const TIMEOUTS: Threshold = threshold("transport.timeouts", 3.0);
 pub const TIMEOUTS_MORE: Threshold = threshold("transport.more", 3.0);
 pub const GAVE_UP: Threshold = threshold("transport.retries_exceeded", 1.0);
@@ -43,7 +42,7 @@ pub const TCP_GROWN: Threshold = threshold("tcp_fallback.tcp_grown", 0.1);
 mod tests {
     use super::*;
 
-    const ALL: [Threshold; 25] = [
+    const ALL: [Threshold; 24] = [
         PAUSED,
         PAUSED_ESTIMATED,
         STORM,
@@ -62,7 +61,6 @@ mod tests {
         PCIE_STALLED,
         MODULE_HOT,
         LIGHT,
-        MOVES,
         TIMEOUTS,
         TIMEOUTS_MORE,
         GAVE_UP,
