@@ -66,9 +66,17 @@ async fn killed_prometheus_receives_every_sample() {
     assert!(metric(&collector, "fabriclens_forward_failed_total").await > 0.0, "it was away");
 }
 
+/// Fails unless VictoriaMetrics has each sample. It may have one twice: a request whose answer is lost when it stops is sent
+/// again, and it keeps both copies.
+async fn every(victoria: &Engine, begin: i64, ticks: i64) {
+    let mut got = victoria.samples("fabric_x_total", begin, begin + 60_000).await;
+    got.values_mut().for_each(Vec::dedup);
+    assert_eq!(got, expected(begin, ticks));
+}
+
 #[tokio::test]
 #[ignore = "needs: victoria-metrics"]
-async fn victoria_metrics_receives_samples_once() {
+async fn victoria_metrics_receives_every_sample() {
     let mut victoria = Engine::start(Kind::Victoria).await;
     let url = format!("{}/api/v1/write", victoria.base);
     let collector = Collector::with(|c| {
@@ -86,13 +94,13 @@ async fn victoria_metrics_receives_samples_once() {
         assert_eq!(collector.remote_write(tick(begin, t)).await.0, 204);
     }
     drained(&collector).await;
-    assert_eq!(victoria.samples("fabric_x_total", begin, begin + 60_000).await, expected(begin, 300));
+    every(&victoria, begin, 300).await;
     // Killed while idle, with a backlog on disk.
     victoria.end();
     assert_eq!(collector.remote_write(tick(begin, 300)).await.0, 204);
     victoria.restart().await;
     drained(&collector).await;
-    assert_eq!(victoria.samples("fabric_x_total", begin, begin + 60_000).await, expected(begin, 301));
+    every(&victoria, begin, 301).await;
 }
 
 #[tokio::test]

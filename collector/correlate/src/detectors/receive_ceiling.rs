@@ -64,7 +64,7 @@ fn judge(ctx: &DetectorContext<'_>, tree: &CreditTree, group: &Group) -> Option<
     let alone = group.ports.iter().filter(|port| group.waits(tree, **port)).count() == 1;
     let (port, how) =
         if alone { (receiver(ctx, group)?, "which it sends to") } else { (near(ctx, tree, group)?, "of its job") };
-    let (most, before, _) = low(ctx, Signal::Rx, port).filter(|_| !group.waits(tree, port))?;
+    let (most, before, _) = low(ctx, port).filter(|_| !group.waits(tree, port))?;
     let text = format!(
         "{} waits for credits, and {}, {how}, receives at a constant rate, {} of its former highest: its host drains the \
          receive buffer slowly.",
@@ -92,7 +92,7 @@ fn near(ctx: &DetectorContext<'_>, tree: &CreditTree, group: &Group) -> Option<u
     if waiting.len() < MEMBERS || !others.iter().all(here) || waiting.iter().any(here) {
         return None;
     }
-    let flat = |port: usize| Some((port, low(ctx, Signal::Rx, port)?.2));
+    let flat = |port: usize| Some((port, low(ctx, port)?.2));
     let mut flat: Vec<(usize, f64)> = others.into_iter().filter_map(flat).collect();
     flat.sort_by(|a, b| b.1.total_cmp(&a.1));
     let (port, share) = *flat.first()?;
@@ -123,11 +123,11 @@ fn receiver(ctx: &DetectorContext<'_>, group: &Group) -> Option<usize> {
     (least <= DIFFERS && least <= NEARER * next).then_some(port)
 }
 
-/// Ceiling of a port, its former highest rate, and the share of samples at the ceiling, if that is constant and far below
+/// Ceiling of what a port receives, its former highest rate, and the share of samples at the ceiling, if that is constant and far below
 /// the former rate.
-fn low(ctx: &DetectorContext<'_>, signal: Signal, port: usize) -> Option<(f64, f64, f64)> {
-    let (top, flat) = ceiling_of(ctx, signal, port)?;
-    let before = ctx.baseline.window.max(signal, port)?;
+fn low(ctx: &DetectorContext<'_>, port: usize) -> Option<(f64, f64, f64)> {
+    let (top, flat) = ceiling_of(ctx, Signal::Rx, port)?;
+    let before = ctx.baseline.window.max(Signal::Rx, port)?;
     // A port that is read every few seconds has the same values in several frames: they are one sample.
     let frames = ctx.window.frames();
     let mut samples: Vec<_> = frames.iter().map(|f| [Signal::Tx, Signal::Rx].map(|s| f.get(s, port))).collect();

@@ -83,3 +83,21 @@ fn a_job_that_runs_faster_overloads_none_of_its_hosts() {
     });
     assert!(!others.iter().any(incast), "none of its senders waits");
 }
+
+#[test]
+fn near_senders_of_a_slow_receiver_need_not_wait() {
+    let mut fabric = fabric();
+    let ports = [0, 1, 2, 5, 6].map(|h| host(&fabric, h)).to_vec();
+    fabric.set_jobs(vec![Job { id: "mixed".into(), ports, since_ns: i64::MIN }], &HashSet::new());
+    let wait_at = |hosts: &'static [usize]| {
+        watch_on(&fabric, Thresholds::default(), infiniband(0.0), [70, 60, 0], move |fabric, frame| {
+            hosts.iter().for_each(|h| waits(frame, host(fabric, *h), 0.4));
+            frame.set(Signal::Rx, host(fabric, 6), 0.4 * USUAL);
+            hosts_only(fabric, frame);
+        })
+    };
+    let found = wait_at(&[0, 1, 2]);
+    assert!(found.iter().any(|i| slow_h6(i) && i.confidence >= 0.5), "{found:?}");
+    let doubted = wait_at(&[0, 1, 2, 7]);
+    assert!(doubted.iter().all(|i| !slow_h6(i) || i.confidence < 0.5), "h7 does not send to h6: {doubted:?}");
+}
