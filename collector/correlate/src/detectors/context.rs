@@ -253,7 +253,7 @@ pub struct JobSlowdown {
     pub noise: f64,
     /// Highest baseline throughput over windows of this length.
     pub peak: f64,
-    /// Throughput in the frames in which it sends, and its standard error ([`crate::baseline::job_phases::JobPhases::sending_ratio`]).
+    /// Throughput in the frames in which it sends, and its standard error (`JobPhases::sending_ratio`).
     pub sending: Option<(f64, f64)>,
     /// Whether it rests between its exchanges, so that standing still for a while says nothing.
     pub rests: bool,
