@@ -91,7 +91,7 @@ impl Stretches {
         self.0.iter().map(|run| run.loads.len()).sum()
     }
 
-    /// Whole stretches, without those that the window cuts.
+    /// Stretches that begin and end within the window.
     pub fn whole(&self) -> impl Iterator<Item = &Run> {
         let inner = 1..self.0.len().saturating_sub(1);
         self.0.get(inner).unwrap_or_default().iter().filter(|run| !run.quiet)

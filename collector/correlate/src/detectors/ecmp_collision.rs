@@ -119,7 +119,7 @@ fn judge(ctx: &DetectorContext<'_>, leaf: usize) -> Option<Collision> {
     Some(Collision { finding, grown, lose })
 }
 
-/// Bytes per second that hosts of a leaf send beyond their baseline. Those that send less do not make up for others.
+/// Bytes per second that hosts of a leaf send beyond their baseline. Hosts that send less are not subtracted.
 fn sent_more(ctx: &DetectorContext<'_>, leaf: usize) -> f64 {
     let list = &ctx.fabric.ports.list;
     let hosts = ctx.fabric.ports.of_node(leaf).iter().filter_map(|p| list[*p].peer).filter(|p| ctx.fabric.is_host(*p));

@@ -36,7 +36,7 @@ thresholds! {
 /// Samples above the ceiling that may be chance, and how near to it a sample counts as on it.
 const TOP: usize = 2;
 const NEAR: f64 = 0.93;
-/// Share of its former highest rate below which a host receives too little to show at which rate it drains.
+/// Share of its former highest rate below which a port is idle rather than slow.
 const LEAST: f64 = 0.05;
 /// Highest share of a sender's bytes, sample by sample, that its only receiver may differ by: packets on the way, and
 /// other senders.
@@ -64,15 +64,15 @@ fn judge(ctx: &DetectorContext<'_>, tree: &CreditTree, group: &Group) -> Option<
     let alone = group.ports.iter().filter(|port| group.waits(tree, **port)).count() == 1;
     let (port, how) =
         if alone { (receiver(ctx, group)?, "which it sends to") } else { (near(ctx, tree, group)?, "of its job") };
-    let (most, before, _) = low(ctx, port).filter(|_| !group.waits(tree, port))?;
+    let ceiling = low(ctx, port).filter(|_| !group.waits(tree, port))?;
     let text = format!(
         "{} waits for credits, and {}, {how}, receives at a constant rate, {} of its former highest: its host drains the \
          receive buffer slowly.",
         name(ctx, waiter),
         name(ctx, port),
-        percent(most / before)
+        percent(ceiling.part())
     );
-    let got = evidence(ctx, Signal::Rx, port, most, ctx.threshold(&FELL) * before);
+    let got = evidence(ctx, Signal::Rx, port, ceiling.top, ctx.threshold(&FELL) * ceiling.before);
     let waits = evidence(ctx, Signal::XmitWait, waiter, wait, 0.0);
     let here = |other: usize| ctx.fabric.peer_node(other) == ctx.fabric.peer_node(port);
     let waiters = || tree.waits.keys().copied().filter(|other| group.waits(tree, *other));
@@ -83,8 +83,8 @@ fn judge(ctx: &DetectorContext<'_>, tree: &CreditTree, group: &Group) -> Option<
     Some(found.with_evidence(waits).as_inferred())
 }
 
-/// The one with a constant rate among the members that do not wait, if these are at one leaf and the others are not: near
-/// senders get more of a full port than those that are far.
+/// The one with a constant rate among the members that do not wait, if these are at one leaf and the others are not: a full
+/// port serves senders of its own leaf more than senders behind uplinks.
 fn near(ctx: &DetectorContext<'_>, tree: &CreditTree, group: &Group) -> Option<usize> {
     let (waiting, others): (Vec<usize>, Vec<usize>) = group.ports.iter().copied().partition(|p| group.waits(tree, *p));
     let leaf = others.first().and_then(|port| ctx.fabric.peer_node(*port))?;
@@ -92,7 +92,7 @@ fn near(ctx: &DetectorContext<'_>, tree: &CreditTree, group: &Group) -> Option<u
     if waiting.len() < MEMBERS || !others.iter().all(here) || waiting.iter().any(here) {
         return None;
     }
-    let flat = |port: usize| Some((port, low(ctx, port)?.2));
+    let flat = |port: usize| Some((port, low(ctx, port)?.flat));
     let mut flat: Vec<(usize, f64)> = others.into_iter().filter_map(flat).collect();
     flat.sort_by(|a, b| b.1.total_cmp(&a.1));
     let (port, share) = *flat.first()?;
@@ -123,28 +123,45 @@ fn receiver(ctx: &DetectorContext<'_>, group: &Group) -> Option<usize> {
     (least <= DIFFERS && least <= NEARER * next).then_some(port)
 }
 
-/// Ceiling of what a port receives, its former highest rate, and the share of samples at the ceiling, if that is constant and far below
-/// the former rate.
-fn low(ctx: &DetectorContext<'_>, port: usize) -> Option<(f64, f64, f64)> {
-    let (top, flat) = ceiling_of(ctx, Signal::Rx, port)?;
-    let before = ctx.baseline.window.max(Signal::Rx, port)?;
+/// Constant rate far below the former one at which a port receives, shown by enough samples.
+fn low(ctx: &DetectorContext<'_>, port: usize) -> Option<Ceiling> {
+    let ceiling = Ceiling::of(ctx, Signal::Rx, port)?;
     // A port that is read every few seconds has the same values in several frames: they are one sample.
     let frames = ctx.window.frames();
     let mut samples: Vec<_> = frames.iter().map(|f| [Signal::Tx, Signal::Rx].map(|s| f.get(s, port))).collect();
     samples.dedup();
-    if samples.len() < SAMPLES {
-        return None;
-    }
-    let fell = (LEAST * before..=ctx.threshold(&FELL) * before).contains(&top);
-    (fell && flat >= ctx.threshold(&FLAT)).then_some((top, before, flat))
+    (samples.len() >= SAMPLES && ceiling.is_low(ctx)).then_some(ceiling)
 }
 
-/// The highest rate of a port in the window but for a few samples, and the share of its busy samples that are near it.
-pub(super) fn ceiling_of(ctx: &DetectorContext<'_>, signal: Signal, port: usize) -> Option<(f64, f64)> {
-    let mut values: Vec<f64> = ctx.window.values(signal, port).collect();
-    values.sort_by(|a, b| b.total_cmp(a));
-    let top = *values.get(TOP)?;
-    let busy: Vec<f64> = values.into_iter().filter(|rate| *rate >= 0.5 * top).collect();
-    let flat = busy.iter().filter(|rate| **rate >= NEAR * top).count() as f64 / busy.len() as f64;
-    Some((top, flat))
+/// The rate that a port does not exceed in the window, but for a few samples.
+#[derive(Clone, Copy)]
+pub(super) struct Ceiling {
+    /// Bytes per second.
+    pub top: f64,
+    /// Highest rate of the baseline.
+    pub before: f64,
+    /// Share of its busy samples that are near it.
+    flat: f64,
+}
+
+impl Ceiling {
+    /// `None` if the port has too few samples, now or before.
+    pub fn of(ctx: &DetectorContext<'_>, signal: Signal, port: usize) -> Option<Self> {
+        let mut values: Vec<f64> = ctx.window.values(signal, port).collect();
+        values.sort_by(|a, b| b.total_cmp(a));
+        let top = *values.get(TOP)?;
+        let busy: Vec<f64> = values.into_iter().filter(|rate| *rate >= 0.5 * top).collect();
+        let flat = busy.iter().filter(|rate| **rate >= NEAR * top).count() as f64 / busy.len() as f64;
+        Some(Self { top, before: ctx.baseline.window.max(signal, port)?, flat })
+    }
+
+    /// Share of the former highest rate.
+    pub fn part(self) -> f64 {
+        self.top / self.before
+    }
+
+    /// Whether the rate is constant and far below the former one, and the port is not merely idle.
+    pub fn is_low(self, ctx: &DetectorContext<'_>) -> bool {
+        (LEAST..=ctx.threshold(&FELL)).contains(&self.part()) && self.flat >= ctx.threshold(&FLAT)
+    }
 }

@@ -5,7 +5,7 @@
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, of_job, percent};
-use crate::detectors::receive_ceiling::{FELL, FLAT, ceiling_of};
+use crate::detectors::receive_ceiling::{Ceiling, FELL};
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::Finding;
 use crate::model::kind::IncidentKind;
@@ -38,37 +38,27 @@ fn judge(ctx: &DetectorContext<'_>, job: usize, moved: f64) -> Option<Finding> {
     let fabric = ctx.fabric;
     // Only InfiniBand tells that nothing keeps a port from sending.
     let free = |port: usize| ctx.mean(Signal::XmitWait, port).is_some_and(|wait| wait <= ctx.threshold(&WAITS));
-    // The ceiling, how flat it is, and its share of the former highest rate.
-    let ceiling = |port: usize| {
-        let (top, flat) = ceiling_of(ctx, Signal::Tx, port)?;
-        Some((top, flat, top / ctx.baseline.window.max(Signal::Tx, port)?))
-    };
+    let ceiling = |port: usize| Ceiling::of(ctx, Signal::Tx, port);
     let siblings = |port: usize| {
         let all = fabric.ports.of_node(fabric.ports.list[port].end.node).iter().copied();
         all.filter(move |other| *other != port && fabric.jobs[job].ports.contains(other))
     };
     let falls = |port: usize| {
-        let (top, flat, part) = ceiling(port)?;
-        if !(LEAST..=ctx.threshold(&FELL)).contains(&part) || !free(port) {
-            return None;
-        }
-        let mut others = siblings(port).filter_map(ceiling).map(|(_, _, part)| part).peekable();
+        let own = ceiling(port).filter(|own| own.is_low(ctx) && free(port))?;
+        let mut others = siblings(port).filter_map(ceiling).map(Ceiling::part).peekable();
         let alone = others.peek().is_some() && others.all(|other| other > ctx.threshold(&FELL));
-        (flat >= ctx.threshold(&FLAT) && alone).then_some((port, top, part))
+        alone.then_some((port, own))
     };
     let ports = fabric.jobs[job].ports.iter().copied();
-    let (port, top, part) = ports.filter_map(falls).min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (port, own) = ports.filter_map(falls).min_by(|a, b| a.1.top.total_cmp(&b.1.top))?;
     let text = format!(
         "{} sends at a constant rate, {} of its former highest, though it has credits, and {} loses throughput: its host \
          fetches data slowly.",
         name(ctx, port),
-        percent(part),
+        percent(own.part()),
         fabric.jobs[job].id
     );
-    let sent = evidence(ctx, Signal::Tx, port, top, ctx.threshold(&FELL) * top / part);
+    let sent = evidence(ctx, Signal::Tx, port, own.top, ctx.threshold(&FELL) * own.before);
     let lost = of_job(ctx, Signal::Tx, job, moved, 1.0 - ctx.threshold(&LOSS));
     Some(Finding::new(IncidentKind::StragglerRail, LocationId::Port(port), 0.6, sent, text).with_evidence(lost))
 }
-
-/// Share of its former highest rate below which a port is idle rather than slow.
-const LEAST: f64 = 0.05;

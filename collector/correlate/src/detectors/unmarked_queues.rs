@@ -114,6 +114,7 @@ pub(super) fn find(ctx: &DetectorContext<'_>) -> Option<Finding> {
     Some(found.began_at(Some(since_ns)))
 }
 
+/// A finding that a location does not mark.
 pub(super) fn found(root: LocationId, confidence: f64, evidence: Evidence, explanation: String) -> Finding {
     Finding::new(IncidentKind::EcnMisconfigured, root, confidence, evidence, explanation)
 }
@@ -148,7 +149,7 @@ struct Passed {
 }
 
 impl Passed {
-    /// Laplace's rule of succession, with a chance to expect of what is not known.
+    /// Chance that a queue passes unmarked, by Laplace's rule of succession. `expected` is the chance where nothing was seen.
     fn chance(self, expected: f64) -> f64 {
         (self.unmarked as f64 + 2.0 * expected) / (self.all as f64 + 2.0)
     }
