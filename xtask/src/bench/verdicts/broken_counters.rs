@@ -1,8 +1,8 @@
 //! Breaks the counters of one host that is not part of the fault.
 
+use super::ground_truth::Truth;
+use super::row::{Row, RowChange};
 use anyhow::Result;
-use std::collections::BTreeSet;
-use std::ops::Range;
 
 /// First broken sample, after the baselines are learned.
 const FROM: usize = 60;
@@ -20,56 +20,43 @@ pub enum Defect {
     Pauses,
 }
 
-/// Changes the samples of one host in turn.
-pub struct BrokenHost {
-    defect: Defect,
-    host: String,
-    held: Option<Vec<String>>,
+/// Changes the samples of one of the hosts outside the fault; none if all hosts belong to it.
+pub fn broken_host(defect: Defect, truth: &Truth) -> Option<RowChange> {
+    let faulty = truth.nodes();
+    let apart: Vec<&String> = truth.hosts.iter().filter(|host| !faulty.contains(*host)).collect();
+    let host = (*apart.get(apart.len() / 2)?).clone();
+    let (tick_ns, mut held) = (truth.tick_ns, None);
+    Some(Box::new(move |row| {
+        if row.node() == host && row.instant >= FROM {
+            change(defect, row, &mut held, tick_ns)?;
+        }
+        Ok(true)
+    }))
 }
 
-impl BrokenHost {
-    /// Selects one of the hosts outside the fault.
-    pub fn new(defect: Defect, hosts: &[String], faulty: &BTreeSet<String>) -> Option<Self> {
-        let apart: Vec<&String> = hosts.iter().filter(|host| !faulty.contains(*host)).collect();
-        apart.get(apart.len() / 2).map(|host| Self { defect, host: (*host).clone(), held: None })
-    }
-
-    /// Changes the cells of a sample if they belong to this host; `sample` is its number at the port.
-    ///
-    /// # Errors
-    /// When a counter is not a number.
-    pub fn change(
-        &mut self,
-        names: &[&str],
-        cells: &mut [String],
-        node: usize,
-        sample: usize,
-        tick_ns: i64,
-    ) -> Result<()> {
-        if cells[node] != self.host || sample < FROM {
-            return Ok(());
+fn change(defect: Defect, row: &mut Row<'_>, held: &mut Option<Vec<String>>, tick_ns: i64) -> Result<()> {
+    let counters = row.columns.places(|name| !GAUGES.iter().any(|gauge| name.starts_with(gauge)));
+    let cells = &mut row.cells;
+    match defect {
+        Defect::Stuck(samples) => {
+            let held = held.get_or_insert_with(|| cells.clone());
+            if (FROM..FROM + samples).contains(&row.instant) {
+                counters.iter().for_each(|at| cells[*at].clone_from(&held[*at]));
+            }
         }
-        let counters = || (0..names.len()).filter(|at| !GAUGES.iter().any(|gauge| names[*at].starts_with(gauge)));
-        match self.defect {
-            Defect::Stuck(samples) => {
-                let still: Range<usize> = FROM..FROM + samples;
-                let held = self.held.get_or_insert_with(|| cells.to_vec());
-                counters().filter(|_| still.contains(&sample)).for_each(|at| cells[at].clone_from(&held[at]));
+        Defect::Twice => {
+            for at in counters {
+                cells[at] = (2 * cells[at].parse::<i64>()?).to_string();
             }
-            Defect::Twice => {
-                for at in counters() {
-                    cells[at] = (2 * cells[at].parse::<i64>()?).to_string();
-                }
-            }
-            Defect::Pauses => {
-                let since = (sample + 1 - FROM) as i64;
-                for (name, each) in [("tx_pfc_p3", 500), ("tx_pause_ns_p3", tick_ns / 100 * 99)] {
-                    for at in counters().filter(|at| names[*at] == name) {
-                        cells[at] = (cells[at].parse::<i64>()? + since * each).to_string();
-                    }
+        }
+        Defect::Pauses => {
+            let since = (row.instant + 1 - FROM) as i64;
+            for (name, each) in [("tx_pfc_p3", 500), ("tx_pause_ns_p3", tick_ns / 100 * 99)] {
+                for at in row.columns.places(|column| column == name) {
+                    cells[at] = (cells[at].parse::<i64>()? + since * each).to_string();
                 }
             }
         }
-        Ok(())
     }
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! Lets each node sample in its own phase and period, as agents do.
 
+use super::row::{Row, RowChange};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -10,24 +11,30 @@ const GAUGES: [&str; 7] = ["speed", "up", "width", "q_", "sw_shared", "temp", "d
 
 /// The last row of each port, and how many there were.
 #[derive(Default)]
-pub struct Phases(HashMap<(String, String), (Vec<String>, u64)>);
+struct Phases(HashMap<(String, String), (Vec<String>, u64)>);
+
+/// Moves each row to the phase of its node, or leaves it out if the node takes no sample then. Counters are interpolated.
+pub fn own_phases() -> RowChange {
+    let mut phases = Phases::default();
+    Box::new(move |row| Ok(phases.change(row)))
+}
 
 impl Phases {
-    /// Moves a row to the phase of its node; false if it is not sampled. `places` are those of time, node and port.
-    /// Counters are interpolated.
-    pub fn change(&mut self, names: &[&str], cells: &mut [String], [tick, node, port]: [usize; 3]) -> bool {
-        let key = (cells[node].clone(), cells[port].clone());
+    fn change(&mut self, row: &mut Row<'_>) -> bool {
+        let key = row.key();
         let mut hasher = DefaultHasher::new();
-        cells[node].hash(&mut hasher);
+        row.node().hash(&mut hasher);
         let random = hasher.finish();
         let number = self.0.get(&key).map_or(0, |(_, number)| number + 1);
-        let Some((before, _)) = self.0.insert(key, (cells.to_vec(), number)) else { return false };
+        let Some((before, _)) = self.0.insert(key, (row.cells.clone(), number)) else { return false };
         let (period, part) = (PERIODS[(random % 3) as usize], (random >> 8 & 0xff) as f64 / 256.0);
-        for at in (0..cells.len()).filter(|at| ![node, port].contains(at)) {
-            let gauge = at != tick && GAUGES.iter().any(|gauge| names[at].contains(gauge));
-            match (cells[at].parse::<f64>(), before[at].parse::<f64>()) {
-                _ if gauge => cells[at].clone_from(&before[at]),
-                (Ok(new), Ok(old)) if new >= old => cells[at] = format!("{:.0}", old + (new - old) * part),
+        let columns = row.columns;
+        for (at, cell) in row.cells.iter_mut().enumerate().filter(|(at, _)| ![columns.node, columns.port].contains(at))
+        {
+            let gauge = at != columns.tick && GAUGES.iter().any(|gauge| columns.names[at].contains(gauge));
+            match (cell.parse::<f64>(), before[at].parse::<f64>()) {
+                _ if gauge => cell.clone_from(&before[at]),
+                (Ok(new), Ok(old)) if new >= old => *cell = format!("{:.0}", old + (new - old) * part),
                 _ => {}
             }
         }
@@ -38,16 +45,18 @@ impl Phases {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::verdicts::row::Columns;
 
     #[test]
     fn counters_are_interpolated_and_gauges_are_not() {
-        let names = ["tick_ns", "node", "port", "tx_bytes", "q_bytes"];
+        let columns = Columns::parse("tick_ns,node,port,tx_bytes,q_bytes,speed_gbps").unwrap();
         let (mut phases, mut kept) = (Phases::default(), Vec::new());
         for tick in 0..50_i64 {
-            let now = [tick * 1000, 7, 1, tick * 256_000, tick];
-            let mut cells: Vec<String> = now.iter().map(i64::to_string).collect();
-            if phases.change(&names, &mut cells, [0, 1, 2]) {
-                kept.push(cells.iter().map(|cell| cell.parse().unwrap()).collect::<Vec<i64>>());
+            let now = [tick * 1000, 7, 1, tick * 256_000, tick, 100];
+            let cells = now.iter().map(i64::to_string).collect();
+            let mut row = Row { columns: &columns, cells, instant: tick as usize };
+            if phases.change(&mut row) {
+                kept.push(row.cells.iter().map(|cell| cell.parse().unwrap()).collect::<Vec<i64>>());
             }
         }
         let apart = kept[1][0] - kept[0][0];

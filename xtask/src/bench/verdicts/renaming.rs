@@ -1,6 +1,7 @@
 //! Gives each node, port and job another name and permutes the rows of an instant: verdicts must not depend on either.
 
 use super::ground_truth::name;
+use super::row::RowChange;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -9,12 +10,26 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 #[derive(Default)]
 pub struct Renaming(HashMap<String, String>);
 
+/// New name of a node or job, or of a port of a node. No two have the same.
+fn new_name(kind: &str, old: &str, node: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    (kind, old, node).hash(&mut hasher);
+    format!("{kind}{:016x}", hasher.finish())
+}
+
+/// Gives the node and port of each row their new names.
+pub fn other_names() -> RowChange {
+    Box::new(|row| {
+        let (node, port) = row.key();
+        row.cells[row.columns.port] = new_name("p", &port, &node);
+        row.cells[row.columns.node] = new_name("n", &node, "");
+        Ok(true)
+    })
+}
+
 impl Renaming {
-    /// New name of a node or job, or of a port of a node. No two have the same.
-    pub fn renamed(&mut self, kind: &str, old: &str, node: &str) -> String {
-        let mut hasher = DefaultHasher::new();
-        (kind, old, node).hash(&mut hasher);
-        let new = format!("{kind}{:016x}", hasher.finish());
+    fn renamed(&mut self, kind: &str, old: &str, node: &str) -> String {
+        let new = new_name(kind, old, node);
         self.0.entry(new.clone()).or_insert_with(|| old.to_owned());
         new
     }

@@ -1,5 +1,6 @@
 //! Writes `ports.csv.gz` with some columns left out, and if asked the rows of each instant in the order of their names.
 
+use super::row::{Columns, Row};
 use anyhow::Result;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -18,31 +19,26 @@ pub struct RowWriter {
 }
 
 impl RowWriter {
-    /// A new file with these columns. `order` gives the places of time, node and port if rows are to be sorted.
+    /// A new file with the columns at the places `kept`; `ordered` sorts the rows of an instant by their names.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn create(
-        path: &Path,
-        names: &[&str],
-        kept: Vec<usize>,
-        extra: &str,
-        order: Option<[usize; 3]>,
-    ) -> Result<Self> {
+    pub fn create(path: &Path, columns: &Columns, kept: Vec<usize>, ordered: bool) -> Result<Self> {
         let mut output = GzEncoder::new(File::create(path)?, Compression::fast());
-        let head: Vec<&str> = kept.iter().map(|at| names[*at]).collect();
-        writeln!(output, "{}{extra}", head.join(","))?;
+        let head: Vec<&str> = kept.iter().map(|at| columns.names[*at].as_str()).collect();
+        writeln!(output, "{}", head.join(","))?;
+        let order = ordered.then_some([columns.tick, columns.node, columns.port]);
         Ok(Self { output, kept, order, instant: Vec::new() })
     }
 
-    /// Writes a row, and `extra` behind it.
+    /// Writes a row.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn write(&mut self, cells: &[String], extra: &str) -> Result<()> {
-        let line = self.kept.iter().map(|at| cells[*at].as_str()).collect::<Vec<_>>().join(",") + extra;
+    pub fn write(&mut self, row: &Row<'_>) -> Result<()> {
+        let line = self.kept.iter().map(|at| row.cells[*at].as_str()).collect::<Vec<_>>().join(",");
         let Some(order) = self.order else { return Ok(writeln!(self.output, "{line}")?) };
-        let key = order.map(|at| cells[at].clone());
+        let key = order.map(|at| row.cells[at].clone());
         if self.instant.first().is_some_and(|(first, _)| first[0] != key[0]) {
             self.flush()?;
         }

@@ -1,6 +1,6 @@
 //! Sets of recordings with known truth, and what is read of each.
 
-use super::degrade::Mode;
+use super::modes::{self, Mode};
 use crate::steps::root;
 use anyhow::Result;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub struct Set {
     variable: &'static str,
     /// How it is judged.
     pub judge: Judge,
-    /// Whether all modes of degradation are measured, or only [`Mode::MAIN`].
+    /// Whether all modes of degradation are measured, or only [`modes::MAIN`].
     pub all_modes: bool,
 }
 
@@ -88,6 +88,6 @@ impl Set {
 
     /// Modes that are measured.
     pub fn modes(&self) -> &'static [Mode] {
-        if self.all_modes { &super::degrade::ALL } else { &Mode::MAIN }
+        if self.all_modes { &modes::ALL } else { &modes::MAIN }
     }
 }

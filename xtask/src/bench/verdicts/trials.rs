@@ -3,7 +3,7 @@
 use super::ground_truth::Truth;
 use super::score::{Answer, Tally};
 use super::sets::{Judge, Set};
-use super::{ask, degrade};
+use super::{ask, degrade, modes};
 use anyhow::{Context, Result, anyhow, ensure};
 use std::path::{Path, PathBuf};
 
@@ -70,7 +70,7 @@ impl<'a> Trials<'a> {
     pub fn new(program: &'a Path, set: &'a Set, dirs: &[PathBuf], work: &'a Path) -> Result<Self> {
         let run = |(at, dir): (usize, &PathBuf)| {
             let (truth, copy) = (Truth::read(dir, set.stretch())?, work.join(at.to_string()));
-            let port_seconds = degrade::prepare(dir, &copy, &degrade::Mode::ALL_PORTS, &truth)?.port_seconds;
+            let port_seconds = degrade::prepare(dir, &copy, &modes::ALL_PORTS, &truth)?.port_seconds;
             Ok(Run { dir: dir.clone(), copy, truth, port_seconds })
         };
         Ok(Self { program, set, work, runs: dirs.iter().enumerate().map(run).collect::<Result<_>>()? })
