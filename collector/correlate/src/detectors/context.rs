@@ -77,6 +77,13 @@ impl<'a> DetectorContext<'a> {
         self.switch_ports().any(|port| self.mean(Signal::Tx, port).is_some())
     }
 
+    /// Whether the switch of a host port is read, or any switch if the cable of that port is unknown. What hosts alone
+    /// tell is only needed where it is not.
+    pub fn reads_leaf_of(&self, host: usize) -> bool {
+        let peer = self.fabric.ports.list[host].peer;
+        peer.map_or_else(|| self.reads_switches(), |port| self.mean(Signal::Tx, port).is_some())
+    }
+
     /// Jobs of the fault domain.
     pub fn jobs(&self) -> impl Iterator<Item = usize> + '_ {
         self.domain.jobs.iter().copied()

@@ -34,14 +34,12 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     [unmarked_queues::find(ctx), hosts_see_no_marks(ctx)].into_iter().flatten().collect()
 }
 
-/// Without switch counters: switches pause hosts, and marked packets no longer arrive.
+/// Switches that are not read pause hosts, and marked packets no longer arrive.
 fn hosts_see_no_marks(ctx: &DetectorContext<'_>) -> Option<Finding> {
-    if ctx.switch_ports().any(|p| ctx.mean(Signal::Marks, p).is_some()) {
-        return None;
-    }
     let paused: Vec<usize> = ctx
         .host_ports()
         .filter(|p| ctx.mean(Signal::PauseRx, *p).is_some_and(|s| s >= ctx.threshold(&PAUSED)))
+        .filter(|p| !ctx.reads_leaf_of(*p))
         .collect();
     let worst = *paused.iter().max_by(|a, b| {
         let of = |p: usize| ctx.mean(Signal::PauseRx, p).unwrap_or(0.0);

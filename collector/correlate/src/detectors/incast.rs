@@ -48,8 +48,10 @@ thresholds! {
 type Target = (usize, Priorities, Evidence, f64, Option<i64>);
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
-    let measured = ctx.reads_switches();
-    let targets = if measured { from_switches(ctx) } else { from_hosts(ctx).into_iter().collect() };
+    let mut targets = from_switches(ctx);
+    if targets.is_empty() {
+        targets.extend(from_hosts(ctx));
+    }
     let found = |(port, which, evidence, sure, began): Target| {
         let culprits: Vec<usize> = ctx.fabric.job_of(port).into_iter().collect();
         let whose = culprits.first().map_or_else(String::new, |j| format!(" of {}", ctx.fabric.jobs[*j].id));
@@ -128,7 +130,8 @@ fn first_paused(ctx: &DetectorContext<'_>, ports: &[usize]) -> Option<i64> {
     ctx.first_time(|f| ports.iter().any(|p| f.get(Signal::PauseRx, *p).is_some_and(|share| share >= least)))
 }
 
-/// The port that receives far more marked packets than all others, while switches pause senders.
+/// The port that receives far more marked packets than all others, while switches pause senders. If its own switch is
+/// read, that has the last word.
 fn from_hosts(ctx: &DetectorContext<'_>) -> Option<Target> {
     let limit = |row| ctx.threshold(row);
     let mut marked: Vec<(usize, f64)> =
@@ -147,7 +150,7 @@ fn from_hosts(ctx: &DetectorContext<'_>) -> Option<Target> {
     let pauses = |p: usize| ctx.mean(Signal::PauseRx, p).is_some_and(|share| share >= ctx.threshold(&PAUSED));
     let paused = ctx.host_ports().any(pauses);
     let far_alone = most >= limit(&FAR) * next && most >= limit(&FAR) * baseline && is_long();
-    (own && share >= limit(&MARKED) && (far_alone || (paused && alone))).then(|| {
+    (own && !ctx.reads_leaf_of(host) && share >= limit(&MARKED) && (far_alone || (paused && alone))).then(|| {
         let marks = evidence(ctx, Signal::EcnRx, host, most, limit(&ALONE) * next);
         let hosts: Vec<usize> = ctx.host_ports().collect();
         (host, Priorities::UNKNOWN, marks, 0.8, first_paused(ctx, &hosts))

@@ -14,6 +14,7 @@ mod infiniband;
 mod infiniband_hosts;
 mod links;
 mod ordinary_life;
+mod partly_read;
 mod rails;
 mod scenarios;
 mod signals;
