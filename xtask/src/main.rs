@@ -14,6 +14,7 @@ mod manifests;
 mod msrv;
 mod needs;
 mod process;
+mod random;
 mod release;
 mod sbom;
 mod scenarios;

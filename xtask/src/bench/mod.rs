@@ -2,6 +2,7 @@
 
 mod agent;
 mod agent_table;
+mod backtest;
 mod detect;
 mod fleet;
 mod herd;
@@ -38,6 +39,8 @@ enum What {
     Report(job_report::Args),
     /// Accuracy of the verdicts on simulations with known ground truth, with complete and degraded input
     Verdicts(verdicts::Args),
+    /// Processor time and memory of a back-test by the length of the recording
+    Backtest(backtest::Args),
     /// Time from a fault at a port to its open incident, with real agents and a real collector
     Detect(detect::Args),
 }
@@ -55,6 +58,7 @@ pub fn run(args: Args) -> Result<()> {
         What::Herd(args) => herd::run(&args),
         What::Report(args) => job_report::run(&args),
         What::Verdicts(args) => verdicts::run(&args),
+        What::Backtest(args) => backtest::run(&args),
         What::Detect(args) => detect::run(&args),
     }
 }

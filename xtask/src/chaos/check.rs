@@ -2,8 +2,8 @@
 
 use super::faults::{Fault, Outcome};
 use super::monitor::{self, Monitor};
-use super::random::Random;
 use super::testbed::{GAP_SERIES, TIMEOUT, TestBed, now, sum_of};
+use crate::random::Random;
 use crate::sim::tree::host_name;
 use anyhow::{Context, Result};
 use serde_json::Value;

@@ -8,16 +8,15 @@ mod faults;
 mod monitor;
 mod peers;
 mod proxy;
-mod random;
 mod service;
 mod testbed;
 
+use crate::random::Random;
 use crate::steps::{call, cargo, may_unshare, must, skipped, target, unshare};
 use anyhow::{Context, Result, bail};
 use check::Row;
 use faults::Fault;
 use monitor::Monitor;
-use random::Random;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! Clients that send malformed input to every listener.
 
-use super::random::Random;
+use crate::random::Random;
 use anyhow::Result;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};

@@ -4,6 +4,7 @@
 
 mod broken_counters;
 mod degrade;
+mod fleet;
 mod ground_truth;
 mod halves;
 mod infiniband;
@@ -14,7 +15,7 @@ mod phases;
 mod place;
 mod reliability;
 mod renaming;
-mod row;
+pub mod row;
 mod row_writer;
 mod scale;
 mod score;
@@ -41,12 +42,18 @@ pub struct Args {
     /// Only these sets: scenarios, scenarios-probed, scenarios-ib, scenarios-life (or the set to which DIR belongs)
     #[arg(long, value_name = "NAME")]
     set: Vec<String>,
+    /// Only these rows of the tables, by name
+    #[arg(long, value_name = "NAME")]
+    mode: Vec<String>,
     /// Measures this collector instead of building one
     #[arg(long)]
     collector: Option<PathBuf>,
     /// Prints the answer for each run
     #[arg(long)]
     each: bool,
+    /// Judges so many made-up fleets of nothing but ordinary life, every other one InfiniBand, instead of recordings
+    #[arg(long, value_name = "COUNT")]
+    fleets: Option<u64>,
     /// Varies the main threshold of each detector by a quarter instead; takes minutes of CPU
     #[arg(long)]
     sensitivity: bool,
@@ -60,11 +67,8 @@ pub struct Args {
 /// # Errors
 /// When a recording cannot be read, a set is unknown, or the back-test fails.
 pub fn run(args: &Args) -> Result<()> {
-    let known = |name: &String| sets::ALL.iter().any(|set| set.name == *name);
-    if let Some(name) = args.set.iter().find(|name| !known(name)) {
-        let all: Vec<&str> = sets::ALL.iter().map(|set| set.name).collect();
-        bail!("there is no set {name}; there are {}", all.join(", "));
-    }
+    only_known("set", &args.set, sets::ALL.iter().map(|set| set.name))?;
+    only_known("mode", &args.mode, modes::ALL.iter().map(|mode| mode.name))?;
     let program = match &args.collector {
         Some(program) => program.clone(),
         None => {
@@ -73,6 +77,9 @@ pub fn run(args: &Args) -> Result<()> {
         }
     };
     let work = std::env::temp_dir().join(format!("fabriclens-verdicts-{}", std::process::id()));
+    if let Some(count) = args.fleets {
+        return judge_fleets(&program, count, &work, args);
+    }
     for set in sets::ALL.iter().filter(|set| args.set.is_empty() || args.set.iter().any(|name| name == set.name)) {
         let dirs = match &args.dirs[..] {
             [] => set.dirs()?,
@@ -88,23 +95,45 @@ pub fn run(args: &Args) -> Result<()> {
         } else if args.halves {
             halves::run(&program, set, &dirs, &work)?;
         } else {
-            measure(&program, set, &dirs, &work, args.each)?;
+            measure(&program, set, &dirs, &work, args)?;
         }
     }
     Ok(())
 }
 
+/// Judges made-up fleets. They stay in the target directory, to be looked at and judged again.
+fn judge_fleets(program: &Path, count: u64, work: &Path, args: &Args) -> Result<()> {
+    let fleets = target()?.join("fleets");
+    let dirs: Vec<PathBuf> = (0..count).map(|seed| fleets.join(seed.to_string())).collect();
+    for (dir, seed) in dirs.iter().zip(0..) {
+        std::fs::create_dir_all(dir)?;
+        fleet::write(seed, dir)?;
+    }
+    println!("\n== {}: {}, in {}", sets::FLEETS.name, sets::FLEETS.what, fleets.display());
+    measure(program, &sets::FLEETS, &dirs, work, args)
+}
+
+/// Fails with the names that there are if one of those wanted is none of them.
+fn only_known(what: &str, wanted: &[String], known: impl Iterator<Item = &'static str>) -> Result<()> {
+    let known: Vec<&str> = known.collect();
+    match wanted.iter().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => bail!("there is no {what} {name}; there are {}", known.join(", ")),
+        None => Ok(()),
+    }
+}
+
 /// Judges all recordings of a set in its modes, and prints its tables.
-fn measure(program: &Path, set: &Set, dirs: &[PathBuf], work: &Path, each: bool) -> Result<()> {
+fn measure(program: &Path, set: &Set, dirs: &[PathBuf], work: &Path, args: &Args) -> Result<()> {
     let mut tallies = Vec::new();
-    for mode in set.modes() {
+    for mode in set.modes().iter().filter(|mode| args.mode.is_empty() || args.mode.iter().any(|name| name == mode.name))
+    {
         let mut tally = Tally::default();
         for (at, dir) in dirs.iter().enumerate() {
             let other = mode.unrelated.then(|| next_fault(set, dirs, at)).transpose()?.flatten();
             let answer = judge(program, set, dir, other, mode, work, &mut tally);
             std::fs::remove_dir_all(work).ok();
             let line = answer.with_context(|| format!("{} ({})", dir.display(), mode.name))?;
-            if each {
+            if args.each {
                 println!("{:<22} {:<18} {line}", mode.name, dir.file_name().unwrap_or_default().to_string_lossy());
             }
         }

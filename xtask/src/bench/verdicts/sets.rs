@@ -60,6 +60,15 @@ pub const ALL: [Set; 4] = [
     },
 ];
 
+/// Made-up fleets.
+pub const FLEETS: Set = Set {
+    name: "fleets",
+    what: "nothing but ordinary life of made-up fleets",
+    variable: "",
+    judge: Judge::Life,
+    all_modes: false,
+};
+
 impl Set {
     /// Its recordings; empty with a message if there are none.
     ///

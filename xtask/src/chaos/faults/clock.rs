@@ -1,9 +1,9 @@
 //! Faults of the clock: steps that one process sees, by the library of `faketime`.
 
 use super::{Fault, Outcome, wait_for};
-use crate::chaos::random::Random;
 use crate::chaos::service::Service;
 use crate::chaos::testbed::{GAP_SERIES, TIMEOUT, TestBed, get, now, sum_of};
+use crate::random::Random;
 use crate::sim::tree::host_name;
 use anyhow::{Context, Result, ensure};
 use std::fs;

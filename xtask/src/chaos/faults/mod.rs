@@ -6,8 +6,8 @@ mod network;
 mod processes;
 mod resources;
 
-use super::random::Random;
 use super::testbed::{TestBed, get};
+use crate::random::Random;
 use crate::sim::tree::host_name;
 use anyhow::{Context, Result};
 use std::time::{Duration, Instant};

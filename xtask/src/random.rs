@@ -21,4 +21,19 @@ impl Random {
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count).map(|_| self.next() as u8).collect()
     }
+
+    /// A number between two others.
+    pub fn between(&mut self, least: f64, most: f64) -> f64 {
+        least + (most - least) * (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A number between two positive others; each factor of two is as likely.
+    pub fn between_by_ratio(&mut self, least: f64, most: f64) -> f64 {
+        self.between(least.ln(), most.ln()).exp()
+    }
+
+    /// Whether something of this probability happens.
+    pub fn happens(&mut self, probability: f64) -> bool {
+        self.between(0.0, 1.0) < probability
+    }
 }
