@@ -1,5 +1,6 @@
 //! The latest frames, and the frames that the baseline is made of.
 
+use crate::baseline::job_highs::JobHighs;
 use crate::baseline::reference::Baseline;
 use crate::baseline::removed_ports::RemovedPorts;
 use crate::baseline::window::Window;
@@ -29,6 +30,7 @@ pub struct History {
     baseline: ((u64, u64), HashMap<usize, Arc<Baseline>>),
     /// Cached local baseline, with its last instant and the revision of jobs.
     local: Option<((i64, u64), Arc<Baseline>)>,
+    highs: JobHighs,
 }
 
 impl History {
@@ -185,9 +187,10 @@ impl History {
         }
         let fresh = self.baseline_frames.iter().filter(|frame| frame.time_ns >= fresh_ns).count();
         let any = self.baseline.1.values().next().cloned();
-        let calm = || Window::new(self.baseline_frames.iter().cloned().collect());
-        let new =
-            || Arc::new(any.map_or_else(|| Baseline::of(calm(), fabric, fresh_ns), |baseline| baseline.known(fresh)));
+        let calm = Window::new(self.baseline_frames.iter().cloned().collect());
+        let highs = &mut self.highs;
+        let learn = || Baseline::learning(calm, fabric, fresh_ns, highs);
+        let new = || Arc::new(any.map_or_else(learn, |baseline| baseline.known(fresh)));
         self.baseline.1.entry(fresh).or_insert_with(new).clone()
     }
 
@@ -209,7 +212,7 @@ impl History {
         if let Some((_, baseline)) = self.local.as_ref().filter(|(known, _)| *known == of) {
             return baseline.clone();
         }
-        let baseline = Baseline::of(Window::new(recent), fabric, i64::MIN);
+        let baseline = Baseline::learning(Window::new(recent), fabric, i64::MIN, &mut self.highs);
         self.local.insert((of, Arc::new(baseline))).1.clone()
     }
 }

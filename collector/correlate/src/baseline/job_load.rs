@@ -1,5 +1,6 @@
 //! The usual throughput of a job, and how much it varies.
 
+use crate::baseline::job_highs::Highs;
 use crate::baseline::job_phases::JobPhases;
 use crate::model::stats::mean;
 use std::sync::OnceLock;
@@ -13,6 +14,8 @@ pub struct JobLoad {
     /// Start of the job, Unix nanoseconds.
     pub(super) since_ns: i64,
     phases: OnceLock<JobPhases>,
+    /// Its highest throughput since it began.
+    pub(super) highs: Highs,
 }
 
 impl JobLoad {
@@ -20,7 +23,7 @@ impl JobLoad {
     pub fn of(mut ticks: Vec<f64>, since_ns: i64) -> Option<Self> {
         let mean = mean(ticks.iter().copied()).filter(|m| *m > 0.0)?;
         ticks.iter_mut().for_each(|t| *t /= mean);
-        Some(Self { ticks, mean, since_ns, phases: OnceLock::new() })
+        Some(Self { ticks, mean, since_ns, phases: OnceLock::new(), highs: Highs::default() })
     }
 
     /// Its phases; loads are relative to the mean.
@@ -31,6 +34,12 @@ impl JobLoad {
     /// Mean in bytes per second.
     pub fn mean(&self) -> f64 {
         self.mean
+    }
+
+    /// Mean over the last frames in bytes per second; `None` if there are fewer.
+    pub(super) fn last_mean(&self, ticks: usize) -> Option<f64> {
+        let from = self.ticks.len().checked_sub(ticks)?;
+        Some(self.mean * self.ticks[from..].iter().sum::<f64>() / ticks as f64)
     }
 
     /// Means over every window of so many frames, relative to the overall mean.
@@ -44,6 +53,11 @@ impl JobLoad {
         let seen = ticks.clamp(1, (self.ticks.len() / 2).max(1));
         let variance = mean(self.windows(seen).map(|m| (m - 1.0).powi(2))).unwrap_or(0.0);
         variance.sqrt() * (seen as f64 / ticks.max(seen) as f64).sqrt()
+    }
+
+    /// The highest mean over so many frames since the job began, relative to the overall mean.
+    pub fn highest(&self, ticks: usize) -> f64 {
+        self.peak(ticks).max(self.highs.over(ticks) / self.mean)
     }
 
     /// The highest mean over so many frames, relative to the overall mean.

@@ -1,6 +1,7 @@
 //! Windows of frames, and the baseline of each port and job before an incident.
 
 pub mod history;
+pub mod job_highs;
 pub mod job_load;
 pub mod job_phases;
 mod rate_levels;

@@ -1,5 +1,6 @@
 //! The baseline: frames and job throughput from before an incident.
 
+use crate::baseline::job_highs::JobHighs;
 use crate::baseline::job_load::JobLoad;
 use crate::baseline::window::Window;
 use crate::model::fabric::Fabric;
@@ -21,12 +22,20 @@ pub struct Baseline {
 impl Baseline {
     /// Builds a baseline of frames without incidents. Frames before `fresh_ns` do not count as fresh.
     pub fn of(window: Window, fabric: &Fabric, fresh_ns: i64) -> Self {
+        Self::learning(window, fabric, fresh_ns, &mut JobHighs::default())
+    }
+
+    /// The same, with what is known of the jobs from before these frames.
+    pub(super) fn learning(window: Window, fabric: &Fabric, fresh_ns: i64, highs: &mut JobHighs) -> Self {
         let least = KNOWN.min(window.ticks().div_ceil(2));
         let load = |job: usize| {
             let load = JobLoad::of(window.load(fabric, job), fabric.jobs[job].since_ns);
-            load.filter(|load| load.ticks.len() >= least)
+            let mut load = load.filter(|load| load.ticks.len() >= least)?;
+            load.highs = highs.learn(fabric, job, &load);
+            Some(load)
         };
         let jobs = (0..fabric.jobs.len()).map(load).collect();
+        highs.retain(fabric);
         let fresh = window.frames().iter().filter(|f| f.time_ns >= fresh_ns).count();
         Self { window: Arc::new(window), fresh, jobs }
     }

@@ -20,6 +20,8 @@ const STILL: usize = 5;
 /// Traffic in bytes per second from which two ends can be compared, and the share of it that both must have counted.
 const MOVES: f64 = 1e6;
 const SAME: f64 = 0.9;
+/// Time after its begin in which a job loads its data and its model, and for which a baseline remembers that.
+const YOUNG_NS: i64 = 120_000_000_000;
 
 /// The input of a detector. Values are `None` where nothing was measured.
 pub struct DetectorContext<'a> {
@@ -211,6 +213,11 @@ impl<'a> DetectorContext<'a> {
         })
     }
 
+    /// Whether a job began less than two minutes before the window.
+    fn is_young(&self, job: usize) -> bool {
+        self.window.time_range_ns()[0].saturating_sub(self.fabric.jobs[job].since_ns) < YOUNG_NS
+    }
+
     fn compare_job(&self, job: usize) -> Option<JobSlowdown> {
         let baseline = self.baseline.job(self.fabric, job)?;
         let slowdown = |now: Vec<f64>, baseline: &JobLoad| {
@@ -220,6 +227,7 @@ impl<'a> DetectorContext<'a> {
                 ratio: mean(now.iter().copied())?,
                 noise: baseline.noise(ticks),
                 peak: baseline.peak(ticks),
+                highest: if self.is_young(job) { f64::INFINITY } else { baseline.highest(ticks) },
                 sending: baseline.phases().sending_ratio(&now, baseline.noise(now.len())),
                 rests: baseline.phases().rests(),
             })
@@ -260,6 +268,9 @@ pub struct JobSlowdown {
     pub noise: f64,
     /// Highest baseline throughput over windows of this length.
     pub peak: f64,
+    /// Highest throughput over windows of this length since the job began; infinite in its first two minutes, when what it
+    /// does is not yet what it always does.
+    pub highest: f64,
     /// Throughput in the frames in which it sends, and its standard error (`JobPhases::sending_ratio`).
     pub sending: Option<(f64, f64)>,
     /// Whether it rests between its exchanges, so that standing still for a while says nothing.

@@ -110,6 +110,9 @@ pub(super) fn overloaded(ctx: &DetectorContext<'_>, host: usize, end: &Bottlenec
     if let Some(found) = job.and_then(|job| loud(ctx, job, end)) {
         return Some(found);
     }
+    if job.is_some_and(|job| all_receive_more(ctx, job, host)) {
+        return None;
+    }
     let received = ctx.mean(Signal::Rx, host).or_else(|| ctx.mean(Signal::Tx, fabric.ports.list[host].peer?));
     let before = ctx.baseline_mean(Signal::Rx, host).unwrap_or(0.0);
     let text = format!(
@@ -123,6 +126,19 @@ pub(super) fn overloaded(ctx: &DetectorContext<'_>, host: usize, end: &Bottlenec
     Some(found.with_culprits(job.into_iter().collect()).with_receivers(vec![host]))
 }
 
+/// Whether most other hosts of a job receive more as well: it is faster, or in another phase, and sends to all of them.
+fn all_receive_more(ctx: &DetectorContext<'_>, job: usize, host: usize) -> bool {
+    let fabric = ctx.fabric;
+    let node = |port: usize| fabric.ports.list[port].end.node;
+    let more = |port: usize| Some(ctx.mean(Signal::Rx, port)? - ctx.baseline_mean(Signal::Rx, port)?);
+    let ports = fabric.jobs[job].ports.iter().copied();
+    let others = ports.filter(|port| node(*port) != node(host) && fabric.rail(*port) == fabric.rail(host));
+    let mut others: Vec<f64> = others.filter_map(more).collect();
+    others.sort_by(f64::total_cmp);
+    let median = others.get(others.len() / 2).copied();
+    median.zip(more(host)).is_some_and(|(median, own)| median >= RECEIVES * own)
+}
+
 /// Whether a job moves more because its ports wait less than in the baseline: it was held back then.
 fn relieved(ctx: &DetectorContext<'_>, job: usize) -> bool {
     let ports = || ctx.fabric.jobs[job].ports.iter().copied();
@@ -132,13 +148,13 @@ fn relieved(ctx: &DetectorContext<'_>, job: usize) -> bool {
 /// A job that moves far more than it ever did. InfiniBand without congestion control sends no notifications, so its bytes
 /// and the waits of others prove it.
 fn loud(ctx: &DetectorContext<'_>, job: usize, end: &Bottleneck) -> Option<Finding> {
-    let slowdown = ctx.slowdown(job).filter(|s| s.ratio >= ctx.threshold(&LOUD) * s.peak)?;
+    let slowdown = ctx.slowdown(job).filter(|s| s.ratio >= ctx.threshold(&LOUD) * s.highest)?;
     if regained(ctx, job) {
         return None;
     }
     let lose = ctx.slowdowns().any(|(other, s)| other != job && s.lost_more_than(ctx.threshold(&LOSS)));
     let kind = if lose { IncidentKind::NoisyNeighbour } else { IncidentKind::Incast };
-    let moved = of_job(ctx, Signal::Tx, job, slowdown.ratio, ctx.threshold(&LOUD) * slowdown.peak);
+    let moved = of_job(ctx, Signal::Tx, job, slowdown.ratio, ctx.threshold(&LOUD) * slowdown.highest);
     let text = format!(
         "{} moves {:.1} times its former throughput, and ports on its paths wait for credits{}.",
         ctx.fabric.jobs[job].id,

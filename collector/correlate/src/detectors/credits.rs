@@ -34,6 +34,8 @@ pub(super) const GROWN_ROW: Detector = Detector {
     run: more,
 };
 
+/// How many times the least wait proves a slow receiver at once.
+const CERTAIN: f64 = 1.5;
 /// Seconds of a window without a baseline: bursts last seconds.
 const HOT_S: f64 = 30.0;
 
@@ -125,7 +127,10 @@ fn slow_receiver(ctx: &DetectorContext<'_>, host: usize, port: usize, share: f64
         percent(share)
     );
     let waits = evidence(ctx, Signal::XmitWait, port, share, least);
-    Finding::new(IncidentKind::SlowReceiver, LocationId::Port(host), 0.9, waits, text).began_at(began).observed_at(port)
+    let found = Finding::new(IncidentKind::SlowReceiver, LocationId::Port(host), 0.9, waits, text).began_at(began);
+    let found = found.observed_at(port);
+    // A little more than the least may be a hiccup.
+    if share < CERTAIN * least { found.as_inferred() } else { found }
 }
 
 /// A cycle of waits, or congestion without a known cause.

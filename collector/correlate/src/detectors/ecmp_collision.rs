@@ -32,6 +32,10 @@ thresholds! {
     TIMES = "ecmp_collision.times", 1.35, "times usual";
     /// growth of the link's own traffic: new flows bring their bytes, otherwise another link merely carries less
     MORE = "ecmp_collision.more", 1.2, "times usual";
+    /// highest load of the link from which its flows may be slowed by it
+    FULL = "ecmp_collision.full", 0.6, "share of rate";
+    /// growth of the packets that it marks that shows the same: bursts fill a link that is empty on average
+    MARKED = "ecmp_collision.marked", 1.4, "times usual";
     /// how far the share must exceed the highest share in any baseline window of this length
     BEYOND = "ecmp_collision.beyond", 0.03, "share of leaf";
     /// growth of the leaf's traffic up to which it is no additional load
@@ -83,7 +87,7 @@ fn judge(ctx: &DetectorContext<'_>, leaf: usize) -> Option<Collision> {
     let shift = |port: usize| Some(ctx.mean(Signal::Tx, port)? / now - ctx.baseline_mean(Signal::Tx, port)? / baseline);
     let (port, grown) = ports.iter().filter_map(|p| Some((*p, shift(*p)?))).max_by(|a, b| a.1.total_cmp(&b.1))?;
     let (sent, before) = (ctx.mean(Signal::Tx, port)?, ctx.baseline_mean(Signal::Tx, port)?);
-    if grown < limit(&SHIFT) || sent < limit(&MORE) * before {
+    if grown < limit(&SHIFT) || sent < limit(&MORE) * before || !is_full(ctx, port) {
         return None;
     }
     // Shares vary from one window to the next as jobs take turns.
@@ -117,6 +121,14 @@ fn judge(ctx: &DetectorContext<'_>, leaf: usize) -> Option<Collision> {
     let link = fabric.ports.list[port].link?;
     let finding = Finding::new(IncidentKind::EcmpCollision, LocationId::Link(link), 0.75, evidence, text);
     Some(Collision { finding, grown, lose })
+}
+
+/// Whether a link carries so much, or marks so many packets more than before, that its flows may be slowed by it.
+fn is_full(ctx: &DetectorContext<'_>, port: usize) -> bool {
+    let highest = ctx.window.max(Signal::Tx, port).zip(ctx.line_rate(port));
+    let marks = [ctx.mean(Signal::Marks, port), ctx.baseline_mean(Signal::Marks, port)].map(|n| n.unwrap_or(0.0));
+    highest.is_none_or(|(sent, rate)| sent >= ctx.threshold(&FULL) * rate)
+        || marks[0] > ctx.threshold(&MARKED) * marks[1]
 }
 
 /// Bytes per second that hosts of a leaf send beyond their baseline. Hosts that send less are not subtracted.

@@ -5,11 +5,16 @@ use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, percent};
 use crate::detectors::hold_signal::PAUSED;
+use crate::detectors::pause::LASTS;
+use crate::detectors::paused_time::port_paused_seconds;
 use crate::detectors::thresholds::thresholds;
 use crate::detectors::unmarked_queues::{self, found};
 use crate::model::finding::{Evidence, Finding};
+use crate::model::frame::Frame;
 use crate::model::location::LocationId;
 use crate::model::signal::Signal;
+use crate::model::stats::mean;
+use std::sync::Arc;
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "ecn_marking",
@@ -28,10 +33,22 @@ thresholds! {
     OTHERS = "ecn_marking.others", 0.3, "times usual";
     /// notifications to the hosts that a leaf pauses, below which it does not mark
     UNTOLD = "ecn_marking.untold", 0.3, "times usual";
+    /// windows of this length without marked packets in the baseline, up to which their absence is no coincidence
+    SILENT = "ecn_marking.silent", 0.1, "share of windows";
 }
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     [unmarked_queues::find(ctx), hosts_see_no_marks(ctx)].into_iter().flatten().collect()
+}
+
+/// Share of the baseline's windows of this length in which hardly any marked packet arrived.
+fn silent_before(ctx: &DetectorContext<'_>) -> f64 {
+    let least = ctx.threshold(&CEASED) * ctx.baseline_sum(Signal::EcnRx, ctx.host_ports());
+    let arrived = |frame: &Arc<Frame>| ctx.host_ports().filter_map(|port| frame.get(Signal::EcnRx, port)).sum::<f64>();
+    let before: Vec<f64> = ctx.baseline.window.frames().iter().map(arrived).collect();
+    let length = ctx.window.ticks().clamp(1, (before.len() / 2).max(1));
+    let silent = |part: &[f64]| f64::from(u8::from(part.iter().sum::<f64>() <= least * part.len() as f64));
+    mean(before.windows(length).map(silent)).unwrap_or(1.0)
 }
 
 /// Switches that are not read pause hosts, and marked packets no longer arrive.
@@ -55,6 +72,10 @@ fn hosts_see_no_marks(ctx: &DetectorContext<'_>) -> Option<Finding> {
         let ports: Vec<usize> = ports.collect();
         (ctx.sum(signal, ports.iter().copied()), ctx.baseline_sum(signal, ports.into_iter()))
     };
+    // Marks that came now and then, as some links filled, say nothing when none come for a while.
+    if silent_before(ctx) > ctx.threshold(&SILENT) {
+        return None;
+    }
     let (now, baseline) = sums(Signal::EcnRx, &mut ctx.host_ports());
     if baseline > 0.0 && now <= ctx.threshold(&CEASED) * baseline {
         let text = format!(
@@ -66,18 +87,18 @@ fn hosts_see_no_marks(ctx: &DetectorContext<'_>) -> Option<Finding> {
         let marked = fewer(Signal::EcnRx, now, ctx.threshold(&CEASED) * baseline);
         return Some(found(LocationId::Fabric, 0.85, paused_by, text).with_evidence(marked).observed_at(worst));
     }
-    // One leaf: the hosts that it pauses get no notifications any more, others still do.
-    let leaf = ctx.fabric.peer_node(worst)?;
+    // One leaf: the hosts that it pauses, for longer than a burst, get no notifications any more, others still do.
+    let leaf = ctx.fabric.peer_node(worst).filter(|_| port_paused_seconds(ctx, worst) >= ctx.threshold(&LASTS))?;
     if paused.iter().any(|p| ctx.fabric.peer_node(*p) != Some(leaf)) || now < ctx.threshold(&OTHERS) * baseline {
         return None;
     }
     let (told, before) = sums(Signal::CnpRx, &mut paused.iter().copied());
     let most = ctx.threshold(&UNTOLD) * before;
-    (before > 0.0 && told <= most).then(|| {
+    (told <= most).then(|| {
         let leaf_name = &ctx.fabric.topology.nodes[leaf].name;
         let text = format!(
-            "{leaf_name} pauses its hosts, and these no longer get congestion notifications: the switch \
-             does not mark."
+            "{leaf_name} pauses its hosts, and these get no congestion notifications, or far fewer than before, as others \
+             do: the switch does not mark."
         );
         found(LocationId::Switch(leaf), 0.75, paused_by, text).with_evidence(fewer(Signal::CnpRx, told, most))
     })

@@ -31,7 +31,7 @@ thresholds! {
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let loudest = ctx
         .slowdowns()
-        .filter(|(_, slowdown)| slowdown.ratio >= ctx.threshold(&LOUD) * slowdown.peak)
+        .filter(|(_, slowdown)| slowdown.ratio >= ctx.threshold(&LOUD) * slowdown.highest)
         .max_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio));
     let Some((job, slowdown)) = loudest else { return Vec::new() };
     let signal = |signal| {
@@ -51,7 +51,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let id = &ctx.fabric.jobs[job].id;
-    let moved = of_job(ctx, Signal::Tx, job, slowdown.ratio, ctx.threshold(&LOUD) * slowdown.peak);
+    let moved = of_job(ctx, Signal::Tx, job, slowdown.ratio, ctx.threshold(&LOUD) * slowdown.highest);
     let told = Evidence { at: "fabric".to_owned(), ..of_job(ctx, Signal::CnpRx, job, grown, ctx.threshold(&GROWN)) };
     let text = format!(
         "{id} moves {:.1} times its former throughput, congestion notifications grew {grown:.1} times, and other \

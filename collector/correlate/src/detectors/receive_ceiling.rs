@@ -155,6 +155,11 @@ impl Ceiling {
         Some(Self { top, before: ctx.baseline.window.max(signal, port)?, flat })
     }
 
+    /// The same, if the port never moved more than `most` before.
+    pub fn below(self, most: f64) -> Self {
+        Self { before: self.before.min(most), ..self }
+    }
+
     /// Share of the former highest rate.
     pub fn part(self) -> f64 {
         self.top / self.before

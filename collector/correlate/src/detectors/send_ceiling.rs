@@ -29,9 +29,19 @@ thresholds! {
     WAITS = "send_ceiling.waits", 0.05, "share of line rate";
 }
 
+/// How much the changes of two rails may differ that carry the same bytes.
+const DIFFERS: f64 = 0.25;
+
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let lose = ctx.slowdowns().filter(|(_, slowdown)| slowdown.lost_more_than(ctx.threshold(&LOSS)));
     lose.filter_map(|(job, slowdown)| judge(ctx, job, slowdown.ratio)).collect()
+}
+
+/// Whether the bytes of two rails changed alike. A job waits for its slowest rail; if one rail alone moves less, or the
+/// other more, the job uses them differently now.
+fn moves_alike(ctx: &DetectorContext<'_>, a: usize, b: usize) -> bool {
+    let change = |port: usize| Some(ctx.mean(Signal::Tx, port)? / ctx.baseline_mean(Signal::Tx, port)?);
+    change(a).zip(change(b)).is_some_and(|(a, b)| (a - b).abs() <= DIFFERS * a.max(b))
 }
 
 fn judge(ctx: &DetectorContext<'_>, job: usize, moved: f64) -> Option<Finding> {
@@ -44,9 +54,11 @@ fn judge(ctx: &DetectorContext<'_>, job: usize, moved: f64) -> Option<Finding> {
         all.filter(move |other| *other != port && fabric.jobs[job].ports.contains(other))
     };
     let falls = |port: usize| {
-        let own = ceiling(port).filter(|own| own.is_low(ctx) && free(port))?;
-        let mut others = siblings(port).filter_map(ceiling).map(Ceiling::part).peekable();
-        let alone = others.peek().is_some() && others.all(|other| other > ctx.threshold(&FELL));
+        let own = ceiling(port).filter(|_| free(port) && siblings(port).all(|other| moves_alike(ctx, port, other)))?;
+        let others: Vec<Ceiling> = siblings(port).filter_map(ceiling).collect();
+        // A rail that carried more than its siblings moved something else as well, such as a checkpoint.
+        let own = own.below(others.iter().map(|other| other.before).reduce(f64::max)?);
+        let alone = own.is_low(ctx) && others.iter().all(|other| other.part() > ctx.threshold(&FELL));
         alone.then_some((port, own))
     };
     let ports = fabric.jobs[job].ports.iter().copied();

@@ -88,7 +88,8 @@ mod tests {
 
     #[test]
     fn loss_must_exceed_noise() {
-        let slowdown = |ratio, noise| JobSlowdown { ratio, noise, peak: 1.0, sending: None, rests: false };
+        let slowdown =
+            |ratio, noise| JobSlowdown { ratio, noise, peak: 1.0, highest: 1.0, sending: None, rests: false };
         let mut limits = Thresholds::default();
         assert!(suffers(&limits, slowdown(0.88, 0.04)), "a steady job");
         assert!(!suffers(&limits, slowdown(0.92, 0.04)), "it lost less than a tenth");

@@ -105,7 +105,7 @@ fn long_lived_incident_hides_no_inferred_one() {
         if frame.time_ns >= collision {
             let leaf = fabric.ports.of_node(9);
             frame.set(Signal::Tx, leaf[4], 0.1 * USUAL);
-            frame.set(Signal::Tx, leaf[5], 1.7 * USUAL);
+            frame.set(Signal::Tx, leaf[5], 1.9 * USUAL);
             for port in &fabric.jobs[1].ports {
                 frame.set(Signal::Tx, *port, 0.7 * USUAL);
                 frame.set(Signal::Rx, *port, 0.7 * USUAL);
@@ -126,7 +126,7 @@ fn down_host_hides_inferred_ones_for_a_minute() {
         if frame.time_ns >= 170 * S {
             let leaf = fabric.ports.of_node(9);
             frame.set(Signal::Tx, leaf[4], 0.1 * USUAL);
-            frame.set(Signal::Tx, leaf[5], 1.7 * USUAL);
+            frame.set(Signal::Tx, leaf[5], 1.9 * USUAL);
             for port in &fabric.jobs[1].ports {
                 moves(frame, *port, 0.7 * USUAL);
             }

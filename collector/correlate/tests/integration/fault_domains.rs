@@ -44,7 +44,7 @@ fn is_marked(fabric: &Fabric, frame: &mut Frame, job: usize) {
 fn share_a_link(fabric: &Fabric, frame: &mut Frame, leaf: usize) {
     let up = &fabric.ports.of_node(leaf)[4..];
     frame.set(Signal::Tx, up[0], 0.1 * USUAL);
-    frame.set(Signal::Tx, up[1], 1.7 * USUAL);
+    frame.set(Signal::Tx, up[1], 1.9 * USUAL);
 }
 
 /// Kind, victims and second of detection, in that order.

@@ -12,6 +12,7 @@ mod eviction;
 mod fault_domains;
 mod infiniband;
 mod infiniband_hosts;
+mod life_of_jobs;
 mod links;
 mod ordinary_life;
 mod partly_read;

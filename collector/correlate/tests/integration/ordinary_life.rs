@@ -120,13 +120,20 @@ fn new_traffic_is_no_collision() {
         let found = watch(80, 60, 0, move |fabric, frame| {
             let leaf = fabric.ports.of_node(9);
             frame.set(Signal::Tx, leaf[4], 0.1 * USUAL);
-            frame.set(Signal::Tx, leaf[5], 1.7 * USUAL);
+            frame.set(Signal::Tx, leaf[5], 1.9 * USUAL);
             fabric.jobs[1].ports.iter().for_each(|port| moves(frame, *port, 0.7 * USUAL));
             change(fabric, frame);
         });
         found.iter().filter(|i| i.kind == IncidentKind::EcmpCollision).count()
     };
     assert_eq!(collisions(|_, _| ()), 1, "the same traffic takes another uplink");
+    let room = |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Tx, fabric.ports.of_node(9)[5], 1.7 * USUAL);
+    assert_eq!(collisions(room), 0, "the uplink has room for more");
+    let marks = |fabric: &Fabric, frame: &mut Frame| {
+        frame.set(Signal::Tx, fabric.ports.of_node(9)[5], 1.7 * USUAL);
+        frame.set(Signal::Marks, fabric.ports.of_node(9)[5], 5_000.0);
+    };
+    assert_eq!(collisions(marks), 1, "bursts fill it");
     let begins = |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Tx, host(fabric, 4), 1.9 * USUAL);
     assert_eq!(collisions(begins), 0, "a host of the leaf sends as much more as the uplink");
     let converges = |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Rx, host(fabric, 1), 1.3 * USUAL);

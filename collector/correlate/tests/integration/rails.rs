@@ -53,6 +53,8 @@ fn rails_come_from_agents() {
             [90, 40, 0],
             move |fabric, frame| {
                 for h in 0..4 {
+                    // If all hosts shifted, the application would use its rails differently.
+                    let [second, storage] = if h == 3 { [0.7, 0.7] } else { [second, storage] };
                     for (at, part) in fabric.ports.of_node(h).iter().zip([0.7, second, storage, 0.7]) {
                         frame.set(Signal::Tx, *at, part * USUAL);
                         frame.set(Signal::Rx, *at, part * USUAL);

@@ -266,7 +266,7 @@ fn without_jobs_there_are_no_culprits() {
 fn shared_uplink_is_an_ecmp_collision() {
     let found = only(watch(80, 60, 0, |fabric, frame| {
         let leaf = fabric.ports.of_node(8);
-        frame.set(Signal::Tx, leaf[4], 1.7 * USUAL);
+        frame.set(Signal::Tx, leaf[4], 1.9 * USUAL);
         frame.set(Signal::Tx, leaf[5], 0.1 * USUAL);
         for port in &fabric.jobs[1].ports {
             moves(frame, *port, 0.7 * USUAL);

@@ -20,6 +20,9 @@ pub enum Activity {
     Straggle,
 }
 
+/// What moves data from storage or to it.
+const STORES: [&str; 2] = ["restart_load", "checkpoint"];
+
 /// A stretch of time in seconds.
 struct Period {
     activity: Activity,
@@ -108,15 +111,21 @@ impl Job {
             writes,
             reads,
         };
-        job.plan(random, life);
+        job.plan(storage, random, life);
         job
     }
 
     /// Chooses what it does when, and tells it.
-    fn plan(&mut self, random: &mut Random, life: &mut Life) {
+    fn plan(&mut self, storage: &[usize], random: &mut Random, life: &mut Life) {
         let mut seconds = |least: f64, most: f64| random.between(least, most) as usize;
         let element = json!({ "type": "job", "job": self.id });
-        let mut tell = |kind: &str, from_s: usize, to_s: usize| life.tell(kind, element.clone(), from_s, to_s);
+        let mut tell = |kind: &str, from_s: usize, to_s: usize| {
+            life.tell(kind, element.clone(), from_s, to_s);
+            // A job of which the scheduler does not tell is seen at the storage that it uses.
+            for host in storage.iter().filter(|_| STORES.contains(&kind)) {
+                life.tell(kind, json!({ "type": "host", "node": format!("n{host:03}") }), from_s, to_s);
+            }
+        };
         tell("job_start", self.from_s, self.from_s);
         tell("job_end", self.to_s, self.to_s);
         let mut at = self.from_s;
