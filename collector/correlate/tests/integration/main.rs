@@ -18,6 +18,7 @@ mod partly_read;
 mod rails;
 mod scenarios;
 mod signals;
+mod spraying;
 mod streaming_eval;
 mod topology;
 mod verdicts;
