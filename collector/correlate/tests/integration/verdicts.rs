@@ -59,6 +59,8 @@ fn low_job_is_no_victim_unless_it_loses_more() {
     assert_eq!(then(0.6, 0.3), ["even", "odd"]);
     assert_eq!(then(0.6, 0.8), ["odd"], "it recovers");
     assert_eq!(then(0.0, 0.0), ["odd"], "it stood still");
+    assert_eq!(then(0.0, 0.5), ["even", "odd"], "it went on, but more slowly than before it stood still");
+    assert_eq!(then(0.0, 1.0), ["odd"], "it went on as before");
 }
 
 #[test]
