@@ -118,6 +118,10 @@ fn pause(ctx: &DetectorContext<'_>, port: usize) -> Option<ImplausibleReason> {
     let both = |f: &Arc<Frame>| Some((f.get(Signal::PauseTx, port)?, f.get(Signal::PauseRx, peer)?));
     let ticks: Vec<(f64, f64)> = ctx.window.frames().iter().filter_map(both).collect();
     let [says, felt] = [mean(ticks.iter().map(|both| both.0))?, mean(ticks.iter().map(|both| both.1))?];
+    // Its watchdog no longer obeys, and discards what is for the port.
+    if says > felt && ctx.mean(Signal::Discards, peer).is_some_and(|packets| packets > 0.0) {
+        return None;
+    }
     let beyond = |one: f64, other: f64| one >= ctx.threshold(&HELD) && one > DIFFERS * other;
     let reason = if says > felt { ImplausibleReason::PauseNotFelt } else { ImplausibleReason::PauseNotCounted };
     beyond(says.max(felt), says.min(felt)).then_some(reason)

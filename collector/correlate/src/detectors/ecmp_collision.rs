@@ -4,6 +4,7 @@
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, percent};
+use crate::detectors::sprayed_uplink::sprays;
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::Finding;
 use crate::model::frame::Frame;
@@ -81,7 +82,8 @@ fn judge(ctx: &DetectorContext<'_>, leaf: usize) -> Option<Collision> {
     let ports: Vec<usize> = fabric.ports.of_node(leaf).iter().copied().filter(up).collect();
     let (now, baseline) =
         (ctx.sum(Signal::Tx, ports.iter().copied()), ctx.baseline_sum(Signal::Tx, ports.iter().copied()));
-    if ports.len() < 2 || now <= 0.0 || baseline <= 0.0 || now > limit(&SAME) * baseline {
+    // Where packets are sprayed there are no flows that could collide.
+    if ports.len() < 2 || sprays(ctx, leaf) || now <= 0.0 || baseline <= 0.0 || now > limit(&SAME) * baseline {
         return None;
     }
     let shift = |port: usize| Some(ctx.mean(Signal::Tx, port)? / now - ctx.baseline_mean(Signal::Tx, port)? / baseline);

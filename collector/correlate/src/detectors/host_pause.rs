@@ -3,7 +3,8 @@
 //!
 //! Both pause for the same share of time. The difference: a slow receiver has a full buffer when it pauses, and resumes
 //! as soon as there is room, so one pause frame stands for a short time. A storm repeats the longest pause. A NIC with
-//! stall prevention reports its own storms.
+//! stall prevention reports its own storms. A switch with a PFC watchdog stops obeying a storm after some time and discards
+//! what is for that NIC, which ends the pause at its port but not the storm.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
@@ -92,6 +93,9 @@ struct Held {
     /// The switch port, if traffic confirms the cable; a topology file may be outdated.
     peer: Option<usize>,
     estimated: bool,
+    /// Packets for the NIC that its switch discards, per second, while the NIC pauses all the time: the switch's watchdog acts, and
+    /// no longer obeys.
+    discarded: Option<f64>,
     least: f64,
     /// Seconds that the longest pause of one frame lasts.
     longest: Option<f64>,
@@ -107,8 +111,12 @@ impl Held {
             return None;
         }
         let least = ctx.threshold(if estimated { &ESTIMATED } else { &HELD });
-        // A switch port that was not paused disproves the NIC's counter.
-        felt.is_none_or(|share| share >= least).then_some(Self { peer, estimated, least, longest })
+        let dead = ctx.mean(Signal::PauseTx, port).is_some_and(|share| share >= ctx.threshold(&DEAD));
+        let discards = peer.filter(|_| dead).and_then(|peer| ctx.mean(Signal::Discards, peer));
+        let discarded = discards.filter(|packets| *packets > 0.0);
+        let obeys = felt.is_none_or(|share| share >= least);
+        // A switch port that was not paused and discards nothing disproves the NIC's counter.
+        (obeys || discarded.is_some()).then_some(Self { peer, estimated, discarded, least, longest })
     }
 
     fn share(&self, frame: &Frame, port: usize) -> Option<f64> {
@@ -157,7 +165,9 @@ fn judge(ctx: &DetectorContext<'_>, port: usize, warns: bool) -> Option<Finding>
     let (signal, at) = how.counter(ctx, port);
     let which = how.priorities(ctx, signal, at);
     let (storm, sure, cause) = is_storm(ctx, port, &how, held, warns);
-    let (kind, what) = if storm {
+    let (kind, what) = if storm && how.discarded.is_some() {
+        (IncidentKind::PfcStorm, "until the switch's watchdog discards what is for it")
+    } else if storm {
         (IncidentKind::PfcStorm, "without need: its receive buffer was not full")
     } else {
         (IncidentKind::SlowReceiver, "because its host does not drain the receive buffer")
@@ -199,13 +209,14 @@ fn is_storm(ctx: &DetectorContext<'_>, port: usize, how: &Held, held: f64, warns
     let fullest = ctx.window.max(Signal::QueueMax, port);
     let filled = fullest.map(|bytes| bytes >= ctx.threshold(&FILLED));
     let long = each >= ctx.threshold(&LONG);
-    let storm = filled != Some(true) && (long || dead || warns);
+    let storm = filled != Some(true) && (long || dead || warns || how.discarded.is_some());
     let buffer = fullest.map(|bytes| evidence(ctx, Signal::QueueMax, port, bytes, ctx.threshold(&FILLED)));
     let frame = each.is_finite().then(|| Evidence {
         metric: "pause_of_a_frame".to_owned(),
         ..evidence(ctx, Signal::PauseFrames, port, each, ctx.threshold(&LONG))
     });
+    let watchdog = how.peer.zip(how.discarded).map(|(peer, n)| evidence(ctx, Signal::Discards, peer, n, 0.0));
     let nothing = (storm && dead).then(|| evidence(ctx, Signal::Rx, port, received, ctx.threshold(&STILL) * rate));
-    let cause = buffer.into_iter().chain(frame).chain(nothing).collect();
+    let cause = buffer.into_iter().chain(frame).chain(nothing).chain(watchdog).collect();
     (storm, if filled == Some(!storm) { 0.96 } else { 0.94 }, cause)
 }

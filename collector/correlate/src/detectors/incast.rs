@@ -28,7 +28,7 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 thresholds! {
-    /// how much longer than the next queue to a host its queue must be
+    /// how much longer than the next queue to another host its queue must be
     ALONE = "incast.alone", 3.0, "times the next";
     /// factor from which an uplink's longer queue is the bottleneck instead
     LONGER = "incast.longer", 2.0, "times";
@@ -44,70 +44,102 @@ thresholds! {
     MORE = "incast.more", 4.0, "times usual";
 }
 
-/// The overloaded port, priorities, evidence, confidence, and when senders were first paused.
-type Target = (usize, Priorities, Evidence, f64, Option<i64>);
+/// An overloaded host: its ports that receive too much, priorities, evidence, confidence, and when senders were first paused.
+type Target = (Vec<usize>, Priorities, Evidence, f64, Option<i64>);
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let mut targets = from_switches(ctx);
     if targets.is_empty() {
         targets.extend(from_hosts(ctx));
     }
-    let found = |(port, which, evidence, sure, began): Target| {
+    let found = |(ports, which, evidence, sure, began): Target| {
+        let port = ports[0];
         let culprits: Vec<usize> = ctx.fabric.job_of(port).into_iter().collect();
         let whose = culprits.first().map_or_else(String::new, |j| format!(" of {}", ctx.fabric.jobs[*j].id));
+        let node = ctx.fabric.ports.list[port].end.node;
+        let (root, at) = match ports.len() {
+            1 => (LocationId::Port(port), name(ctx, port)),
+            many => (LocationId::Host(node), format!("{many} NICs of {}", ctx.fabric.topology.nodes[node].name)),
+        };
         let text = format!(
-            "the traffic to {}{whose} exceeds its link rate; the host takes everything, and its switch pauses the \
+            "the traffic to {at}{whose} exceeds the link rate; the host takes everything, and its switch pauses the \
              senders{}.",
-            name(ctx, port),
             which.words()
         );
-        Finding::new(IncidentKind::Incast, LocationId::Port(port), sure, evidence, text)
+        Finding::new(IncidentKind::Incast, root, sure, evidence, text)
             .with_culprits(culprits)
-            .with_receivers(vec![port])
+            .with_receivers(ports)
             .in_priorities(which)
             .began_at(began)
     };
     targets.into_iter().map(found).collect()
 }
 
-/// In each priority the host port behind the one long queue.
+/// In each priority the host behind the long queues.
 fn from_switches(ctx: &DetectorContext<'_>) -> Vec<Target> {
     let mut targets: Vec<Target> = Vec::new();
     for (priority, congestion_roots) in congestion_roots(ctx) {
-        let Some((host, evidence)) = alone(ctx, &congestion_roots, priority) else { continue };
+        let Some((hosts, evidence)) = alone(ctx, &congestion_roots, priority) else { continue };
         let which = Priorities::one(priority);
-        match targets.iter_mut().find(|(port, ..)| *port == host) {
+        match targets.iter_mut().find(|(ports, ..)| same_host(ctx, ports[0], hosts[0])) {
             Some((_, known, ..)) if known.is_unknown() => *known = which,
             Some((_, known, ..)) if !which.is_unknown() => *known = known.union(which),
             Some(_) => {}
             None => {
-                let senders = ctx.fabric.ports.list[host].peer.map(|egress| senders(ctx, egress));
-                targets.push((host, which, evidence, 0.9, senders.and_then(|senders| first_paused(ctx, &senders))));
+                let egress = hosts.iter().filter_map(|host| ctx.fabric.ports.list[*host].peer);
+                let senders: Vec<usize> = egress.flat_map(|egress| senders(ctx, egress)).collect();
+                targets.push((hosts, which, evidence, 0.9, first_paused(ctx, &senders)));
             }
         }
     }
     targets
 }
 
+/// The port, and other ports of its host that are not much less loaded.
+fn with_siblings(ctx: &DetectorContext<'_>, all: impl Iterator<Item = (usize, f64)>, port: usize) -> Vec<usize> {
+    let own: Vec<(usize, f64)> = all.filter(|(other, _)| same_host(ctx, *other, port)).collect();
+    let most = own.iter().map(|one| one.1).fold(0.0, f64::max);
+    own.into_iter().filter(|(_, load)| ctx.threshold(&ALONE) * load > most).map(|(port, _)| port).collect()
+}
+
+fn same_host(ctx: &DetectorContext<'_>, a: usize, b: usize) -> bool {
+    let node = |port: usize| ctx.fabric.ports.list[port].end.node;
+    node(a) == node(b)
+}
+
+/// Whether most marked packets arrived at a receiver in samples in which it notified nobody. Then its senders send too much
+/// for want of notifications, which takes longer to prove.
+fn is_silent(ctx: &DetectorContext<'_>, host: usize) -> bool {
+    let marked = |frame: &&Arc<Frame>| frame.get(Signal::EcnRx, host).unwrap_or(0.0);
+    let frames = || ctx.window.frames().iter();
+    let unnoticed: f64 = frames().filter(|f| f.get(Signal::CnpTx, host) == Some(0.0)).map(|f| marked(&f)).sum();
+    unnoticed > 0.5 * frames().map(|f| marked(&f)).sum::<f64>()
+}
+
+/// Ports of the host towards which queues are much longer than towards any other host.
 fn alone(
     ctx: &DetectorContext<'_>,
     congestion_roots: &[CongestionRoot],
     priority: Option<usize>,
-) -> Option<(usize, Evidence)> {
+) -> Option<(Vec<usize>, Evidence)> {
     let pauses = |host: usize| ctx.mean_in_priority(Signal::PauseTx, host, priority).unwrap_or(0.0);
     let towards: Vec<(usize, f64)> = congestion_roots
         .iter()
         .filter_map(|t| Some((ctx.fabric.ports.list[t.port].peer.filter(|p| ctx.fabric.is_host(*p))?, t.queue)))
-        .filter(|(host, _)| pauses(*host) < ctx.threshold(&PAUSED))
+        .filter(|(host, _)| pauses(*host) < ctx.threshold(&PAUSED) && !is_silent(ctx, *host))
         .collect();
     let alone = ctx.threshold(&ALONE);
     let (host, queue) = *towards.first()?;
-    let next = towards.get(1).map_or(0.0, |t| t.1);
+    // A collective sends to all NICs of a host at once.
+    let next = towards.iter().find(|t| !same_host(ctx, t.0, host)).map_or(0.0, |t| t.1);
     let egress = ctx.fabric.ports.list[host].peer?;
     // An uplink with a longer queue that is not paused is the bottleneck.
     let longer = congestion_roots.first().is_some_and(|t| t.queue > ctx.threshold(&LONGER) * queue);
-    (queue > 0.0 && queue >= alone * next && !longer && is_full(ctx, egress))
-        .then(|| (host, evidence(ctx, Signal::Queue, egress, queue, alone * next)))
+    if queue <= 0.0 || queue < alone * next || longer || !is_full(ctx, egress) {
+        return None;
+    }
+    let own = with_siblings(ctx, towards.iter().copied(), host);
+    Some((own, evidence(ctx, Signal::Queue, egress, queue, alone * next)))
 }
 
 /// Whether a switch port is full while its switch holds senders back, and that is no short burst. A port that gets more
@@ -137,7 +169,8 @@ fn from_hosts(ctx: &DetectorContext<'_>) -> Option<Target> {
     let mut marked: Vec<(usize, f64)> =
         ctx.host_ports().filter_map(|p| Some((p, ctx.mean(Signal::EcnRx, p)?))).collect();
     marked.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let ((host, most), next) = (*marked.first()?, marked.get(1).map_or(0.0, |m| m.1));
+    let (host, most) = *marked.first()?;
+    let next = marked.iter().find(|m| !same_host(ctx, m.0, host)).map_or(0.0, |m| m.1);
     let baseline = ctx.baseline_mean(Signal::EcnRx, host).unwrap_or(0.0);
     let own = ctx.mean(Signal::PauseTx, host).unwrap_or(0.0) < ctx.threshold(&PAUSED);
     let alone = most >= limit(&ALONE) * next && most >= limit(&MORE) * baseline;
@@ -150,9 +183,14 @@ fn from_hosts(ctx: &DetectorContext<'_>) -> Option<Target> {
     let pauses = |p: usize| ctx.mean(Signal::PauseRx, p).is_some_and(|share| share >= ctx.threshold(&PAUSED));
     let paused = ctx.host_ports().any(pauses);
     let far_alone = most >= limit(&FAR) * next && most >= limit(&FAR) * baseline && is_long();
-    (own && !ctx.reads_leaf_of(host) && share >= limit(&MARKED) && (far_alone || (paused && alone))).then(|| {
-        let marks = evidence(ctx, Signal::EcnRx, host, most, limit(&ALONE) * next);
-        let hosts: Vec<usize> = ctx.host_ports().collect();
-        (host, Priorities::UNKNOWN, marks, 0.8, first_paused(ctx, &hosts))
-    })
+    (own && !is_silent(ctx, host)
+        && !ctx.reads_leaf_of(host)
+        && share >= limit(&MARKED)
+        && (far_alone || (paused && alone)))
+        .then(|| {
+            let marks = evidence(ctx, Signal::EcnRx, host, most, limit(&ALONE) * next);
+            let hosts: Vec<usize> = ctx.host_ports().collect();
+            let own = with_siblings(ctx, marked.iter().copied(), host);
+            (own, Priorities::UNKNOWN, marks, 0.8, first_paused(ctx, &hosts))
+        })
 }

@@ -35,6 +35,7 @@ mod receive_ceiling;
 mod send_ceiling;
 pub mod senders;
 mod slow_hosts;
+mod sprayed_uplink;
 mod straggler_rail;
 mod tcp_fallback;
 pub mod thresholds;
@@ -47,7 +48,7 @@ use detector::Detector;
 use thresholds::{OverrideError, Threshold, Thresholds};
 
 /// All detectors. Of findings with equal confidence, that of the earlier row wins.
-pub const ALL: [Detector; 22] = [
+pub const ALL: [Detector; 23] = [
     link::FLAP,
     link::DOWN,
     host_pause::DETECTOR,
@@ -55,6 +56,7 @@ pub const ALL: [Detector; 22] = [
     credits::HOT_ROW,
     credits::GROWN_ROW,
     degraded_link::DETECTOR,
+    sprayed_uplink::DETECTOR,
     lossy_link::DETECTOR,
     ecn_marking::DETECTOR,
     ecn_reaction::DETECTOR,

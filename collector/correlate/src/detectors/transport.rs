@@ -8,6 +8,7 @@ use crate::detectors::backpressure::{held, is_held};
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, percent};
+use crate::detectors::hold_signal::PAUSED;
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::Finding;
 use crate::model::frame::FULL_PACKET_BYTES;
@@ -122,11 +123,13 @@ fn count(ctx: &DetectorContext<'_>, signal: Signal, port: usize, least: f64) -> 
     (seen >= limit).then_some((port, signal, seen, limit))
 }
 
-/// Whether no buffer was full: otherwise some port would have been paused or without credits, or packets discarded.
+/// Whether no buffer was full: otherwise some port would have been paused or without credits, or packets discarded. What is for
+/// a NIC that pauses, its switch may discard.
 fn nothing_was_full(ctx: &DetectorContext<'_>) -> bool {
     let ports = || ctx.ports();
     let told = ctx.host_ports().all(|p| held(ctx, p).is_some() || ctx.mean(Signal::Tx, p).is_none());
-    told && !ports().any(|p| is_held(ctx, p)) && ctx.sum(Signal::Discards, ports()) <= 0.0
+    let pauses = |p| ctx.mean(Signal::PauseTx, p).is_some_and(|share| share >= ctx.threshold(&PAUSED));
+    told && !ports().any(|p| is_held(ctx, p) || pauses(p)) && ctx.sum(Signal::Discards, ports()) <= 0.0
 }
 
 fn sign(ctx: &DetectorContext<'_>, port: usize) -> Option<Symptom> {

@@ -1,7 +1,7 @@
 //! Victims: jobs that lose throughput beyond their noise. A job that merely runs at the time is no victim, nor is one
 //! without a host that the incident can reach.
 
-use crate::detectors::context::{DetectorContext, JobSlowdown};
+use crate::detectors::context::{DetectorContext, JobSlowdown, SlowdownCache};
 use crate::detectors::thresholds::{Thresholds, thresholds};
 use crate::model::fabric::Fabric;
 use crate::model::finding::Finding;
@@ -17,6 +17,9 @@ thresholds! {
     /// how many times its noise the loss of another job must exceed
     CHANCES = "victims.chances", 2.0, "chances";
 }
+
+/// Frames after a job went on that say how fast it is.
+const MOVES: usize = 4;
 
 /// Leaves that an incident can reach.
 pub struct Reach {
@@ -56,13 +59,23 @@ pub fn victims(
 ) -> Vec<usize> {
     let lost = |job: &usize| {
         let part = before.get(job).copied().unwrap_or(1.0);
-        let slowdown = ctx.slowdown(*job).map(|f| JobSlowdown { ratio: f.ratio / part, noise: f.noise / part, ..f });
-        // A job that hardly moved anything has nothing to lose.
-        part > ctx.threshold(&LOSS)
-            && !culprits.contains(job)
-            && slowdown.is_some_and(|slowdown| suffers(ctx.thresholds, slowdown))
+        // A job that hardly moved anything had nothing to lose until it went on.
+        let slowdown = if part <= ctx.threshold(&LOSS) { since_it_moves(ctx, *job) } else { ctx.slowdown(*job) };
+        let part = if part <= ctx.threshold(&LOSS) { 1.0 } else { part };
+        let slowdown = slowdown.map(|f| JobSlowdown { ratio: f.ratio / part, noise: f.noise / part, ..f });
+        !culprits.contains(job) && slowdown.is_some_and(|slowdown| suffers(ctx.thresholds, slowdown))
     };
     ctx.jobs().filter(lost).filter(|job| reach.has(ctx.fabric, *job)).collect()
+}
+
+/// Slowdown of a job in the frames of the window after the first in which it moves more than a share that it may lose; `None` if
+/// those are too few to tell.
+fn since_it_moves(ctx: &DetectorContext<'_>, job: usize) -> Option<JobSlowdown> {
+    let least = ctx.threshold(&LOSS) * ctx.baseline.job(ctx.fabric, job)?.mean();
+    let first = ctx.window.job_frames(ctx.fabric, job).find(|(_, load)| *load > least)?.0.time_ns;
+    let after = ctx.window.frames().iter().filter(|frame| frame.time_ns > first).count();
+    let window = (after >= MOVES).then(|| ctx.window.last(after))?;
+    ctx.with_window(&window, &SlowdownCache::new()).slowdown(job)
 }
 
 /// Throughput, relative to the baseline, of jobs that already lose: they send less, and jobs that

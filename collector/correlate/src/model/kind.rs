@@ -94,7 +94,8 @@ pub struct KindSpec {
     pub observed_by: ObservedBy,
     /// Traffic changes while it lasts, so the baseline stops learning.
     pub freezes_baseline: bool,
-    /// Kinds that follow from it anywhere in the fabric: frames lost on one link are retransmitted elsewhere.
+    /// Kinds that follow from it anywhere in the fabric: frames lost on one link are retransmitted elsewhere, and so are those that
+    /// a switch discards for a NIC that pauses without end.
     pub explains: &'static [IncidentKind],
     /// It may show at several links one after the other: a dying switch takes seconds to lose all of them.
     pub may_spread: bool,
@@ -151,7 +152,7 @@ impl IncidentKind {
                 severity: ByVictims,
                 observed_by: Location,
                 freezes_baseline: true,
-                explains: &[],
+                explains: &[Self::TransportErrors],
                 may_spread: false,
                 holds_others_back: true,
                 is_coarse: false,

@@ -19,6 +19,7 @@ mod partly_read;
 mod rails;
 mod scenarios;
 mod signals;
+mod spraying;
 mod streaming_eval;
 mod topology;
 mod verdicts;

@@ -1,6 +1,6 @@
 //! Detectors for hosts with several rails.
 
-use crate::common::{USUAL, rails, watch_on};
+use crate::common::{RATE, USUAL, only, rails, watch_on};
 use fabriclens_correlate::Location;
 use fabriclens_correlate::{Fabric, IncidentKind, LinkEnd, Signal, Thresholds};
 
@@ -91,4 +91,38 @@ fn slow_host_is_one_incident() {
     assert_eq!(slow(2), [(IncidentKind::SlowReceiver, Location::Host { node: "h2".into() })]);
     let port = Location::Port { node: "h2".into(), port: "1".into() };
     assert_eq!(slow(1), [(IncidentKind::SlowReceiver, port)], "its other NIC is well");
+}
+
+#[test]
+fn incast_at_all_nics_of_a_host_is_one_incident() {
+    let many_to_one = |notifications: f64| {
+        watch_on(
+            &rails(),
+            Thresholds::default(),
+            |_, _| (),
+            [80, 40, 0],
+            move |fabric, frame| {
+                for h in 0..4 {
+                    for host in fabric.ports.of_node(h) {
+                        let leaf = fabric.ports.list[*host].peer.unwrap();
+                        if h == 2 {
+                            frame.set(Signal::Tx, leaf, 0.99 * RATE);
+                            frame.set(Signal::Queue, leaf, 3e6);
+                            frame.set(Signal::Rx, *host, 0.99 * RATE);
+                            frame.set(Signal::EcnRx, *host, 2e6);
+                            frame.set(Signal::CnpTx, *host, notifications);
+                        } else {
+                            frame.set(Signal::PauseRx, *host, 0.2);
+                            frame.set(Signal::PauseTx, leaf, 0.2);
+                        }
+                    }
+                }
+            },
+        )
+    };
+    let found = only(many_to_one(2e4));
+    assert_eq!((found.kind, found.root), (IncidentKind::Incast, Location::Host { node: "h2".into() }));
+    assert_eq!(found.culprit_jobs, ["all"]);
+    let silent: Vec<_> = many_to_one(0.0).into_iter().map(|i| i.kind).collect();
+    assert_eq!(silent, [IncidentKind::EcnMisconfigured], "nobody tells the senders");
 }

@@ -1,7 +1,7 @@
 //! Detectors on a small fabric whose traffic the test decides.
 
 use crate::common::{RATE, USUAL, egress, fabric, host, link, moves, only, watch, watch_on};
-use fabriclens_correlate::{Fabric, Frame, IncidentKind, Signal, Thresholds};
+use fabriclens_correlate::{Fabric, Frame, Incident, IncidentKind, Signal, Thresholds};
 use fabriclens_correlate::{Location, Severity};
 
 fn port(node: &str) -> Location {
@@ -59,6 +59,8 @@ fn low_job_is_no_victim_unless_it_loses_more() {
     assert_eq!(then(0.6, 0.3), ["even", "odd"]);
     assert_eq!(then(0.6, 0.8), ["odd"], "it recovers");
     assert_eq!(then(0.0, 0.0), ["odd"], "it stood still");
+    assert_eq!(then(0.0, 0.5), ["even", "odd"], "it went on, but more slowly than before it stood still");
+    assert_eq!(then(0.0, 1.0), ["odd"], "it went on as before");
 }
 
 #[test]
@@ -70,6 +72,30 @@ fn empty_buffer_is_a_storm() {
     let without = only(watch(80, 40, 0, |fabric, frame| held(frame, fabric, 3, 0.5, frames, None)));
     assert_eq!(without.kind, IncidentKind::PfcStorm, "no NIC tells its buffer; what a frame comes to must do");
     assert!(without.confidence < with.confidence);
+}
+
+#[test]
+fn watchdog_that_discards_does_not_end_a_storm() {
+    // After ten seconds the switch no longer obeys, and discards what is for the NIC; others miss those packets.
+    let storm = |discards: f64, share: f64| {
+        watch(80, 60, 0, move |fabric, frame| {
+            let obeys = frame.time_ns < 90_000_000_000;
+            held(frame, fabric, 3, share, 373.0, Some(0.0));
+            frame.set(Signal::Discards, egress(fabric, 3), if obeys { 0.0 } else { discards });
+            if !obeys {
+                frame.set(Signal::PauseRx, egress(fabric, 3), 0.0);
+                frame.set(Signal::Timeouts, host(fabric, 5), 10.0);
+                frame.set(Signal::Retransmits, host(fabric, 5), 1e4);
+            }
+        })
+    };
+    let found = only(storm(500.0, 1.0));
+    assert_eq!((found.kind, &found.root), (IncidentKind::PfcStorm, &port("h3")));
+    assert!(found.evidence.iter().any(|e| e.metric == "fabric_port_discards_total"), "{:?}", found.evidence);
+    assert!(found.end_ns.is_none());
+    let ended = |found: Vec<Incident>| found.iter().any(|i| i.root == port("h3") && i.end_ns.is_some());
+    assert!(ended(storm(0.0, 1.0)), "the switch is not paused: the NIC's counter is wrong");
+    assert!(ended(storm(500.0, 0.5)), "no watchdog acts on a port that may send in between");
 }
 
 #[test]
