@@ -114,8 +114,11 @@ pub fn size(outcome: &Outcome) -> usize {
 const POINT: usize = 40;
 
 fn envelope(data: impl FnOnce(&mut String), warnings: &[String], infos: &[String]) -> Json {
-    let written: Result<Json, Infallible> = try_envelope(|out| Ok(data(out)), warnings, infos);
-    let Ok(json) = written;
+    let data = |out: &mut String| {
+        data(out);
+        Ok::<(), Infallible>(())
+    };
+    let Ok(json) = try_envelope(data, warnings, infos);
     json
 }
 

@@ -31,7 +31,7 @@ pub(super) async fn series(State(api): State<Arc<Api>>, params: Params) -> Resul
 /// Returns the label names of matching series, or of all series.
 pub(super) async fn labels(State(api): State<Arc<Api>>, params: Params) -> Result<Answer, ApiError> {
     let selectors = Selectors::all(&params)?;
-    union(&api, &params, selectors, Data::label_names, text_size, |out, name| push_text(out, name)).await
+    union(&api, &params, selectors, Data::label_names, |text| text_size(text), |out, name| push_text(out, name)).await
 }
 
 /// Returns the values of one label.
@@ -48,11 +48,11 @@ pub(super) async fn label_values(
     let values = move |data: &Data, m: &[Matcher], start, end, budget: &dyn Budget| {
         data.label_values(&name, m, start, end, budget)
     };
-    union(&api, &params, selectors, values, text_size, |out, value| push_text(out, value)).await
+    union(&api, &params, selectors, values, |text| text_size(text), |out, value| push_text(out, value)).await
 }
 
 /// Bytes of a string in a JSON list, unless it has control characters.
-fn text_size(text: &String) -> usize {
+fn text_size(text: &str) -> usize {
     text.len() + 4
 }
 
