@@ -132,8 +132,8 @@ fn promql(bytes: &[u8]) {
         let instant = engine.instant(&*SERIES, query, 300_000);
         assert!(checked.is_ok() || instant.is_err(), "invalid queries have no result");
         _ = engine.range(&*SERIES, query, 0, 600_000, 60_000);
-        _ = fabriclens_promql::format(query);
-        _ = fabriclens_promql::selector(query);
+        _ = fabriclens_promql::format(query, &fabriclens_model::Unlimited);
+        _ = fabriclens_promql::selector(query, &mut fabriclens_model::Patterns::default());
     });
 }
 

@@ -4,8 +4,9 @@
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use fabriclens_model::Labels;
+use fabriclens_model::{Budget, Labels, ReadError};
 use fabriclens_promql::{Outcome, Value};
+use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -27,11 +28,37 @@ pub fn success(data: impl FnOnce(&mut String)) -> Json {
 
 /// The same for a list; a warning says if `limit` cut it.
 pub fn success_list<T>(items: &[T], limit: usize, mut warnings: Vec<String>, item: impl Fn(&mut String, &T)) -> Json {
-    let shown = &items[..items.len().min(limit)];
-    if shown.len() < items.len() {
+    let shown = cut(items, limit, &mut warnings);
+    envelope(|out| push_list(out, shown, item), &warnings, &[])
+}
+
+/// The same within a budget; `size` is the length of an item as JSON, or rather more.
+///
+/// # Errors
+/// Those of `budget`.
+pub fn list_within<T>(
+    items: &[T],
+    limit: usize,
+    mut warnings: Vec<String>,
+    budget: &dyn Budget,
+    size: impl Fn(&T) -> usize,
+    item: impl Fn(&mut String, &T),
+) -> Result<Json, ReadError> {
+    let shown = cut(items, limit, &mut warnings);
+    let bytes = shown.iter().map(size).sum();
+    budget.request(bytes)?;
+    let data = |out: &mut String| {
+        out.reserve_exact(bytes);
+        push_list_within(out, shown, budget, item)
+    };
+    try_envelope(data, &warnings, &[])
+}
+
+fn cut<'a, T>(items: &'a [T], limit: usize, warnings: &mut Vec<String>) -> &'a [T] {
+    if limit < items.len() {
         warnings.push("results truncated due to limit".to_owned());
     }
-    envelope(|out| push_list(out, shown, item), &warnings, &[])
+    &items[..items.len().min(limit)]
 }
 
 /// Timings of a query, returned with `stats`.
@@ -44,7 +71,15 @@ pub struct Timings {
 }
 
 /// Encodes the result of a query; `limit` cuts its series.
-pub fn outcome(outcome: &Outcome, limit: usize, timings: Option<Timings>) -> Json {
+///
+/// # Errors
+/// Those of `budget`, which has granted the memory.
+pub fn outcome(
+    outcome: &Outcome,
+    limit: usize,
+    timings: Option<Timings>,
+    budget: &dyn Budget,
+) -> Result<Json, ReadError> {
     let mut warnings = outcome.warnings.clone();
     let series = match &outcome.value {
         Value::Vector(v) => v.len(),
@@ -55,13 +90,14 @@ pub fn outcome(outcome: &Outcome, limit: usize, timings: Option<Timings>) -> Jso
         warnings.push("results truncated due to limit".to_owned());
     }
     let data = |out: &mut String| {
-        push_result(out, &outcome.value, limit);
+        push_result(out, &outcome.value, limit, budget)?;
         if let Some(timings) = timings {
             push_stats(out, outcome, timings);
         }
         out.push('}');
+        Ok(())
     };
-    envelope(data, &warnings, &outcome.infos)
+    try_envelope(data, &warnings, &outcome.infos)
 }
 
 /// Estimates the bytes of [`outcome`]'s JSON, rather too high.
@@ -78,8 +114,21 @@ pub fn size(outcome: &Outcome) -> usize {
 const POINT: usize = 40;
 
 fn envelope(data: impl FnOnce(&mut String), warnings: &[String], infos: &[String]) -> Json {
+    let data = |out: &mut String| {
+        data(out);
+        Ok::<(), Infallible>(())
+    };
+    let Ok(json) = try_envelope(data, warnings, infos);
+    json
+}
+
+fn try_envelope<E>(
+    data: impl FnOnce(&mut String) -> Result<(), E>,
+    warnings: &[String],
+    infos: &[String],
+) -> Result<Json, E> {
     let mut out = String::from("{\"status\":\"success\",\"data\":");
-    data(&mut out);
+    data(&mut out)?;
     for (name, list) in [("warnings", warnings), ("infos", infos)] {
         if !list.is_empty() {
             out.push_str(",\"");
@@ -89,7 +138,31 @@ fn envelope(data: impl FnOnce(&mut String), warnings: &[String], infos: &[String
         }
     }
     out.push('}');
-    Json(out)
+    Ok(Json(out))
+}
+
+/// Items of a list that are written between two checks of the budget.
+const ITEMS_PER_CHECK: usize = 256;
+
+/// Writes a JSON array, unless the budget ends.
+fn push_list_within<T>(
+    out: &mut String,
+    items: &[T],
+    budget: &dyn Budget,
+    item: impl Fn(&mut String, &T),
+) -> Result<(), ReadError> {
+    out.push('[');
+    for (i, x) in items.iter().enumerate() {
+        if i % ITEMS_PER_CHECK == 0 {
+            budget.check()?;
+        }
+        if i > 0 {
+            out.push(',');
+        }
+        item(out, x);
+    }
+    out.push(']');
+    Ok(())
 }
 
 /// Writes a JSON array.
@@ -105,7 +178,10 @@ pub fn push_list<T>(out: &mut String, items: &[T], item: impl Fn(&mut String, &T
 }
 
 /// Writes `{"resultType":"matrix","result":[…]` without the closing brace; `limit` cuts its series.
-pub fn push_result(out: &mut String, value: &Value, limit: usize) {
+///
+/// # Errors
+/// Those of `budget`.
+pub fn push_result(out: &mut String, value: &Value, limit: usize, budget: &dyn Budget) -> Result<(), ReadError> {
     match value {
         Value::Scalar { time_ms, value } => {
             out.push_str("{\"resultType\":\"scalar\",\"result\":");
@@ -120,7 +196,7 @@ pub fn push_result(out: &mut String, value: &Value, limit: usize) {
         }
         Value::Vector(samples) => {
             out.push_str("{\"resultType\":\"vector\",\"result\":");
-            push_list(out, &samples[..samples.len().min(limit)], |out, s| {
+            return push_list_within(out, &samples[..samples.len().min(limit)], budget, |out, s| {
                 out.push_str("{\"metric\":");
                 push_labels(out, &s.labels);
                 out.push_str(",\"value\":");
@@ -130,7 +206,7 @@ pub fn push_result(out: &mut String, value: &Value, limit: usize) {
         }
         Value::Matrix(series) => {
             out.push_str("{\"resultType\":\"matrix\",\"result\":");
-            push_list(out, &series[..series.len().min(limit)], |out, s| {
+            return push_list_within(out, &series[..series.len().min(limit)], budget, |out, s| {
                 out.push_str("{\"metric\":");
                 push_labels(out, &s.labels);
                 out.push_str(",\"values\":[");
@@ -144,6 +220,7 @@ pub fn push_result(out: &mut String, value: &Value, limit: usize) {
             });
         }
     }
+    Ok(())
 }
 
 /// Writes `,"stats":…` with the names of Prometheus, in seconds. Results leave the engine sorted, so sorting takes no
@@ -177,12 +254,13 @@ fn push_point(out: &mut String, time_ms: i64, value: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabriclens_model::Series;
+    use fabriclens_model::{Series, Unlimited};
     use fabriclens_promql::Sample;
 
     fn result(value: Value, limit: usize) -> String {
         let stats = fabriclens_promql::Stats::default();
-        outcome(&Outcome { value, warnings: vec![], infos: vec!["i".to_owned()], stats }, limit, None).0
+        let of = Outcome { value, warnings: vec![], infos: vec!["i".to_owned()], stats };
+        outcome(&of, limit, None, &Unlimited).unwrap().0
     }
 
     #[test]

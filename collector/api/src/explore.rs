@@ -4,16 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
-use fabriclens_model::{Labels, Matcher, ReadError};
+use fabriclens_model::{Budget, Labels, Matcher, ReadError};
 
 use super::Api;
 use super::encode;
 use super::encode::Json;
+use super::memory::Answer;
 use super::params::Params;
-use super::selector;
+use super::query::QueryContext;
+use super::selector::Selectors;
 use fabriclens_core::json_text::push_labels;
 use fabriclens_core::json_text::push_text;
-use fabriclens_core::query_thread::on_query_thread;
 use fabriclens_data::Data;
 use fabriclens_server::error::{ApiError, Kind};
 
@@ -21,17 +22,16 @@ use fabriclens_server::error::{ApiError, Kind};
 const ALWAYS: (i64, i64) = (i64::MIN / 2, i64::MAX / 2);
 
 /// Returns the label sets of matching series.
-pub(super) async fn series(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
-    let (sets, range, limit) = (selector::some(&params)?, range(&params)?, params.limit()?);
-    let found: Vec<Labels> = union(&api, &params, sets, range, Data::series).await?;
-    Ok(encode::success_list(&found, limit, api.data(&params).missing(), push_labels))
+pub(super) async fn series(State(api): State<Arc<Api>>, params: Params) -> Result<Answer, ApiError> {
+    let selectors = Selectors::some(&params)?;
+    let size = |labels: &Labels| 4 + labels.iter().map(|(name, value)| name.len() + value.len() + 6).sum::<usize>();
+    union(&api, &params, selectors, Data::series, size, push_labels).await
 }
 
 /// Returns the label names of matching series, or of all series.
-pub(super) async fn labels(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
-    let (sets, range, limit) = (selector::all(&params)?, range(&params)?, params.limit()?);
-    let found: Vec<String> = union(&api, &params, sets, range, Data::label_names).await?;
-    Ok(encode::success_list(&found, limit, api.data(&params).missing(), |out, name| push_text(out, name)))
+pub(super) async fn labels(State(api): State<Arc<Api>>, params: Params) -> Result<Answer, ApiError> {
+    let selectors = Selectors::all(&params)?;
+    union(&api, &params, selectors, Data::label_names, |text| text_size(text), |out, name| push_text(out, name)).await
 }
 
 /// Returns the values of one label.
@@ -39,15 +39,21 @@ pub(super) async fn label_values(
     State(api): State<Arc<Api>>,
     Path(name): Path<String>,
     params: Params,
-) -> Result<Json, ApiError> {
+) -> Result<Answer, ApiError> {
     let valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !name.chars().all(valid) || name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(ApiError::new(Kind::BadData, format!("invalid label name: {name:?}")));
     }
-    let (sets, range, limit) = (selector::all(&params)?, range(&params)?, params.limit()?);
-    let found: Vec<String> =
-        union(&api, &params, sets, range, move |store, m, start, end| store.label_values(&name, m, start, end)).await?;
-    Ok(encode::success_list(&found, limit, api.data(&params).missing(), |out, value| push_text(out, value)))
+    let selectors = Selectors::all(&params)?;
+    let values = move |data: &Data, m: &[Matcher], start, end, budget: &dyn Budget| {
+        data.label_values(&name, m, start, end, budget)
+    };
+    union(&api, &params, selectors, values, |text| text_size(text), |out, value| push_text(out, value)).await
+}
+
+/// Bytes of a string in a JSON list, unless it has control characters.
+fn text_size(text: &str) -> usize {
+    text.len() + 4
 }
 
 /// Returns type, unit and help by metric name.
@@ -82,36 +88,33 @@ fn range(params: &Params) -> Result<(i64, i64), ApiError> {
     Ok((params.time_or("start", ALWAYS.0)?, params.time_or("end", ALWAYS.1)?))
 }
 
-/// Queries once for each selector (once without any if there is none) and returns the sorted union.
-async fn union<T: Ord + Send + 'static>(
+/// Queries once for each selector (once without any if there is none); answers the sorted union.
+async fn union<T: Ord + 'static>(
     api: &Api,
     params: &Params,
-    sets: Vec<Vec<Matcher>>,
-    (start, end): (i64, i64),
-    ask: impl Fn(&Data, &[Matcher], i64, i64) -> Result<Vec<T>, ReadError> + Send + 'static,
-) -> Result<Vec<T>, ApiError> {
-    if end < start {
-        return Ok(Vec::new());
-    }
-    let ask = move |store: &Data, matchers: &[Matcher]| ask(store, matchers, start, end);
-    let store = api.data(params);
-    let permit = tokio::time::timeout(api.config.query.timeout, api.pool.enter(0)).await;
-    let _permit = permit.map_err(|_| api.no_permit(false))?;
-    let job = on_query_thread(move || match &sets[..] {
-        [] => ask(&store, &[]),
-        [one] => ask(&store, one),
-        many => {
-            let mut all = BTreeSet::new();
-            for set in many {
-                all.extend(ask(&store, set)?);
+    selectors: Selectors,
+    read: impl Fn(&Data, &[Matcher], i64, i64, &dyn Budget) -> Result<Vec<T>, ReadError> + Send + Sync + 'static,
+    size: impl Fn(&T) -> usize + Send + Sync + 'static,
+    write: impl Fn(&mut String, &T) + Send + Sync + 'static,
+) -> Result<Answer, ApiError> {
+    let ((start, end), limit) = (range(params)?, params.limit()?);
+    let work = move |context: &QueryContext<'_>| {
+        let (data, budget) = (context.data, context.budget);
+        let sets = selectors.matchers(budget)?;
+        let read = |matchers: &[Matcher]| read(data, matchers, start, end, budget);
+        let found = match &sets[..] {
+            _ if end < start => Vec::new(),
+            [] => read(&[])?,
+            [one] => read(one)?,
+            many => {
+                let mut all = BTreeSet::new();
+                for set in many {
+                    all.extend(read(set)?);
+                }
+                all.into_iter().collect()
             }
-            Ok(all.into_iter().collect())
-        }
-    });
-    match job.await {
-        Ok(Ok(found)) => Ok(found),
-        Ok(Err(e @ (ReadError::Limit(_) | ReadError::Memory))) => Err(ApiError::new(Kind::Execution, e.to_string())),
-        Ok(Err(ReadError::Storage(m))) => Err(ApiError::new(Kind::Internal, m)),
-        Err(e) => Err(ApiError::new(Kind::Internal, format!("internal error: {e}; please report it"))),
-    }
+        };
+        Ok(encode::list_within(&found, limit, data.missing(), budget, &size, &write)?)
+    };
+    api.within_limits(params, work).await
 }

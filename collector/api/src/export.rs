@@ -6,19 +6,22 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, HttpBody};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use fabriclens_model::{Budget, Labels, Matcher, ReadError, Series};
+use fabriclens_model::{Budget, CancelToken, Labels, Matcher, ReadError, Series, TimedBudget};
 use http_body::Frame;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
+use super::Api;
 use super::memory::Grant;
 use super::params::Params;
-use super::{Api, selector};
+use super::query::{CancelOnDrop, of_query};
+use super::selector::Selectors;
 use fabriclens_core::jsonl;
 use fabriclens_core::query_thread::on_query_thread;
 use fabriclens_data::Data;
@@ -37,7 +40,7 @@ const TIMES: (i64, i64) = (-4_000_000_000_000, 10_000_000_000_000);
 
 /// Handles an export.
 pub(super) async fn export(State(api): State<Arc<Api>>, params: Params) -> Result<Response, ApiError> {
-    let sets = selector::some(&params)?;
+    let selectors = Selectors::some(&params)?;
     let start = params.time_or("start", TIMES.0)?.max(TIMES.0);
     let end = params.time_or("end", TIMES.1)?.min(TIMES.1);
     let piece = PIECE.min(api.config.query.memory / 16).max(64 << 10);
@@ -48,16 +51,29 @@ pub(super) async fn export(State(api): State<Arc<Api>>, params: Params) -> Resul
         return Err(ApiError::new(Kind::Execution, "not enough free memory for an export (query.memory); retry"));
     }
     let (send, receive) = mpsc::channel(AHEAD);
-    let store = api.data.clone();
-    tokio::spawn(on_query_thread(move || {
-        let _grant: Arc<Grant> = grant;
+    let cancel = CancelOnDrop::default();
+    let (begin, begun) = oneshot::channel();
+    let (data, timeout, token) = (api.data.clone(), api.config.query.timeout, cancel.0.clone());
+    let export = move || {
+        let export = Export { data: &data, cancel: &token, grant: &grant, piece, timeout };
+        let sets = match selectors.matchers(&export.budget(&*grant)) {
+            Ok(sets) => sets,
+            Err(e) => {
+                _ = begin.send(Err(of_query(&e)));
+                return;
+            }
+        };
+        _ = begin.send(Ok(()));
         let mut out = Out { text: String::new(), send };
-        if let Err(Ended::Failed(e)) = pieces(&store, &sets, start, end, piece, &mut out) {
+        if let Err(Ended::Failed(e)) = export.pieces(&sets, start, end, &mut out) {
             tracing::warn!(error = %e, "export aborted");
             _ = out.send.blocking_send(Err(e));
         }
-    }));
-    Ok(([(header::CONTENT_TYPE, "application/stream+json")], Body::new(Stream(receive))).into_response())
+    };
+    tokio::spawn(on_query_thread(export));
+    begun.await.map_err(|_| ApiError::new(Kind::Internal, "the export ended early; please report it"))??;
+    let body = Stream { chunks: receive, _cancel: cancel };
+    Ok(([(header::CONTENT_TYPE, "application/stream+json")], Body::new(body)).into_response())
 }
 
 /// Why an export ended early.
@@ -73,63 +89,86 @@ impl From<ReadError> for Ended {
     }
 }
 
-/// Exports metric by metric, in time spans that fit into a piece.
-fn pieces(store: &Data, sets: &[Vec<Matcher>], start: i64, end: i64, piece: usize, out: &mut Out) -> Result<(), Ended> {
-    let mut metrics = std::collections::BTreeSet::new();
-    for set in sets {
-        metrics.extend(store.label_values("__name__", set, start, end)?);
-    }
-    let mut width = end.saturating_sub(start).saturating_add(1);
-    for metric in metrics {
-        let of_metric = |set: &Vec<Matcher>| {
-            let mut all = set.clone();
-            all.push(Matcher::equal("__name__", &metric));
-            all
-        };
-        let sets: Vec<Vec<Matcher>> = sets.iter().map(of_metric).collect();
-        let mut from = start;
-        while from <= end {
-            let to = from.saturating_add(width - 1).min(end);
-            let budget = PieceBudget { left: AtomicUsize::new(piece), bounded: width > SHORTEST };
-            match union(store, &sets, from, to, &budget) {
-                Err(ReadError::Memory | ReadError::Limit(_)) if width > SHORTEST => width = (width / 2).max(SHORTEST),
-                Err(e) => return Err(e.into()),
-                Ok(found) => {
-                    found.values().try_for_each(|s| out.line(s))?;
-                    from = to.saturating_add(1);
-                    if budget.left.into_inner() > piece / 4 * 3 {
-                        width = width.saturating_mul(4).min(TIMES.1 - TIMES.0);
+/// An export in progress.
+struct Export<'a> {
+    data: &'a Data,
+    /// Set when the client disconnects.
+    cancel: &'a CancelToken,
+    /// Memory of two pieces.
+    grant: &'a Grant,
+    /// Memory of a piece, bytes.
+    piece: usize,
+    /// Time to read a piece.
+    timeout: Duration,
+}
+
+impl Export<'_> {
+    /// Exports metric by metric, in time spans that fit into a piece.
+    fn pieces(&self, sets: &[Vec<Matcher>], start: i64, end: i64, out: &mut Out) -> Result<(), Ended> {
+        let mut metrics = std::collections::BTreeSet::new();
+        for set in sets {
+            let budget = self.budget(self.grant);
+            metrics.extend(self.data.label_values("__name__", set, start, end, &budget)?);
+        }
+        let mut width = end.saturating_sub(start).saturating_add(1);
+        for metric in metrics {
+            let of_metric = |set: &Vec<Matcher>| {
+                let mut all = set.clone();
+                all.push(Matcher::equal("__name__", &metric));
+                all
+            };
+            let sets: Vec<Vec<Matcher>> = sets.iter().map(of_metric).collect();
+            let mut from = start;
+            while from <= end {
+                let to = from.saturating_add(width - 1).min(end);
+                let memory = PieceMemory { left: AtomicUsize::new(self.piece), bounded: width > SHORTEST };
+                match union(self.data, &sets, from, to, &self.budget(&memory)) {
+                    Err(ReadError::Memory | ReadError::Limit(_)) if width > SHORTEST => {
+                        width = (width / 2).max(SHORTEST);
+                    }
+                    Err(e) => return Err(e.into()),
+                    Ok(found) => {
+                        found.values().try_for_each(|s| out.line(s))?;
+                        from = to.saturating_add(1);
+                        if memory.left.into_inner() > self.piece / 4 * 3 {
+                            width = width.saturating_mul(4).min(TIMES.1 - TIMES.0);
+                        }
                     }
                 }
             }
         }
+        out.flush()
     }
-    out.flush()
+
+    /// Budget of one read.
+    fn budget<'b>(&'b self, memory: &'b dyn Budget) -> TimedBudget<'b> {
+        TimedBudget { memory, cancel: self.cancel, deadline: Instant::now().checked_add(self.timeout) }
+    }
 }
 
 /// Reads each series once, even if several selectors match it.
 fn union(
-    store: &Data,
+    data: &Data,
     sets: &[Vec<Matcher>],
     from: i64,
     to: i64,
-    budget: &PieceBudget,
+    budget: &dyn Budget,
 ) -> Result<BTreeMap<Labels, Series>, ReadError> {
     let mut all = BTreeMap::new();
     for set in sets {
-        all.extend(store.reader().select_within(set, from, to, budget)?.into_iter().map(|s| (s.labels.clone(), s)));
+        all.extend(data.reader().select_within(set, from, to, budget)?.into_iter().map(|s| (s.labels.clone(), s)));
     }
     Ok(all)
 }
 
-/// Memory budget of one piece; the shortest piece may exceed it.
+/// Memory of one piece; the shortest piece may exceed it.
 #[derive(Debug)]
-struct PieceBudget {
+struct PieceMemory {
     left: AtomicUsize,
     bounded: bool,
 }
 
-impl Budget for PieceBudget {
+impl Budget for PieceMemory {
     fn take(&self, bytes: usize) -> bool {
         let less = |left: usize| if self.bounded { left.checked_sub(bytes) } else { Some(left.saturating_sub(bytes)) };
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
@@ -161,7 +200,10 @@ impl Out {
 }
 
 /// A streamed body. An error aborts the connection, so that a client cannot mistake a part for the whole.
-struct Stream(mpsc::Receiver<Result<Bytes, ReadError>>);
+struct Stream {
+    chunks: mpsc::Receiver<Result<Bytes, ReadError>>,
+    _cancel: CancelOnDrop,
+}
 
 impl HttpBody for Stream {
     type Data = Bytes;
@@ -171,6 +213,6 @@ impl HttpBody for Stream {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, ReadError>>> {
-        self.0.poll_recv(context).map(|chunk| chunk.map(|c| c.map(Frame::data)))
+        self.chunks.poll_recv(context).map(|chunk| chunk.map(|c| c.map(Frame::data)))
     }
 }

@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use fabriclens_model::{Labels, Matcher, is_stale};
-use fabriclens_promql::{Engine, Outcome, QueryError, Sample, Stats, Value, general};
+use fabriclens_model::{Budget, Labels, ReadError, is_stale};
+use fabriclens_promql::{Outcome, QueryError, Sample, Stats, Value, general};
 
+use super::Api;
 use super::encode::Json;
 use super::params::Params;
-use super::{Api, selector};
+use super::query::QueryContext;
+use super::selector::Selectors;
 use fabriclens_core::time;
-use fabriclens_data::Data;
 
 /// Prometheus text format 0.0.4.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -21,21 +22,22 @@ const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Handles a federation scrape; without `match[]` the answer is empty.
 pub(super) async fn federate(State(api): State<Arc<Api>>, params: Params) -> Response {
     let evaluate = async {
-        let (sets, now) = (selector::all(&params)?, time::now_ms());
-        let work = move |engine: &Engine, store: &Data, _: &_| newest(engine, store, &sets, now);
-        let answer = api.evaluate(&params, work, |outcome, _| Json(text(&outcome.value))).await?;
+        let (selectors, now) = (Selectors::all(&params)?, time::now_ms());
+        let work = move |context: &QueryContext<'_>| newest(context, &selectors, now);
+        let answer = api.evaluate(&params, work, |outcome, _, budget| text(&outcome.value, budget)).await?;
         Ok(answer.of_type(TEXT))
     };
     api.measured("federate", evaluate).await
 }
 
 /// Newest sample of each series within the lookback, unless the series has ended; sorted by name.
-fn newest(engine: &Engine, store: &Data, sets: &[Vec<Matcher>], now: i64) -> Result<Outcome, QueryError> {
-    let lookback = i64::try_from(engine.limits().lookback.as_millis()).unwrap_or(i64::MAX);
+fn newest(context: &QueryContext<'_>, selectors: &Selectors, now: i64) -> Result<Outcome, QueryError> {
+    let budget = context.budget;
+    let lookback = i64::try_from(context.engine.limits().lookback.as_millis()).unwrap_or(i64::MAX);
     let mut found: BTreeMap<Labels, (i64, f64)> = BTreeMap::new();
     let mut samples = 0;
-    for matchers in sets {
-        for s in store.reader().select_within(matchers, now.saturating_sub(lookback), now, engine.budget())? {
+    for matchers in selectors.matchers(budget)? {
+        for s in context.data.reader().select_within(&matchers, now.saturating_sub(lookback), now, budget)? {
             samples += s.times.len();
             if let (Some(&at), Some(&value)) = (s.times.last(), s.values.last())
                 && !is_stale(value)
@@ -52,10 +54,11 @@ fn newest(engine: &Engine, store: &Data, sets: &[Vec<Matcher>], now: i64) -> Res
 }
 
 /// Writes one line per series, with an empty `instance` if it has none, because the scraper would add its own.
-fn text(value: &Value) -> String {
+fn text(value: &Value, budget: &dyn Budget) -> Result<Json, ReadError> {
     let (mut out, mut last) = (String::new(), "");
-    let Value::Vector(samples) = value else { return out };
+    let Value::Vector(samples) = value else { return Ok(Json(out)) };
     for s in samples {
+        budget.check()?;
         let metric = s.labels.metric();
         if last != metric {
             _ = writeln!(out, "# TYPE {metric} untyped");
@@ -71,5 +74,5 @@ fn text(value: &Value) -> String {
         }
         _ = writeln!(out, "}} {} {}", general(s.value), s.time_ms);
     }
-    out
+    Ok(Json(out))
 }

@@ -124,7 +124,7 @@ const POST_PUT: &[Method] = &[Method::POST, Method::PUT];
 pub fn routes() -> Vec<Route<Arc<Api>>> {
     use Access::{Admin, Public, Read, Write};
     vec![
-        route(Read, GET, "/", page::page),
+        route(Read, GET, "/", page::page).linked(),
         route(Read, GET, "/metrics", health::metrics),
         route(Public, GET, "/healthz", health::alive),
         route(Public, GET, "/-/healthy", health::alive),
@@ -136,7 +136,7 @@ pub fn routes() -> Vec<Route<Arc<Api>>> {
         route(Read, POST, "/api/v1/annotations", incidents::annotations::post),
         route(Read, GET, "/api/v1/incidents", incidents::list),
         route(Read, GET, "/api/v1/incidents/stream", incidents::stream::stream),
-        route(Read, GET, "/api/v1/incidents/{id}", incidents::one),
+        route(Read, GET, "/api/v1/incidents/{id}", incidents::one).linked(),
         route(Write, POST, "/api/v1/incidents/{id}/acknowledge", incidents::actions::acknowledge),
         route(Write, POST, "/api/v1/incidents/{id}/reclassify", incidents::actions::reclassify),
         route(Write, POST, "/api/v1/incidents/{id}/silence", incidents::actions::silence),
@@ -148,7 +148,7 @@ pub fn routes() -> Vec<Route<Arc<Api>>> {
         route(Read, GET, "/api/v1/jobs/{id}", jobs::one),
         route(Write, PATCH, "/api/v1/jobs/{id}", jobs::change),
         route(Write, POST, "/api/v1/jobs/{id}/end", jobs::end),
-        route(Read, GET, "/api/v1/jobs/{id}/report", report::report),
+        route(Read, GET, "/api/v1/jobs/{id}/report", report::report).linked(),
         route(Read, GET, "/api/v1/topology", topology::topology),
         route(Read, GET_POST, "/api/v1/query", query::instant),
         route(Read, GET_POST, "/api/v1/query_range", query::range),

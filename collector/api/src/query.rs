@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use fabriclens_model::Budget as _;
-use fabriclens_promql::{CancelToken, Engine, Limits, Outcome, QueryError};
+use fabriclens_model::{Budget, CancelToken, ReadError, TimedBudget};
+use fabriclens_promql::{Engine, Limits, Outcome, QueryError};
 use prometheus::IntGauge;
 
 use super::Api;
 use super::encode::{self, Json, Timings};
-use super::memory::{Answer, Grant};
+use super::memory::Answer;
 use super::params::Params;
+use fabriclens_core::json_text::push_text;
 use fabriclens_core::query_thread::on_query_thread;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time;
@@ -23,7 +24,8 @@ const TOO_MANY_POINTS: &str = "exceeded maximum resolution of 11,000 points per 
                                Try decreasing the query resolution (?step=XX)";
 
 /// Cancels the query when its client disconnects.
-struct CancelOnDrop(CancelToken);
+#[derive(Default)]
+pub(super) struct CancelOnDrop(pub(super) CancelToken);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
@@ -36,9 +38,8 @@ pub(super) struct QueryContext<'a> {
     /// Engine with the remaining limits.
     pub engine: &'a Engine,
     pub data: &'a Data,
-    pub cancel: &'a CancelToken,
-    /// Memory of the query; the engine uses it, too.
-    pub grant: &'a Grant,
+    /// Memory, deadline and cancellation; the engine uses them, too.
+    pub budget: &'a TimedBudget<'a>,
     /// Time until evaluation began.
     pub queued: Duration,
 }
@@ -65,10 +66,9 @@ pub(super) async fn instant(State(api): State<Arc<Api>>, params: Params) -> Resp
         let limit = params.limit()?;
         let at = params.time_or("time", time::now_ms())?;
         let query = params.get("query").unwrap_or_default().to_owned();
-        let evaluate = move |engine: &Engine, store: &Data, cancel: &_| {
-            engine.instant_cancellable(store.reader(), &query, at, cancel)
-        };
-        api.evaluate(&params, evaluate, move |outcome, timings| encode::outcome(outcome, limit, timings)).await
+        let evaluate =
+            move |cx: &QueryContext<'_>| cx.engine.instant_cancellable(cx.data.reader(), &query, at, cx.budget.cancel);
+        api.evaluate(&params, evaluate, move |outcome, t, budget| encode::outcome(outcome, limit, t, budget)).await
     };
     api.measured("query", evaluate).await
 }
@@ -86,10 +86,10 @@ pub(super) async fn range(State(api): State<Arc<Api>>, params: Params) -> Respon
             return Err(ApiError::new(Kind::BadData, TOO_MANY_POINTS));
         }
         let query = params.get("query").unwrap_or_default().to_owned();
-        let evaluate = move |engine: &Engine, store: &Data, cancel: &_| {
-            engine.range_cancellable(store.reader(), &query, start, end, step, cancel)
+        let evaluate = move |cx: &QueryContext<'_>| {
+            cx.engine.range_cancellable(cx.data.reader(), &query, start, end, step, cx.budget.cancel)
         };
-        api.evaluate(&params, evaluate, move |outcome, timings| encode::outcome(outcome, limit, timings)).await
+        api.evaluate(&params, evaluate, move |outcome, t, budget| encode::outcome(outcome, limit, t, budget)).await
     };
     api.measured("query_range", evaluate).await
 }
@@ -110,27 +110,17 @@ fn step(params: &Params) -> Result<i64, ApiError> {
 }
 
 /// Returns the query, formatted.
-pub(super) async fn format(params: Params) -> Result<Json, ApiError> {
-    let text = read(params.get("query").unwrap_or_default()).await?.map_err(|e| of_query(&e))?;
-    Ok(encode::success(|out| fabriclens_core::json_text::push_text(out, &text)))
+pub(super) async fn format(State(api): State<Arc<Api>>, params: Params) -> Result<Answer, ApiError> {
+    api.formatted(&params, |text| encode::success(|out| push_text(out, text))).await
 }
 
 /// Exemplars are not stored, so the result is empty; invalid queries are refused, though.
-pub(super) async fn exemplars(params: Params) -> Result<Json, ApiError> {
+pub(super) async fn exemplars(State(api): State<Arc<Api>>, params: Params) -> Result<Answer, ApiError> {
     let (start, end) = (params.time_or("start", i64::MIN)?, params.time_or("end", i64::MAX)?);
     if end < start {
         return Err(ApiError::new(Kind::BadData, "end timestamp must not be before start timestamp"));
     }
-    let bad = |e: QueryError| ApiError::new(Kind::BadData, e.to_string());
-    read(params.get("query").unwrap_or_default()).await?.map_err(bad)?;
-    Ok(encode::success(|out| out.push_str("[]")))
-}
-
-/// Formats a query, or says why it is invalid.
-async fn read(query: &str) -> Result<Result<String, QueryError>, ApiError> {
-    let query = query.to_owned();
-    let job = tokio::task::spawn_blocking(move || fabriclens_promql::format(&query));
-    job.await.map_err(|e| ApiError::new(Kind::Internal, format!("internal error: {e}; please report it")))
+    api.formatted(&params, |_| encode::success(|out| out.push_str("[]"))).await
 }
 
 impl Api {
@@ -138,20 +128,29 @@ impl Api {
     pub(super) async fn evaluate(
         &self,
         params: &Params,
-        work: impl Fn(&Engine, &Data, &CancelToken) -> Result<Outcome, QueryError> + Send + Sync + 'static,
-        encode: impl Fn(&Outcome, Option<Timings>) -> Json + Send + Sync + 'static,
+        work: impl Fn(&QueryContext<'_>) -> Result<Outcome, QueryError> + Send + Sync + 'static,
+        encode: impl Fn(&Outcome, Option<Timings>, &dyn Budget) -> Result<Json, ReadError> + Send + Sync + 'static,
     ) -> Result<Answer, ApiError> {
         let wants_stats = params.get("stats").is_some();
         let work = move |context: &QueryContext<'_>| {
             let began = Instant::now();
-            let mut outcome = work(context.engine, context.data, context.cancel)?;
+            let mut outcome = work(context)?;
             outcome.warnings.extend(context.data.missing());
-            if !context.grant.take(encode::size(&outcome)) {
-                return Err(QueryError::Memory);
-            }
+            context.budget.request(encode::size(&outcome))?;
             let timings = wants_stats.then(|| Timings { queued: context.queued, evaluated: began.elapsed() });
-            Ok(encode(&outcome, timings))
+            Ok(encode(&outcome, timings, context.budget)?)
         };
+        self.within_limits(params, work).await
+    }
+
+    /// Formats the query, or says why it is invalid.
+    async fn formatted(
+        &self,
+        params: &Params,
+        encode: impl Fn(&str) -> Json + Send + Sync + 'static,
+    ) -> Result<Answer, ApiError> {
+        let query = params.get("query").unwrap_or_default().to_owned();
+        let work = move |context: &QueryContext<'_>| Ok(encode(&fabriclens_promql::format(&query, context.budget)?));
         self.within_limits(params, work).await
     }
 
@@ -165,7 +164,7 @@ impl Api {
         let mut limits = self.engine.limits().clone();
         let timeout = params.duration("timeout")?.map_or(limits.timeout, |t| t.min(limits.timeout));
         limits.lookback = params.duration("lookback_delta")?.filter(|l| !l.is_zero()).unwrap_or(limits.lookback);
-        let cancel = CancelOnDrop(CancelToken::default());
+        let cancel = CancelOnDrop::default();
         let work = Arc::new(work);
         let mut set_aside = 0;
         loop {
@@ -179,9 +178,15 @@ impl Api {
             let job = on_query_thread(move || {
                 let _running = running;
                 let queued = began.elapsed();
-                work(&QueryContext { engine: &engine, data: &store, cancel: &token, grant: &held, queued })
+                let deadline = began.checked_add(timeout);
+                let budget = TimedBudget { memory: &*held, cancel: &token, deadline };
+                work(&QueryContext { engine: &engine, data: &store, budget: &budget, queued })
             });
-            match job.await {
+            // Some steps, such as sorting, end later than they should; nobody waits for them.
+            let Ok(done) = tokio::time::timeout(left(), job).await else {
+                return Err(of_query(&QueryError::Timeout));
+            };
+            match done {
                 Ok(Ok(json)) => return Ok(Answer::new(json, grant)),
                 Ok(Err(QueryError::Memory)) => match grant.more() {
                     Some(bytes) => set_aside = bytes,
@@ -232,7 +237,7 @@ impl Api {
     }
 }
 
-fn of_query(e: &QueryError) -> ApiError {
+pub(super) fn of_query(e: &QueryError) -> ApiError {
     match e {
         QueryError::Parse { .. } => ApiError::parameter("query", e),
         QueryError::BadRequest(_) => ApiError::new(Kind::BadData, e.to_string()),

@@ -10,7 +10,6 @@ use fabriclens_correlate::Topology;
 use fabriclens_correlate::topology::{Provenance, Role};
 use fabriclens_jobs::{Filter, Job, JobKey, Registry};
 use fabriclens_model::Budget as _;
-use fabriclens_promql::QueryError;
 use fabriclens_report::model::{self, Incident};
 use fabriclens_report::{Input, Leaves, Report};
 
@@ -65,9 +64,10 @@ pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, 
             let (incidents, now_ns) = (incidents_of(&incidents, &job), now_ns());
             let leaves = leaves(&topologies.at(job.end_ns.unwrap_or(now_ns)));
             let input = Input { job: &job, others: &others, now_ns, incidents, leaves };
-            let report = fabriclens_report::build(context.engine, context.data.reader(), context.cancel, input)?;
+            let report = fabriclens_report::build(context.engine, context.data.reader(), context.budget.cancel, input)?;
             let text = (form.write)(&report);
-            if context.grant.take(text.capacity()) { Ok(Json(text)) } else { Err(QueryError::Memory) }
+            context.budget.request(text.capacity())?;
+            Ok(Json(text))
         };
         Ok(api.within_limits(&params, write).await?.of_type(form.content_type))
     };

@@ -10,7 +10,8 @@ use super::ConfigError;
 use super::endpoint::{Endpoint, check_endpoint, check_servers};
 use super::keys::SERVER_KEYS;
 use super::value::{check_name, size, time, unique, wrong};
-use crate::selector;
+use crate::selector::{self, MAX_SELECTORS};
+use fabriclens_model::Patterns;
 
 /// `[peers]` as written.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -178,9 +179,16 @@ fn target(name: String, raw: RawForward) -> Result<Forward, ConfigError> {
         timeout,
     };
     check_endpoint(&endpoint)?;
+    if raw.select.len() > MAX_SELECTORS {
+        return wrong(
+            "forward.match",
+            format!("more than {MAX_SELECTORS} selectors; combine them by regular expressions"),
+        );
+    }
+    let mut patterns = Patterns::default();
     for text in &raw.select {
-        if let Err(e) = selector::selector(text) {
-            return wrong("forward.match", format!("{text:?}: {}", e.replace("match[]", "it")));
+        if let Err(e) = selector::selector(text, &mut patterns) {
+            return wrong("forward.match", format!("{text:?}: {}", e.to_string().replace("match[]", "it")));
         }
     }
     let size = raw.size.map_or(Ok(4 << 30), |t| size(&t, "forward.size"))?;

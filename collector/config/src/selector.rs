@@ -1,15 +1,19 @@
 //! Parses the series selectors of `match[]` and `[[forward]]`.
 
-use fabriclens_model::Matcher;
+use fabriclens_model::{Matcher, Patterns};
+use fabriclens_promql::QueryError;
 
-/// Parses a selector into matchers.
+/// Most selectors of one request, and of one `[[forward]]`.
+pub const MAX_SELECTORS: usize = 100;
+
+/// Parses a selector into matchers; `patterns` are those of the request.
 ///
 /// # Errors
-/// If the text is not a selector, or selects every series.
-pub fn selector(text: &str) -> Result<Vec<Matcher>, String> {
-    let matchers = fabriclens_promql::selector(text).map_err(|e| e.to_string())?;
+/// If the text is not a selector, or selects every series; also if the budget of the patterns ends.
+pub fn selector(text: &str, patterns: &mut Patterns<'_>) -> Result<Vec<Matcher>, QueryError> {
+    let matchers = fabriclens_promql::selector(text, patterns)?;
     if matchers.iter().all(|m| m.matches_value("")) {
-        return Err("match[] must contain at least one non-empty matcher".to_owned());
+        return Err(QueryError::BadRequest("match[] must contain at least one non-empty matcher".to_owned()));
     }
     Ok(matchers)
 }
@@ -17,6 +21,10 @@ pub fn selector(text: &str) -> Result<Vec<Matcher>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn selector(text: &str) -> Result<Vec<Matcher>, String> {
+        super::selector(text, &mut Patterns::default()).map_err(|e| e.to_string())
+    }
 
     #[test]
     fn selectors_parse_to_matchers() {

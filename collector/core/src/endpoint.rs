@@ -78,6 +78,12 @@ impl Client {
         self.with_credentials(self.agent.get().get(url))
     }
 
+    /// Shortens the timeout of a request to `left`.
+    pub fn within<T>(&self, request: RequestBuilder<T>, left: Option<Duration>) -> RequestBuilder<T> {
+        let timeout = left.map_or(self.endpoint.timeout, |left| left.min(self.endpoint.timeout));
+        request.config().timeout_global(Some(timeout.max(Duration::from_millis(1)))).build()
+    }
+
     fn with_credentials<T>(&self, mut request: RequestBuilder<T>) -> Result<RequestBuilder<T>, FileError> {
         for (name, value) in &self.endpoint.headers {
             request = request.header(name, value);

@@ -3,13 +3,13 @@
 //!
 //! ```
 //! use fabriclens_data::Data;
-//! use fabriclens_model::Matcher;
+//! use fabriclens_model::{Matcher, Unlimited};
 //! use fabriclens_store::{Options, Store};
 //! use std::sync::Arc;
 //!
 //! let dir = tempfile::tempdir()?;
 //! let data = Data::Local(Arc::new(Store::open(dir.path(), Options::default())?));
-//! let hosts = data.label_values("host", &[Matcher::equal("__name__", "up")], 0, 1000)?;
+//! let hosts = data.label_values("host", &[Matcher::equal("__name__", "up")], 0, 1000, &Unlimited)?;
 //! assert!(hosts.is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -25,7 +25,7 @@ mod remote;
 
 use std::sync::Arc;
 
-use fabriclens_model::{Labels, Matcher, Read, ReadError};
+use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError};
 use fabriclens_store::Store;
 
 pub use engine::{MAX_POINTS, engine};
@@ -98,13 +98,20 @@ impl Data {
     ///
     /// # Errors
     /// [`ReadError`].
-    pub fn series(&self, matchers: &[Matcher], start_ms: i64, end_ms: i64) -> Result<Vec<Labels>, ReadError> {
+    pub fn series(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        budget: &dyn Budget,
+    ) -> Result<Vec<Labels>, ReadError> {
         match self {
-            Self::Local(store) => store.series(matchers, start_ms, end_ms),
-            Self::Remote(remote) => remote.series(matchers, start_ms, end_ms),
-            Self::Merged(merged) => {
-                merged.all(|own| own.series(matchers, start_ms, end_ms), |peer| peer.series(matchers, start_ms, end_ms))
-            }
+            Self::Local(store) => store.series(matchers, start_ms, end_ms, budget),
+            Self::Remote(remote) => remote.series(matchers, start_ms, end_ms, budget),
+            Self::Merged(merged) => merged.all(
+                |own| own.series(matchers, start_ms, end_ms, budget),
+                |peer| peer.series(matchers, start_ms, end_ms, budget),
+            ),
         }
     }
 
@@ -112,13 +119,19 @@ impl Data {
     ///
     /// # Errors
     /// [`ReadError`].
-    pub fn label_names(&self, matchers: &[Matcher], start_ms: i64, end_ms: i64) -> Result<Vec<String>, ReadError> {
+    pub fn label_names(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        budget: &dyn Budget,
+    ) -> Result<Vec<String>, ReadError> {
         match self {
-            Self::Local(store) => store.label_names(matchers, start_ms, end_ms),
-            Self::Remote(remote) => remote.names("labels", matchers, start_ms, end_ms),
+            Self::Local(store) => store.label_names(matchers, start_ms, end_ms, budget),
+            Self::Remote(remote) => remote.names("labels", matchers, start_ms, end_ms, budget),
             Self::Merged(merged) => merged.all(
-                |own| own.label_names(matchers, start_ms, end_ms),
-                |peer| peer.names("labels", matchers, start_ms, end_ms),
+                |own| own.label_names(matchers, start_ms, end_ms, budget),
+                |peer| peer.names("labels", matchers, start_ms, end_ms, budget),
             ),
         }
     }
@@ -133,13 +146,15 @@ impl Data {
         matchers: &[Matcher],
         start_ms: i64,
         end_ms: i64,
+        budget: &dyn Budget,
     ) -> Result<Vec<String>, ReadError> {
+        let path = || format!("label/{name}/values");
         match self {
-            Self::Local(store) => store.label_values(name, matchers, start_ms, end_ms),
-            Self::Remote(remote) => remote.names(&format!("label/{name}/values"), matchers, start_ms, end_ms),
+            Self::Local(store) => store.label_values(name, matchers, start_ms, end_ms, budget),
+            Self::Remote(remote) => remote.names(&path(), matchers, start_ms, end_ms, budget),
             Self::Merged(merged) => merged.all(
-                |own| own.label_values(name, matchers, start_ms, end_ms),
-                |peer| peer.names(&format!("label/{name}/values"), matchers, start_ms, end_ms),
+                |own| own.label_values(name, matchers, start_ms, end_ms, budget),
+                |peer| peer.names(&path(), matchers, start_ms, end_ms, budget),
             ),
         }
     }

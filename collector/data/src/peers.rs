@@ -90,14 +90,14 @@ impl Peer {
                 }
                 Ok(Some(answer))
             }
-            // The query is too large; the peer is not to blame.
-            Err(e @ (ReadError::Memory | ReadError::Limit(_))) => Err(e),
             Err(ReadError::Storage(why)) => {
                 if self.failure.lock().replace((why.clone(), Instant::now())).is_none() {
                     tracing::warn!(why, "peer does not answer; answers lack samples that only it has");
                 }
                 Ok(None)
             }
+            // The query is too large or has ended; the peer is not to blame.
+            Err(e) => Err(e),
         }
     }
 }

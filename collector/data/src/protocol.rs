@@ -89,9 +89,10 @@ mod tests {
     #[test]
     fn selectors_round_trip() {
         let text = "{__name__=\"m\",a!=\"q\\\"\\\\\\n\u{e9}\",b=~\"x.*|[0-9]+\",c!~\"\"}";
-        let matchers = fabriclens_promql::selector(text).unwrap();
+        let matchers = fabriclens_promql::selector(text, &mut fabriclens_model::Patterns::default()).unwrap();
         assert_eq!(selector(&matchers), text);
-        let again = fabriclens_promql::selector(&selector(&matchers)).unwrap();
+        let again =
+            fabriclens_promql::selector(&selector(&matchers), &mut fabriclens_model::Patterns::default()).unwrap();
         assert!(matchers.iter().zip(&again).all(|(a, b)| LabelMatcher::from(a) == LabelMatcher::from(b)));
     }
 }

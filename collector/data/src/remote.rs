@@ -26,8 +26,8 @@ const SAMPLE: usize = 16;
 const SERIES: usize = 512;
 /// Bytes of a compressed answer between two checks of the budget.
 const STEP: u64 = 1 << 20;
-/// Longest list (of series, names, values), bytes.
-const LISTED: u64 = 1 << 30;
+/// Bytes of a decoded list (of series, names, values) per byte of its JSON, at most: short labels need most.
+const DECODED: usize = 16;
 /// Times that every engine accepts; VictoriaMetrics finds nothing from 0 on.
 const TIMES: (i64, i64) = (1000, 4_102_444_800_000);
 
@@ -75,9 +75,15 @@ impl Remote {
     }
 
     /// Sorted label sets.
-    pub(super) fn series(&self, matchers: &[Matcher], start: i64, end: i64) -> Result<Vec<Labels>, ReadError> {
-        let found: Vec<BTreeMap<String, String>> = self.list("series", matchers, start, end)?;
-        let mut all: Vec<Labels> = found.into_iter().map(Labels::new).collect();
+    pub(super) fn series(
+        &self,
+        matchers: &[Matcher],
+        start: i64,
+        end: i64,
+        budget: &dyn Budget,
+    ) -> Result<Vec<Labels>, ReadError> {
+        let found: Vec<LabelPairs> = self.list("series", matchers, (start, end), budget)?;
+        let mut all: Vec<Labels> = found.into_iter().map(|pairs| Labels::new(pairs.0)).collect();
         all.sort();
         Ok(all)
     }
@@ -89,8 +95,9 @@ impl Remote {
         matchers: &[Matcher],
         start: i64,
         end: i64,
+        budget: &dyn Budget,
     ) -> Result<Vec<String>, ReadError> {
-        let mut all: Vec<String> = self.list(what, matchers, start, end)?;
+        let mut all: Vec<String> = self.list(what, matchers, (start, end), budget)?;
         all.sort();
         Ok(all)
     }
@@ -100,26 +107,40 @@ impl Remote {
         &self,
         what: &str,
         matchers: &[Matcher],
-        start: i64,
-        end: i64,
+        (start, end): (i64, i64),
+        budget: &dyn Budget,
     ) -> Result<Vec<T>, ReadError> {
         #[derive(serde::Deserialize)]
         struct Answer<T> {
             data: Vec<T>,
         }
+        let failed = |why: &dyn std::fmt::Display| self.ended(budget, why);
         let form = self.form(matchers, start, end);
-        let query = serde_urlencoded::to_string(&form).map_err(|e| self.failed(e))?;
+        let query = serde_urlencoded::to_string(&form).map_err(|e| failed(&e))?;
         let request = self.client.get(&format!("{}/api/v1/{what}?{query}", self.client.url()));
-        let mut response = request.map_err(|e| self.failed(e))?.call().map_err(|e| self.failed(e))?;
+        let request = self.client.within(request.map_err(|e| failed(&e))?, budget.time_left());
+        let mut response = request.call().map_err(|e| failed(&e))?;
         if !response.status().is_success() {
-            return Err(self.failed(endpoint::error_text(&mut response)));
+            return Err(failed(&endpoint::error_text(&mut response)));
         }
-        let answer: Answer<T> = {
-            let reader = response.body_mut().with_config().limit(LISTED).reader();
-            serde_json::from_reader(BufReader::new(reader)).map_err(|e| self.failed(e))?
-        };
+        let bytes = self.body(&mut response, budget)?;
+        budget.request(DECODED * bytes.len())?;
+        let answer: Answer<T> = serde_json::from_slice(&bytes).map_err(|e| failed(&e))?;
         *self.failure.lock() = None;
         Ok(answer.data)
+    }
+
+    /// Reads a body and requests its memory piece by piece.
+    fn body(&self, response: &mut Response<Body>, budget: &dyn Budget) -> Result<Vec<u8>, ReadError> {
+        let (mut bytes, mut reader) = (Vec::new(), response.body_mut().with_config().limit(u64::MAX).reader());
+        loop {
+            budget.check()?;
+            let read = reader.by_ref().take(STEP).read_to_end(&mut bytes);
+            match read.map_err(|e| self.ended(budget, &e))? {
+                0 => return Ok(bytes),
+                read => budget.request(read)?,
+            }
+        }
     }
 
     /// Queries by remote read; `None` if the engine does not support it.
@@ -132,19 +153,16 @@ impl Remote {
         let query = Query { start_ms, end_ms, matchers: matchers.iter().map(LabelMatcher::from).collect() };
         let plain = ReadRequest { queries: vec![query] }.encode_to_vec();
         let body = snap::raw::Encoder::new().compress_vec(&plain).map_err(|e| self.failed(e))?;
-        let mut response = self.send("read", "application/x-protobuf", &body)?;
+        let mut response = self.send("read", "application/x-protobuf", &body, budget)?;
         if response.status() != StatusCode::OK {
             let why = endpoint::error_text(&mut response);
             let unknown = response.status() == StatusCode::NOT_FOUND || why.contains("unsupported path");
             return if unknown { Ok(None) } else { Err(self.failed(why)) };
         }
-        let (mut bytes, mut reader) = (Vec::new(), response.body_mut().as_reader());
-        while reader.by_ref().take(STEP).read_to_end(&mut bytes).map_err(|e| self.failed(e))? > 0 {
-            take(budget, STEP as usize)?;
-        }
+        let bytes = self.body(&mut response, budget)?;
         let size = snap::raw::decompress_len(&bytes).map_err(|e| self.failed(e))?;
         // The bytes, the decoded messages, and the result.
-        take(budget, 4 * size)?;
+        budget.request(4 * size)?;
         let plain = snap::raw::Decoder::new().decompress_vec(&bytes).map_err(|e| self.failed(e))?;
         let answer = ReadResponse::decode(&plain[..]).map_err(|e| self.failed(e))?;
         let series = answer.results.into_iter().flat_map(|r| r.timeseries).map(|s| {
@@ -163,7 +181,7 @@ impl Remote {
         budget: &dyn Budget,
     ) -> Result<Vec<Series>, ReadError> {
         let form = serde_urlencoded::to_string(self.form(matchers, start, end)).map_err(|e| self.failed(e))?;
-        let mut response = self.send("export", "application/x-www-form-urlencoded", form.as_bytes())?;
+        let mut response = self.send("export", "application/x-www-form-urlencoded", form.as_bytes(), budget)?;
         if response.status() != StatusCode::OK {
             // The server may have been replaced by one with remote read.
             self.exports.store(response.status() != StatusCode::NOT_FOUND, Ordering::Relaxed);
@@ -171,12 +189,13 @@ impl Remote {
         }
         let mut all: BTreeMap<Labels, Series> = BTreeMap::new();
         for line in BufReader::new(response.body_mut().as_reader()).lines() {
-            let line = line.map_err(|e| self.failed(e))?;
+            budget.check()?;
+            let line = line.map_err(|e| self.ended(budget, &e))?;
             if line.is_empty() {
                 continue;
             }
             let chunk = jsonl::read(&line).map_err(|e| self.failed(e))?;
-            take(budget, SERIES + SAMPLE * chunk.times.len())?;
+            budget.request(SERIES + SAMPLE * chunk.times.len())?;
             let series = all.entry(chunk.labels.clone()).or_default();
             series.labels = chunk.labels;
             series.times.extend(chunk.times);
@@ -185,14 +204,14 @@ impl Remote {
         Ok(all.into_values().collect())
     }
 
-    fn send(&self, path: &str, kind: &str, body: &[u8]) -> Result<Response<Body>, ReadError> {
+    fn send(&self, path: &str, kind: &str, body: &[u8], budget: &dyn Budget) -> Result<Response<Body>, ReadError> {
         let request = self.client.post(&format!("{}/api/v1/{path}", self.client.url())).map_err(|e| self.failed(e))?;
         let request = request.header("content-type", kind);
         let request = match path {
             "read" => request.header("content-encoding", "snappy").header("x-prometheus-remote-read-version", "0.1.0"),
             _ => request,
         };
-        request.send(body).map_err(|e| self.failed(e))
+        self.client.within(request, budget.time_left()).send(body).map_err(|e| self.ended(budget, &e))
     }
 
     /// Parameters `match[]`, `start` and `end`.
@@ -210,6 +229,11 @@ impl Remote {
             form.push((LOCAL, "true".to_owned()));
         }
         form
+    }
+
+    /// A failed request. If the query has ended, the server is not to blame.
+    fn ended(&self, budget: &dyn Budget, why: &dyn std::fmt::Display) -> ReadError {
+        budget.check().err().unwrap_or_else(|| self.failed(why))
     }
 
     fn failed(&self, why: impl std::fmt::Display) -> ReadError {
@@ -263,8 +287,29 @@ fn within(series: &mut Series, (start, end): (i64, i64)) {
     series.values.drain(..from);
 }
 
-fn take(budget: &dyn Budget, bytes: usize) -> Result<(), ReadError> {
-    if budget.take(bytes) { Ok(()) } else { Err(ReadError::Memory) }
+/// A JSON object of strings.
+struct LabelPairs(Vec<(String, String)>);
+
+impl<'de> serde::Deserialize<'de> for LabelPairs {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> serde::de::Visitor<'de> for Pairs {
+            type Value = LabelPairs;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object of strings")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<LabelPairs, A::Error> {
+                let mut all = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    all.push(pair);
+                }
+                Ok(LabelPairs(all))
+            }
+        }
+        deserializer.deserialize_map(Pairs)
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use fabriclens_correlate::topology::port_name;
 use fabriclens_correlate::{
     ALL, Fabric, Frame, IncidentTracker, Job, Ports, QueriedSignal, SignalSpec, Topology, query_frames,
 };
-use fabriclens_model::{Matcher, Read};
+use fabriclens_model::{Matcher, Read, Unlimited};
 use fabriclens_promql::{Engine, QueryError};
 
 use fabriclens_data::HostReader;
@@ -93,7 +93,8 @@ impl Backfill {
     pub(super) fn find_ports(&mut self, open: &[Incident], from: i64, to: i64) -> bool {
         let first = open.iter().map(begin_ms).min().unwrap_or(from);
         let since = first.min(from - BEFORE_MS).max(to - DAY_MS);
-        let known = self.state.data.series(&[Matcher::equal("__name__", PORTS)], since, to).unwrap_or_default();
+        let known =
+            self.state.data.series(&[Matcher::equal("__name__", PORTS)], since, to, &Unlimited).unwrap_or_default();
         for labels in &known {
             self.tracker.measured_port(labels.get("host"), &port_name(labels));
         }

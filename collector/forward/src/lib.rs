@@ -21,7 +21,7 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
-use fabriclens_model::{Labels, Matcher, Read as _, Series, absent, is_absent, present};
+use fabriclens_model::{Labels, Matcher, Patterns, Read as _, Series, absent, is_absent, present};
 use fabriclens_store::io::OsFiles;
 use fabriclens_store::{AppendError, Appended, RowGroup, Store, filter_times};
 
@@ -261,8 +261,10 @@ fn start(
     let other = |message: String| ForwardError::Other { name: name(), message };
     let client =
         Client::new(&config.endpoint, telemetry).map_err(|source| ForwardError::File { name: name(), source })?;
-    let select: Vec<_> =
-        config.select.iter().map(|text| selector::selector(text)).collect::<Result<_, _>>().map_err(other)?;
+    let mut patterns = Patterns::default();
+    let select =
+        config.select.iter().map(|text| selector::selector(text, &mut patterns)).collect::<Result<Vec<_>, _>>();
+    let select = select.map_err(|e| other(e.to_string()))?;
     let metadata = MetadataSender::new(store, select.clone());
     let (dir, telemetry) = (root.join(&config.name), telemetry.forward(&config.name));
     let queue = Queue::open(Arc::new(OsFiles), &dir, select, limits, store.retention_clock(), telemetry.clone());

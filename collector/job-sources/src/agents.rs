@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fabriclens_jobs::{
     AgentScan, EndDetector, HostAllocation, HostNames, LastSeen, OpenRun, Registry, SeenJob, Sighting,
 };
-use fabriclens_model::{Labels, MatchOp, Matcher, ReadError, Series, is_stale};
+use fabriclens_model::{Labels, MatchOp, Matcher, ReadError, Series, Unlimited, is_stale};
 
 use super::{JobSource, Opened, Opening};
 use fabriclens_core::time::now_ms;
@@ -109,8 +109,8 @@ impl AgentJobs {
     /// Learns host and device names of agents.
     fn learn_names(&mut self, registry: &Registry, now: i64) -> Result<bool, ReadError> {
         let from = now - if self.began { REMEMBERED } else { BACK };
-        let hosts = self.data.label_values("host", &[Matcher::equal("__name__", INFO)], from, now)?;
-        let ports = self.data.series(&[Matcher::equal("__name__", PORTS)], now - REMEMBERED, now)?;
+        let hosts = self.data.label_values("host", &[Matcher::equal("__name__", INFO)], from, now, &Unlimited)?;
+        let ports = self.data.series(&[Matcher::equal("__name__", PORTS)], now - REMEMBERED, now, &Unlimited)?;
         let new = self.agents.add_hosts(hosts.iter().map(String::as_str)) || !self.began;
         let changed = new || ports != self.ports;
         if changed {

@@ -1,11 +1,36 @@
-//! Memory budgets of reads and queries.
+//! Budgets of reads and queries: memory, time, and whether the caller still waits.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use crate::ReadError;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-/// Asked before memory is allocated. Nothing is given back: a budget belongs to one query and ends with it.
+/// Asked before memory is allocated, and between pieces of work. Nothing is given back: a budget belongs to one query
+/// and ends with it.
 pub trait Budget: std::fmt::Debug + Send + Sync {
     /// Requests about `bytes` more; `false` refuses them.
     fn take(&self, bytes: usize) -> bool;
+
+    /// Like [`Self::take`], for reads.
+    ///
+    /// # Errors
+    /// [`ReadError::Memory`] if they are refused.
+    fn request(&self, bytes: usize) -> Result<(), ReadError> {
+        if self.take(bytes) { Ok(()) } else { Err(ReadError::Memory) }
+    }
+
+    /// Whether to go on; asked at least every few milliseconds of work.
+    ///
+    /// # Errors
+    /// [`ReadError::Timeout`] or [`ReadError::Canceled`].
+    fn check(&self) -> Result<(), ReadError> {
+        Ok(())
+    }
+
+    /// Time until the deadline; `None` without one.
+    fn time_left(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// A budget without a limit.
@@ -35,6 +60,53 @@ impl Budget for FixedBudget {
     }
 }
 
+/// Lets another thread cancel a running query; clones share the flag.
+#[derive(Clone, Debug, Default)]
+pub struct CancelToken(Arc<AtomicBool>);
+
+impl CancelToken {
+    /// Makes the query end with an error soon.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Self::cancel`] was called.
+    pub fn is_canceled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Another budget with a deadline and a token that cancels.
+#[derive(Debug)]
+pub struct TimedBudget<'a> {
+    /// Memory.
+    pub memory: &'a dyn Budget,
+    /// Cancels.
+    pub cancel: &'a CancelToken,
+    /// When to stop; `None` for never.
+    pub deadline: Option<Instant>,
+}
+
+impl Budget for TimedBudget<'_> {
+    fn take(&self, bytes: usize) -> bool {
+        self.memory.take(bytes)
+    }
+
+    fn check(&self) -> Result<(), ReadError> {
+        if self.cancel.is_canceled() {
+            return Err(ReadError::Canceled);
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            return Err(ReadError::Timeout);
+        }
+        self.memory.check()
+    }
+
+    fn time_left(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,5 +115,17 @@ mod tests {
     fn fixed_budget_refuses_what_exceeds_it() {
         let budget = FixedBudget::new(10);
         assert_eq!([7, 4, 3, 1].map(|bytes| budget.take(bytes)), [true, false, true, false]);
+    }
+
+    #[test]
+    fn timed_budget_ends_at_the_deadline_and_when_canceled() {
+        let cancel = CancelToken::default();
+        let until = |deadline| TimedBudget { memory: &Unlimited, cancel: &cancel, deadline };
+        assert_eq!(until(None).check(), Ok(()));
+        assert_eq!(until(Some(Instant::now() + Duration::from_secs(60))).check(), Ok(()));
+        let past = until(Some(Instant::now() - Duration::from_millis(1)));
+        assert_eq!((past.check(), past.time_left()), (Err(ReadError::Timeout), Some(Duration::ZERO)));
+        cancel.cancel();
+        assert_eq!(until(None).check(), Err(ReadError::Canceled));
     }
 }

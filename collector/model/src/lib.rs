@@ -15,10 +15,12 @@ mod budget;
 mod civil_date;
 mod hint;
 pub mod hostlist;
+mod literals;
 mod matcher;
 mod memory;
+mod pattern;
 
-pub use budget::{Budget, FixedBudget, Unlimited};
+pub use budget::{Budget, CancelToken, FixedBudget, TimedBudget, Unlimited};
 pub use civil_date::CivilDate;
 pub use fabriclens_rows::{
     ABSENT_NAN, Labels, Layout, LayoutId, LayoutInterner, RowGroup, STALE_NAN, absent, is_absent, is_stale, present,
@@ -27,6 +29,10 @@ pub use fabriclens_rows::{
 pub use hint::{Hint, Rollup, Selected};
 pub use matcher::{MatchOp, Matcher, MatcherError};
 pub use memory::Memory;
+pub use pattern::{
+    GroupPattern, Groups, MAX_COMPILED, MAX_GROUPS, MAX_LITERALS, MAX_PATTERN, MAX_PATTERNS, Pattern, PatternError,
+    Patterns,
+};
 use std::sync::Arc;
 
 /// One series with its samples in a time range: `times` in Unix milliseconds, ascending and unique; `values[i]`
@@ -124,6 +130,10 @@ pub enum ReadError {
     Limit(String),
     /// The memory budget of the read was exceeded.
     Memory,
+    /// The deadline passed.
+    Timeout,
+    /// The caller canceled the read.
+    Canceled,
 }
 
 impl std::fmt::Display for ReadError {
@@ -131,6 +141,8 @@ impl std::fmt::Display for ReadError {
         match self {
             Self::Storage(m) | Self::Limit(m) => f.write_str(m),
             Self::Memory => f.write_str("the read exceeds its memory budget"),
+            Self::Timeout => f.write_str("the read timed out"),
+            Self::Canceled => f.write_str("the read was canceled"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Label matchers with Prometheus' semantics: regular expressions are anchored, an absent label is `""`.
 
-use crate::Labels;
+use crate::{Labels, Pattern, PatternError, Patterns};
 
 /// How a matcher compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,51 +24,61 @@ pub struct Matcher {
     pub op: MatchOp,
     /// Text or pattern as written.
     pub value: String,
-    regex: Option<regex::Regex>,
+    pattern: Option<Pattern>,
 }
 
-/// An invalid regular expression.
-#[derive(Debug, thiserror::Error)]
-#[error("label matcher {name}: invalid regular expression {pattern:?}")]
+/// A refused regular expression.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("label matcher {name}: {source}")]
 pub struct MatcherError {
     name: String,
-    pattern: String,
-    source: regex::Error,
+    /// Why it was refused.
+    pub source: PatternError,
 }
 
 impl Matcher {
     /// Builds a matcher. Patterns match the whole value; `.` does not match newlines (as in Prometheus 2).
     ///
     /// # Errors
-    /// [`MatcherError`] for an invalid regular expression.
+    /// [`MatcherError`] for an invalid or too large regular expression.
     pub fn new(name: impl Into<String>, op: MatchOp, value: impl Into<String>) -> Result<Self, MatcherError> {
+        Self::compiled(name, op, value, &mut Patterns::default())
+    }
+
+    /// The same, as one of the patterns of a request.
+    ///
+    /// # Errors
+    /// See [`Self::new`]; also if the request has too many patterns, or used up its budget.
+    pub fn compiled(
+        name: impl Into<String>,
+        op: MatchOp,
+        value: impl Into<String>,
+        patterns: &mut Patterns<'_>,
+    ) -> Result<Self, MatcherError> {
         let (name, value) = (name.into(), value.into());
-        let regex = match op {
+        let pattern = match op {
             MatchOp::Equal | MatchOp::NotEqual => None,
-            MatchOp::Regex | MatchOp::NotRegex => {
-                Some(regex::Regex::new(&format!("^(?:{value})$")).map_err(|source| MatcherError {
-                    name: name.clone(),
-                    pattern: value.clone(),
-                    source,
-                })?)
-            }
+            MatchOp::Regex | MatchOp::NotRegex => match patterns.compile(&value) {
+                Ok(pattern) => Some(pattern),
+                Err(source) => return Err(MatcherError { name, source }),
+            },
         };
-        Ok(Self { name, op, value, regex })
+        Ok(Self { name, op, value, pattern })
     }
 
     /// `name="value"`.
     pub fn equal(name: impl Into<String>, value: impl Into<String>) -> Self {
-        Self { name: name.into(), op: MatchOp::Equal, value: value.into(), regex: None }
+        Self { name: name.into(), op: MatchOp::Equal, value: value.into(), pattern: None }
     }
 
     /// Whether a label value satisfies it (`""` if the label is absent).
     pub fn matches_value(&self, value: &str) -> bool {
-        let regex = || self.regex.as_ref().is_some_and(|r| r.is_match(value));
+        let pattern = || self.pattern.as_ref().is_some_and(|p| p.matches(value));
         match self.op {
             MatchOp::Equal => value == self.value,
             MatchOp::NotEqual => value != self.value,
-            MatchOp::Regex => regex(),
-            MatchOp::NotRegex => !regex(),
+            MatchOp::Regex => pattern(),
+            MatchOp::NotRegex => !pattern(),
         }
     }
 

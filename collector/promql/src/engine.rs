@@ -2,12 +2,15 @@
 
 use crate::error::QueryError;
 use crate::eval::{Columns, Context, Grid};
-use crate::limits::{CancelToken, Limits};
+use crate::limits::Limits;
 use crate::parse;
 use crate::plan::{Expr, Node};
 use crate::value::{Outcome, Sample, Value, ValueKind};
-use fabriclens_model::{Budget, Labels, Read, Series, SharedSeries, Unlimited, is_stale};
+use fabriclens_model::{
+    Budget, CancelToken, Labels, Patterns, Read, Series, SharedSeries, TimedBudget, Unlimited, is_stale,
+};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Evaluates queries. It holds only limits, so one engine serves any number of threads.
 #[derive(Clone, Debug)]
@@ -57,6 +60,11 @@ impl Engine {
         &*self.budget
     }
 
+    /// The budget of a query that begins now.
+    pub fn timed<'a>(&'a self, cancel: &'a CancelToken) -> TimedBudget<'a> {
+        TimedBudget { memory: self.budget(), cancel, deadline: Instant::now().checked_add(self.limits.timeout) }
+    }
+
     /// Evaluates at one instant (Unix milliseconds).
     ///
     /// # Errors
@@ -78,9 +86,10 @@ impl Engine {
     ) -> Result<Outcome, QueryError> {
         check_time(time_ms)?;
         with_deep_stack(query, || {
-            let expr = parse::parse(query)?;
+            let budget = self.timed(cancel);
+            let expr = parse::parse(query, &mut Patterns::new(&budget))?;
             let grid = Grid { start: time_ms, step: 1, steps: 1 };
-            let mut cx = Context::new(read, &self.limits, self.budget(), query, cancel, grid);
+            let mut cx = Context::new(read, &self.limits, &budget, query, grid);
             let value = instant_value(&mut cx, &expr, time_ms)?;
             Ok(cx.outcome(value))
         })
@@ -116,14 +125,15 @@ impl Engine {
     ) -> Result<Outcome, QueryError> {
         let grid = self.grid(start_ms, end_ms, step_ms)?;
         with_deep_stack(query, || {
-            let expr = parse::parse(query)?;
+            let budget = self.timed(cancel);
+            let expr = parse::parse(query, &mut Patterns::new(&budget))?;
             if !matches!(expr.kind, ValueKind::Scalar | ValueKind::Vector) {
                 let kind = expr.kind.documented();
                 return Err(QueryError::BadRequest(format!(
                     "invalid expression type {kind:?} for range query, must be Scalar or instant Vector"
                 )));
             }
-            let mut cx = Context::new(read, &self.limits, self.budget(), query, cancel, grid);
+            let mut cx = Context::new(read, &self.limits, &budget, query, grid);
             let value = Value::Matrix(range_value(&mut cx, &expr, grid)?);
             Ok(cx.outcome(value))
         })

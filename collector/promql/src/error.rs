@@ -94,6 +94,8 @@ impl From<ReadError> for QueryError {
             ReadError::Storage(m) => Self::Storage(m),
             ReadError::Limit(m) => Self::Execution(m),
             ReadError::Memory => Self::Memory,
+            ReadError::Timeout => Self::Timeout,
+            ReadError::Canceled => Self::Cancelled,
         }
     }
 }

@@ -30,18 +30,23 @@ mod parse;
 mod plan;
 mod value;
 
+use fabriclens_model::{Budget, Matcher, Patterns};
+
 pub use engine::Engine;
 pub use error::{Position, QueryError};
-pub use limits::{CancelToken, Limits};
+pub use fabriclens_model::CancelToken;
+pub use limits::Limits;
 pub use number::{exponential, general};
 pub use value::{Outcome, Sample, Stats, Value, ValueKind};
 
-/// The matchers of a plain selector such as `up{job="x"}`, as in `match[]` of the HTTP API.
+/// The matchers of a plain selector such as `up{job="x"}`, as in `match[]` of the HTTP API. `patterns` are those of
+/// the request.
 ///
 /// # Errors
-/// [`QueryError::Parse`] if the text is not a plain selector, or matches everything.
-pub fn selector(text: &str) -> Result<Vec<fabriclens_model::Matcher>, QueryError> {
-    match engine::with_deep_stack(text, || parse::parse(text))?.node {
+/// [`QueryError::Parse`] if the text is not a plain selector, or matches everything; [`QueryError::Memory`],
+/// [`QueryError::Timeout`] or [`QueryError::Cancelled`] if the budget of the patterns ends.
+pub fn selector(text: &str, patterns: &mut Patterns<'_>) -> Result<Vec<Matcher>, QueryError> {
+    match engine::with_deep_stack(text, || parse::parse(text, patterns))?.node {
         plan::Node::Select(s) if s.shift == plan::Shift::default() => Ok(s.matchers),
         _ => Err(QueryError::Parse {
             message: format!("{text:?} is not a plain series selector"),
@@ -55,16 +60,16 @@ pub fn selector(text: &str) -> Result<Vec<fabriclens_model::Matcher>, QueryError
 /// # Errors
 /// [`QueryError::Parse`], with the position if it is known.
 pub fn check(query: &str) -> Result<ValueKind, QueryError> {
-    engine::with_deep_stack(query, || parse::parse(query).map(|e| e.kind))
+    engine::with_deep_stack(query, || parse::parse(query, &mut Patterns::default()).map(|e| e.kind))
 }
 
 /// Pretty-prints a query.
 ///
 /// # Errors
-/// See [`check`].
-pub fn format(query: &str) -> Result<String, QueryError> {
+/// See [`check`]; also those of the budget.
+pub fn format(query: &str, budget: &dyn Budget) -> Result<String, QueryError> {
     engine::with_deep_stack(query, || {
-        parse::parse(query)?;
-        Ok(promql_parser::parser::parse(query).map_err(QueryError::parse)?.prettify())
+        parse::parse(query, &mut Patterns::new(budget))?;
+        parse::format(query)
     })
 }

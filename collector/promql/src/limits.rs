@@ -1,7 +1,5 @@
-//! Limits of a query, and its cancellation from another thread.
+//! Limits of a query.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Limits of one query, and the two default intervals of the language.
@@ -31,21 +29,5 @@ impl Default for Limits {
             lookback: Duration::from_secs(300),
             subquery_step: Duration::from_secs(60),
         }
-    }
-}
-
-/// Lets another thread cancel a running query; clones share the flag.
-#[derive(Clone, Debug, Default)]
-pub struct CancelToken(Arc<AtomicBool>);
-
-impl CancelToken {
-    /// Makes the query end with [`crate::QueryError::Cancelled`] soon.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether [`Self::cancel`] was called.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
     }
 }

@@ -8,7 +8,7 @@ pub(crate) use increase::Increase;
 use crate::model::Method;
 use fabriclens_base::escape::{promql_string, regex};
 use fabriclens_jobs::Job;
-use fabriclens_model::{Hint, Labels, MatchOp, Matcher, Read, ReadError, Rollup, SharedSeries, is_stale};
+use fabriclens_model::{Hint, Labels, MatchOp, Matcher, Read, Rollup, SharedSeries, is_stale};
 use fabriclens_promql::{CancelToken, Engine, QueryError, Sample, Value};
 use increase::{NEAR_MS, edges, increase, means};
 use std::collections::HashSet;
@@ -197,11 +197,12 @@ impl<'a> Source<'a> {
         to: i64,
         hint: Hint,
     ) -> Result<Vec<SharedSeries>, QueryError> {
-        if self.cancel.is_cancelled() {
+        if self.cancel.is_canceled() {
             return Err(QueryError::Cancelled);
         }
         let matchers: Vec<Matcher> = std::iter::once(Matcher::equal("__name__", metric)).chain(more).collect();
-        let read = self.samples.select_for(&matchers, from, to, hint, self.engine.budget()).map_err(of_read)?;
+        let budget = self.engine.timed(self.cancel);
+        let read = self.samples.select_for(&matchers, from, to, hint, &budget)?;
         Ok(read.series)
     }
 
@@ -249,14 +250,6 @@ fn with_instant(
     }
     both.extend(known);
     both
-}
-
-fn of_read(e: ReadError) -> QueryError {
-    match e {
-        ReadError::Storage(m) => QueryError::Storage(m),
-        ReadError::Limit(m) => QueryError::Execution(m),
-        ReadError::Memory => QueryError::Memory,
-    }
 }
 
 #[cfg(test)]

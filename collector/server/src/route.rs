@@ -29,7 +29,17 @@ pub struct Route<S> {
     pub methods: &'static [Method],
     /// Path in the syntax of axum.
     pub path: &'static str,
+    /// Whether pages of other sites may link to it.
+    linked: bool,
     to: MethodRouter<S>,
+}
+
+impl<S> Route<S> {
+    /// Lets people follow links from other sites to this page; a page of another site can then make a browser open it.
+    #[must_use]
+    pub fn linked(self) -> Self {
+        Self { linked: true, ..self }
+    }
 }
 
 /// Creates a row.
@@ -41,7 +51,7 @@ where
 {
     let filters = methods.iter().filter_map(|method| MethodFilter::try_from(method.clone()).ok());
     let to = filters.reduce(MethodFilter::or).map_or_else(MethodRouter::new, |filter| on(filter, handler));
-    Route { access, methods, path, to }
+    Route { access, methods, path, linked: false, to }
 }
 
 /// Builds a router from a table. Unknown paths are 404 until [`fallback`] sets a handler.
@@ -50,7 +60,7 @@ where
     S: Clone + Send + Sync + 'static,
 {
     routes.into_iter().fold(Router::new(), |router, route| {
-        let gate = Gate { guard: guard.clone(), access: route.access, format };
+        let gate = Gate { guard: guard.clone(), access: route.access, linked: route.linked, format };
         router.route(route.path, route.to.route_layer(from_fn_with_state(gate, authorize)))
     })
 }
@@ -61,7 +71,7 @@ where
     H: Handler<T, ()>,
     T: 'static,
 {
-    let gate = Gate { guard: guard.clone(), access: Access::AnyRole, format };
+    let gate = Gate { guard: guard.clone(), access: Access::AnyRole, linked: true, format };
     router
         .fallback_service(any(handler).layer(from_fn_with_state(gate, authorize)))
         .layer(map_response(set_security_headers))

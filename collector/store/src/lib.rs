@@ -36,6 +36,7 @@ pub mod fuzzing;
 mod head;
 pub mod io;
 mod maintenance;
+mod matching;
 mod merge;
 mod metadata;
 mod notifier;

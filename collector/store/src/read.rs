@@ -3,16 +3,22 @@
 use crate::block::read::Block;
 use crate::error::StoreError;
 use crate::head::generation::Generation;
+use crate::matching::{LabelTests, SERIES_PER_CHECK};
 use crate::rollup;
-use crate::selection::{Selection, candidates, matching};
+use crate::selection::{Selection, candidates};
 use crate::store::Store;
 use fabriclens_model::{Budget, Hint, Labels, Matcher, Read, ReadError, Rollup, Selected, Series, SharedSeries};
+use foldhash::{HashSet, HashSetExt as _};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Series of the head that are read per lock: less than a millisecond, and enough that the series of a host stay
 /// together.
 const SERIES_PER_LOCK: usize = 512;
+/// Label sets of the head that are copied per lock; they are shared.
+const LABELS_PER_LOCK: usize = 4096;
+/// Bytes of an entry of a list: of a series, a name or a value.
+const LISTED: usize = 64;
 
 /// The block set at one instant.
 pub(crate) type Blocks = Arc<Vec<Arc<Block>>>;
@@ -54,7 +60,8 @@ impl Store {
     ) -> Result<(Vec<SharedSeries>, Blocks), ReadError> {
         let limit = self.shared.options.max_read_samples;
         let mut recent = Selection::new(limit, newest, budget);
-        let blocks = self.walk_head(matchers, |generation, series| recent.add_head(generation, series, start, end))?;
+        let each = |generation: &Generation, series: &[u32]| recent.add_head(generation, series, start, end);
+        let blocks = self.walk_head(matchers, budget, each)?;
         let mut found = Selection::new(limit, newest, budget);
         for block in blocks.iter().filter(|b| b.overlaps(start, end) && chosen(b)) {
             found.add_block(block, matchers, start, end, |e| self.shared.report(block, e))?;
@@ -63,50 +70,86 @@ impl Store {
         Ok((found.finish(start, end)?, blocks))
     }
 
-    /// Visits the matching series of the head in small steps, because appends wait for the read lock. Returns the
-    /// block set as of afterwards: rows that leave the head meanwhile are in it, and duplicates are harmless.
+    /// Visits the matching series of the head. Appends wait for its lock, so it is held only to copy labels and to visit
+    /// series, a few at a time. Returns the block set as of afterwards: rows that leave the head meanwhile are in it, and
+    /// duplicates are harmless.
     fn walk_head(
         &self,
         matchers: &[Matcher],
+        budget: &dyn Budget,
         mut each: impl FnMut(&Generation, &[u32]) -> Result<(), ReadError>,
     ) -> Result<Blocks, ReadError> {
         let (older, number) = {
             let head = self.shared.head.read();
             (head.older.clone(), head.current.number)
         };
+        let mut tests = LabelTests::new(matchers, budget);
         for generation in &older {
-            each(generation, &matching(generation, &candidates(generation, matchers), matchers))?;
+            let all = candidates(generation, matchers);
+            budget.request(2 * size_of_val(&all[..]))?;
+            let labels = all.iter().map(|s| (*s, &generation.series[*s as usize].labels));
+            let mut found = Vec::new();
+            tests.matching(labels, &mut found)?;
+            for some in found.chunks(SERIES_PER_LOCK) {
+                budget.check()?;
+                each(generation, some)?;
+            }
         }
-        let (mut all, mut done): (Option<Vec<u32>>, usize) = (None, 0);
-        loop {
-            let head = self.shared.head.read();
-            let cut = || head.older.iter().map(|g| &**g).find(|g| g.number == number);
-            let Some(generation) = Some(&head.current).filter(|g| g.number == number).or_else(cut) else { break };
-            let all = all.get_or_insert_with(|| candidates(generation, matchers));
-            let some = &all[done..all.len().min(done + SERIES_PER_LOCK)];
-            done += some.len();
-            each(generation, &matching(generation, some, matchers))?;
-            if done == all.len() {
-                break;
+        if let Some(found) = self.matching_current(number, matchers, &mut tests, budget)? {
+            for some in found.chunks(SERIES_PER_LOCK) {
+                budget.check()?;
+                if self.generation(number, |generation| each(generation, some)).transpose()?.is_none() {
+                    break;
+                }
             }
         }
         Ok(self.shared.blocks.all())
     }
 
-    /// Label sets of the series that match all matchers and may have samples in `[start_ms, end_ms]`, sorted. Blocks
+    /// Matching series of the generation that takes appends; `None` if its rows are in blocks now.
+    fn matching_current(
+        &self,
+        number: u64,
+        matchers: &[Matcher],
+        tests: &mut LabelTests<'_>,
+        budget: &dyn Budget,
+    ) -> Result<Option<Vec<u32>>, ReadError> {
+        let Some(all) = self.generation(number, |generation| candidates(generation, matchers)) else { return Ok(None) };
+        budget.request(2 * size_of_val(&all[..]))?;
+        let mut found = Vec::new();
+        for some in all.chunks(LABELS_PER_LOCK) {
+            let copy = |generation: &Generation| -> Vec<(u32, Labels)> {
+                some.iter().map(|s| (*s, generation.series[*s as usize].labels.clone())).collect()
+            };
+            let Some(labels) = self.generation(number, copy) else { return Ok(None) };
+            tests.matching(labels.iter().map(|(s, labels)| (*s, labels)), &mut found)?;
+        }
+        Ok(Some(found))
+    }
+
+    /// Reads a generation of the head under its lock; `None` if its rows are in blocks now.
+    fn generation<T>(&self, number: u64, read: impl FnOnce(&Generation) -> T) -> Option<T> {
+        let head = self.shared.head.read();
+        let cut = || head.older.iter().map(|g| &**g).find(|g| g.number == number);
+        Some(&head.current).filter(|g| g.number == number).or_else(cut).map(read)
+    }
+
+    /// Visits the labels of the series that match all matchers and may have samples in `[start_ms, end_ms]`. Blocks
     /// are tested as a whole, so a series that ended shortly before may be included.
-    ///
-    /// # Errors
-    /// [`ReadError::Storage`] if the index of a block cannot be read.
-    pub fn series(&self, matchers: &[Matcher], start_ms: i64, end_ms: i64) -> Result<Vec<Labels>, ReadError> {
-        let mut all = BTreeSet::new();
-        let blocks = self.walk_head(matchers, |generation, series| {
+    fn each_series(
+        &self,
+        matchers: &[Matcher],
+        (start_ms, end_ms): (i64, i64),
+        budget: &dyn Budget,
+        mut each: impl FnMut(&Labels) -> Result<(), ReadError>,
+    ) -> Result<(), ReadError> {
+        let blocks = self.walk_head(matchers, budget, |generation, series| {
             for series in series.iter().map(|s| &generation.series[*s as usize]) {
                 let live = series.locations.iter().any(|(l, _)| {
                     generation.layouts[*l as usize].range().is_some_and(|(a, b)| a <= end_ms && b >= start_ms)
                 });
                 if live {
-                    all.insert(series.labels.clone());
+                    each(&series.labels)?;
                 }
             }
             Ok(())
@@ -116,15 +159,44 @@ impl Store {
         let rollups = rollups.iter().map(|b| (b, &*last));
         let blocks = blocks.iter().map(|b| (b, matchers)).chain(rollups);
         for (block, matchers) in blocks.filter(|(b, _)| b.overlaps(start_ms, end_ms)) {
-            match block.index() {
-                Ok(index) => {
-                    let labels = |s: u32| index.labels(s as usize);
-                    all.extend(index.matching(matchers).into_iter().map(labels).map(rollup::sample_labels));
+            let index = match block.index() {
+                Ok(index) => index,
+                Err(e @ StoreError::Damaged { .. }) => {
+                    self.shared.report(block, &e);
+                    continue;
                 }
-                Err(e @ StoreError::Damaged { .. }) => self.shared.report(block, &e),
                 Err(e) => return Err(ReadError::Storage(e.to_string())),
+            };
+            for (n, series) in index.matching(matchers, budget)?.into_iter().enumerate() {
+                if n % SERIES_PER_CHECK == 0 {
+                    budget.check()?;
+                }
+                each(&rollup::sample_labels(index.labels(series as usize)))?;
             }
         }
+        Ok(())
+    }
+
+    /// Label sets of the series that match all matchers and may have samples in `[start_ms, end_ms]`, sorted. Blocks
+    /// are tested as a whole, so a series that ended shortly before may be included.
+    ///
+    /// # Errors
+    /// [`ReadError::Storage`] if the index of a block cannot be read; those of `budget`.
+    pub fn series(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        budget: &dyn Budget,
+    ) -> Result<Vec<Labels>, ReadError> {
+        let mut all = BTreeSet::new();
+        self.each_series(matchers, (start_ms, end_ms), budget, |labels| {
+            if !all.contains(labels) {
+                budget.request(LISTED + size_of_val(labels.pairs()))?;
+                all.insert(labels.clone());
+            }
+            Ok(())
+        })?;
         Ok(all.into_iter().collect())
     }
 
@@ -132,10 +204,18 @@ impl Store {
     ///
     /// # Errors
     /// See [`Store::series`].
-    pub fn label_names(&self, matchers: &[Matcher], start_ms: i64, end_ms: i64) -> Result<Vec<String>, ReadError> {
-        let series = self.series(matchers, start_ms, end_ms)?;
-        let names: BTreeSet<&str> = series.iter().flat_map(|l| l.iter().map(|(n, _)| n)).collect();
-        Ok(names.into_iter().map(str::to_owned).collect())
+    pub fn label_names(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        budget: &dyn Budget,
+    ) -> Result<Vec<String>, ReadError> {
+        let mut names = Texts::new(budget);
+        self.each_series(matchers, (start_ms, end_ms), budget, |labels| {
+            labels.pairs().iter().try_for_each(|(name, _)| names.add(name))
+        })?;
+        Ok(names.sorted())
     }
 
     /// Values of one label of the series that [`Store::series`] returns, sorted.
@@ -148,9 +228,39 @@ impl Store {
         matchers: &[Matcher],
         start_ms: i64,
         end_ms: i64,
+        budget: &dyn Budget,
     ) -> Result<Vec<String>, ReadError> {
-        let series = self.series(matchers, start_ms, end_ms)?;
-        let values: BTreeSet<&str> = series.iter().map(|l| l.get(name)).filter(|v| !v.is_empty()).collect();
-        Ok(values.into_iter().map(str::to_owned).collect())
+        let mut values = Texts::new(budget);
+        self.each_series(matchers, (start_ms, end_ms), budget, |labels| {
+            labels.pairs().iter().filter(|(n, _)| **n == *name).try_for_each(|(_, value)| values.add(value))
+        })?;
+        Ok(values.sorted())
+    }
+}
+
+/// Distinct names or values.
+struct Texts<'a> {
+    all: HashSet<Arc<str>>,
+    budget: &'a dyn Budget,
+}
+
+impl<'a> Texts<'a> {
+    fn new(budget: &'a dyn Budget) -> Self {
+        Self { all: HashSet::new(), budget }
+    }
+
+    fn add(&mut self, text: &Arc<str>) -> Result<(), ReadError> {
+        if self.all.contains(text) {
+            return Ok(());
+        }
+        self.budget.request(LISTED + text.len())?;
+        self.all.insert(text.clone());
+        Ok(())
+    }
+
+    fn sorted(self) -> Vec<String> {
+        let mut all: Vec<String> = self.all.iter().map(|text| (**text).to_owned()).collect();
+        all.sort_unstable();
+        all
     }
 }

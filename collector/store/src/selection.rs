@@ -53,15 +53,6 @@ pub fn candidates(head: &Generation, matchers: &[Matcher]) -> Vec<u32> {
     }
 }
 
-/// The candidates that match.
-pub fn matching(head: &Generation, candidates: &[u32], matchers: &[Matcher]) -> Vec<u32> {
-    let fits = |s: &u32| {
-        let labels = &head.series[*s as usize].labels;
-        matchers.iter().all(|m| m.matches(labels))
-    };
-    candidates.iter().copied().filter(fits).collect()
-}
-
 /// Position of a source, whose series come in label order, among the series of earlier sources.
 struct Target {
     at: usize,
@@ -105,7 +96,7 @@ impl<'a> Selection<'a> {
     }
 
     fn take(&self, bytes: usize) -> Result<(), ReadError> {
-        if self.budget.take(bytes) { Ok(()) } else { Err(ReadError::Memory) }
+        self.budget.request(bytes)
     }
 
     /// Adds pieces that were appended after the present ones.
@@ -145,7 +136,8 @@ impl<'a> Selection<'a> {
         };
         let index = reader.index.clone();
         let (mut place, mut scratch, mut page) = (self.begin(), Scratch::default(), Vec::new());
-        for s in index.matching(matchers) {
+        for s in index.matching(matchers, self.budget)? {
+            self.budget.check()?;
             let s = s as usize;
             let layout = index.layout(s);
             let mut joined = SeriesBuilder::default();
@@ -245,6 +237,7 @@ impl<'a> Selection<'a> {
         let (mut scratch, mut column) = (Scratch::default(), Vec::new());
         let mut all = Vec::with_capacity(self.entries.len());
         for Entry { labels, mut parts } in std::mem::take(&mut self.entries) {
+            self.budget.check()?;
             if let [Part::Plain(times, values)] = &mut parts[..] {
                 all.push(SharedSeries { labels, times: times.clone(), values: std::mem::take(values) });
                 continue;

@@ -291,11 +291,29 @@ async fn cross_origin_requests_are_denied() {
         ask(c.running.http, &Method::POST, "/api/v1/incidents/x/acknowledge", &[("Origin", "https://fabric.example")])
             .await;
     assert_eq!(status(&answer), 404, "through a proxy that has another name: {answer}");
-    // The browser withholds an answer from a page of another origin.
+    // Reads cost time and memory, even if the browser withholds the answer.
     for method in [Method::OPTIONS, Method::GET] {
         let headers = [("Origin", "https://evil.example"), ("Access-Control-Request-Method", "POST")];
         let answer = ask(c.running.http, &method, "/api/v1/query?query=1", &headers).await.to_ascii_lowercase();
-        assert!(!answer.contains("access-control-"), "{answer}");
+        let refused = if method == Method::GET { 403 } else { 405 };
+        assert!(status(&answer) == refused && !answer.contains("access-control-"), "{answer}");
+    }
+    let (link, image) =
+        ([("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")], [("Sec-Fetch-Dest", "image")]);
+    let site = |site, more: &[(&'static str, &'static str)]| [&[("Sec-Fetch-Site", site)], more].concat();
+    for (path, headers, wanted) in [
+        ("/api/v1/query?query=1", site("cross-site", &image), 403),
+        ("/api/v1/query?query=1", site("cross-site", &link), 403),
+        ("/api/v1/query?query=1", site("same-site", &image), 403),
+        ("/api/v1/query?query=1", site("same-origin", &[]), 200),
+        ("/api/v1/query?query=1", site("none", &link), 200),
+        ("/?q=up", site("cross-site", &link), 200),
+        ("/?q=up", site("cross-site", &image), 403),
+        ("/api/v1/incidents/x?series=false", site("cross-site", &link), 404),
+        ("/healthz", site("cross-site", &image), 200),
+    ] {
+        let answer = ask(c.running.http, &Method::GET, path, &headers).await;
+        assert_eq!(status(&answer), wanted, "{path} {headers:?}: {answer}");
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use axum::response::{IntoResponse as _, Response};
 use fabriclens_correlate::ALL;
 use fabriclens_correlate::Location;
-use fabriclens_model::Budget as _;
-use fabriclens_promql::{Outcome, QueryError};
+use fabriclens_model::{Budget, ReadError};
+use fabriclens_promql::Outcome;
 
 use super::{One, json};
 use crate::Api;
@@ -63,12 +63,16 @@ pub(super) async fn answer(api: Arc<Api>, record: Arc<Record>, params: &Params) 
         out.push_str(",\"series\":[");
         for (n, (metric, query)) in asked.iter().enumerate() {
             let Window { start, end, step } = window;
-            let outcome =
-                context.engine.range_cancellable(context.data.reader(), query, start, end, step, context.cancel)?;
-            if !context.grant.take(encode::size(&outcome)) {
-                return Err(QueryError::Memory);
-            }
-            push(&mut out, n, metric, query, &outcome);
+            let outcome = context.engine.range_cancellable(
+                context.data.reader(),
+                query,
+                start,
+                end,
+                step,
+                context.budget.cancel,
+            )?;
+            context.budget.request(encode::size(&outcome))?;
+            push(&mut out, n, metric, query, &outcome, context.budget)?;
         }
         out.push_str("]}");
         Ok(Json(out))
@@ -93,16 +97,24 @@ fn opened(begin: &str, window: Window) -> String {
     format!("{begin},\"window\":{{\"start_ms\":{start},\"end_ms\":{end},\"step_ms\":{step}}}")
 }
 
-fn push(out: &mut String, n: usize, metric: &str, query: &str, outcome: &Outcome) {
+fn push(
+    out: &mut String,
+    n: usize,
+    metric: &str,
+    query: &str,
+    outcome: &Outcome,
+    budget: &dyn Budget,
+) -> Result<(), ReadError> {
     out.push_str(if n > 0 { ",{\"metric\":" } else { "{\"metric\":" });
     push_text(out, metric);
     out.push_str(",\"query\":");
     push_text(out, query);
     out.push(',');
     let mut result = String::new();
-    encode::push_result(&mut result, &outcome.value, SERIES);
+    encode::push_result(&mut result, &outcome.value, SERIES, budget)?;
     out.push_str(result.trim_start_matches('{'));
     out.push('}');
+    Ok(())
 }
 
 /// Metrics of the evidence with their queries: those of the detectors, restricted to the nodes of the incident.

@@ -234,7 +234,7 @@ mod tests {
     fn queries_parse_and_counters_are_plain_selectors() {
         for row in ROWS {
             assert!(fabriclens_promql::check(row.promql).is_ok(), "{}: {:?}", row.name, row.promql);
-            let plain = fabriclens_promql::selector(row.promql).is_ok();
+            let plain = fabriclens_promql::selector(row.promql, &mut fabriclens_model::Patterns::default()).is_ok();
             assert!(row.fold != Fold::Total || (plain && row.join == Join::Sum), "{}", row.name);
             assert_eq!(row.name.ends_with("_total"), row.kind() == "counter", "{}", row.name);
         }

@@ -2,10 +2,10 @@
 
 use super::Grid;
 use crate::error::{Evaluated, Position, QueryError};
-use crate::limits::{CancelToken, Limits};
+use crate::limits::Limits;
 use crate::plan::{At, Shift};
 use crate::value::{Outcome, Stats, Value};
-use fabriclens_model::{Budget, Hint, Matcher, Read, Selected, SharedSeries};
+use fabriclens_model::{Budget as _, Hint, Matcher, Patterns, Read, Selected, SharedSeries, TimedBudget};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,9 @@ pub(crate) struct Context<'a> {
     /// The grid of the whole query; `start()` and `end()` refer to its ends.
     pub grid: Grid,
     query: &'a str,
-    cancel: &'a CancelToken,
-    deadline: Option<Instant>,
-    budget: &'a dyn Budget,
+    budget: &'a TimedBudget<'a>,
+    /// Patterns of label functions.
+    pub patterns: Patterns<'a>,
     /// Samples read, and values computed.
     read_samples: usize,
     computed: usize,
@@ -36,9 +36,8 @@ impl<'a> Context<'a> {
     pub fn new(
         read: &'a dyn Read,
         limits: &'a Limits,
-        budget: &'a dyn Budget,
+        budget: &'a TimedBudget<'a>,
         query: &'a str,
-        cancel: &'a CancelToken,
         grid: Grid,
     ) -> Self {
         Self {
@@ -47,8 +46,7 @@ impl<'a> Context<'a> {
             budget,
             grid,
             query,
-            cancel,
-            deadline: Instant::now().checked_add(limits.timeout),
+            patterns: Patterns::new(budget),
             read_samples: 0,
             computed: 0,
             granted: 0,
@@ -115,13 +113,7 @@ impl<'a> Context<'a> {
 
     /// Checks deadline and cancellation; call it between pieces of work.
     pub fn check(&self) -> Evaluated<()> {
-        if self.cancel.is_cancelled() {
-            return Err(QueryError::Cancelled);
-        }
-        if self.deadline.is_some_and(|d| Instant::now() > d) {
-            return Err(QueryError::Timeout);
-        }
-        Ok(())
+        Ok(self.budget.check()?)
     }
 
     /// Adds "PromQL warning: …" about the expression at `offset` of the query text.

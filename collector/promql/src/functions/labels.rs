@@ -2,8 +2,9 @@
 
 use crate::error::{Evaluated, QueryError};
 use crate::eval::{Column, Columns, Context, Grid, is_label_name, reject_duplicates};
+use crate::parse::pattern::from_go;
 use crate::plan::{Expr, Node};
-use fabriclens_model::Labels;
+use fabriclens_model::{Labels, PatternError};
 use std::sync::Arc;
 
 fn text(arg: &Expr) -> &str {
@@ -44,8 +45,11 @@ fn set(cx: &mut Context<'_>, column: &mut Column, name: &Arc<str>, value: &str) 
 /// `label_replace(v, dst, replacement, src, regex)`.
 pub(super) fn replace(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
     let [dst, replacement, src, pattern] = [1, 2, 3, 4].map(|i| text(&args[i]));
-    let regex = regex::Regex::new(&format!("^(?:{})$", crate::parse::pattern::from_go(pattern)))
-        .map_err(|_| failed(format!("invalid regular expression in label_replace(): {pattern}")))?;
+    let regex = cx.patterns.with_groups(&from_go(pattern)).map_err(|e| match e {
+        PatternError::Ended(ended) => ended.into(),
+        PatternError::Invalid(_) => failed(format!("invalid regular expression in label_replace(): {pattern}")),
+        refused => failed(format!("label_replace(): {refused}")),
+    })?;
     if !is_label_name(dst) {
         return Err(failed(format!("invalid destination label name in label_replace(): {dst}")));
     }
@@ -54,11 +58,10 @@ pub(super) fn replace(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evalua
     for c in &mut columns {
         cx.check()?;
         let source = c.labels.get(src);
-        let Some(found) = regex.captures(source) else { continue };
+        let Some(found) = regex.find(source) else { continue };
         // No capture group is longer than the source.
         bounded("label_replace", dst, replacement.len().saturating_add(groups.saturating_mul(source.len())))?;
-        let mut value = String::new();
-        found.expand(replacement, &mut value);
+        let value = found.expand(replacement);
         set(cx, c, &name, &value)?;
     }
     reject_duplicates(&columns)?;

@@ -1,24 +1,21 @@
 //! Translates error messages of the grammar crate to Prometheus' wording, with the position if it can be derived.
 
 use super::QueryError;
+use super::scan::Scanned;
 use crate::error::Position;
 
-/// `leaves` are the offsets of the query's operands as found by [`super::scan`].
-pub(super) fn explain(query: &str, leaves: &[usize], message: &str) -> QueryError {
+pub(super) fn explain(query: &str, scanned: &Scanned, message: &str) -> QueryError {
     if message == "invalid promql query" {
         // If an appended operand makes the query valid, the input ended too early.
-        if promql_parser::parser::parse(&format!("{query} m")).is_ok() {
+        if promql_parser::parser::parse(&format!("{} m", scanned.text)).is_ok() {
             let position = Some(Position::of(query, query.len()));
             return QueryError::Parse { message: "unexpected end of input".to_owned(), position };
         }
         return QueryError::parse("unexpected token: the query does not follow the grammar");
     }
-    if let Some(pattern) = message.strip_prefix("illegal regex for ") {
-        return QueryError::parse(format!("invalid regular expression {pattern:?}"));
-    }
     if let Some(name) = message.strip_prefix("unknown function with name ") {
         let name = name.trim_matches('\'');
-        let place = leaves.iter().find(|at| query[**at..].starts_with(name));
+        let place = scanned.leaves.iter().find(|at| query[**at..].starts_with(name));
         let message = format!("unknown function with name {name:?}");
         return QueryError::Parse { message, position: place.map(|at| Position::of(query, *at)) };
     }

@@ -1,27 +1,31 @@
 //! Lowers the grammar crate's syntax tree to the plan: resolves functions, checks types and arity as Prometheus does,
 //! attaches positions. Visits operands in the order in which [`super::scan`] found them.
 
+use super::pattern::from_go;
+use super::scan::{Scanned, ScannedPattern};
 use crate::error::{Position, QueryError};
 use crate::functions::{self, Function};
 use crate::plan::{
     Aggregate, AggregateOp, At, Binary, BinaryOp, Cardinality, Expr, Grouping, Node, Selector, Shift, Subquery,
 };
 use crate::value::ValueKind;
-use fabriclens_model::{MatchOp, Matcher};
+use fabriclens_model::{MatchOp, Matcher, PatternError, Patterns};
 use promql_parser::label::{MatchOp as ParsedOp, Matchers};
 use promql_parser::parser::{self as ast, LabelModifier, Offset, VectorMatchCardinality, token};
 use std::time::{Duration, SystemTime};
 
-pub(super) struct Lowering<'a> {
+pub(super) struct Lowering<'a, 'p> {
     query: &'a str,
     leaves: std::slice::Iter<'a, usize>,
+    scanned: &'a [ScannedPattern],
+    patterns: &'a mut Patterns<'p>,
 }
 
 type Lowered<T> = Result<T, QueryError>;
 
-impl<'a> Lowering<'a> {
-    pub fn new(query: &'a str, leaves: &'a [usize]) -> Self {
-        Self { query, leaves: leaves.iter() }
+impl<'a, 'p> Lowering<'a, 'p> {
+    pub fn new(query: &'a str, scanned: &'a Scanned, patterns: &'a mut Patterns<'p>) -> Self {
+        Self { query, leaves: scanned.leaves.iter(), scanned: &scanned.patterns, patterns }
     }
 
     fn leaf(&mut self) -> usize {
@@ -56,29 +60,46 @@ impl<'a> Lowering<'a> {
         })
     }
 
-    fn selector(&self, s: &ast::VectorSelector, offset: usize) -> Lowered<Selector> {
+    fn selector(&mut self, s: &ast::VectorSelector, offset: usize) -> Lowered<Selector> {
         let mut matchers = vec![];
         if let Some(name) = &s.name {
             matchers.push(Matcher::equal("__name__", name.clone()));
         }
         matchers.extend(self.matchers(&s.matchers, offset)?);
+        if matchers.iter().all(|m| m.matches_value("")) {
+            return Err(QueryError::parse("vector selector must contain at least one non-empty matcher"));
+        }
         Ok(Selector { matchers, shift: self.shift(s.offset.as_ref(), s.at.as_ref(), offset)? })
     }
 
-    fn matchers(&self, parsed: &Matchers, offset: usize) -> Lowered<Vec<Matcher>> {
+    fn matchers(&mut self, parsed: &Matchers, offset: usize) -> Lowered<Vec<Matcher>> {
         if !parsed.or_matchers.is_empty() {
             return Err(self.error(offset, "unexpected <op:or> in label matching, expected \",\" or \"}\""));
         }
-        let build = |m: &promql_parser::label::Matcher| {
-            let op = match m.op {
-                ParsedOp::Equal => MatchOp::Equal,
-                ParsedOp::NotEqual => MatchOp::NotEqual,
-                ParsedOp::Re(_) => MatchOp::Regex,
-                ParsedOp::NotRe(_) => MatchOp::NotRegex,
-            };
-            Matcher::new(m.name.clone(), op, m.value.clone()).map_err(|e| self.error(offset, e.to_string()))
-        };
-        parsed.matchers.iter().map(build).collect()
+        let mut all = Vec::with_capacity(parsed.matchers.len());
+        for m in &parsed.matchers {
+            all.push(match &m.op {
+                ParsedOp::Equal => Matcher::equal(m.name.clone(), m.value.clone()),
+                ParsedOp::NotEqual => self.matcher(&m.name, MatchOp::NotEqual, &m.value, offset)?,
+                ParsedOp::Re(_) => self.matcher(&m.name, MatchOp::Regex, self.pattern(&m.value), offset)?,
+                ParsedOp::NotRe(_) => self.matcher(&m.name, MatchOp::NotRegex, self.pattern(&m.value), offset)?,
+            });
+        }
+        Ok(all)
+    }
+
+    /// The regular expression that the scan replaced by a number.
+    fn pattern(&self, number: &str) -> &'a str {
+        number.trim_end_matches('|').parse().ok().and_then(|n: usize| self.scanned.get(n)).map_or("", |p| &p.text)
+    }
+
+    fn matcher(&mut self, name: &str, op: MatchOp, value: &str, offset: usize) -> Lowered<Matcher> {
+        let pattern = matches!(op, MatchOp::Regex | MatchOp::NotRegex);
+        let value = if pattern { from_go(value) } else { value.to_owned() };
+        Matcher::compiled(name, op, value, self.patterns).map_err(|e| match e.source {
+            PatternError::Ended(ended) => ended.into(),
+            refused => self.error(offset, refused.to_string()),
+        })
     }
 
     fn shift(&self, shift: Option<&Offset>, at: Option<&ast::AtModifier>, offset: usize) -> Lowered<Shift> {

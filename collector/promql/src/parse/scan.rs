@@ -1,13 +1,14 @@
 //! A scan of the query text before the grammar crate parses it:
 //! - rewrites strings and numbers to forms that the crate understands (no raw strings with backslashes, no `0e5`),
 //! - records where each operand begins, because the crate's syntax tree has no positions and annotations need them,
+//! - replaces regular expressions by their number, because the crate compiles them without a bound,
 //! - refuses syntax that 2.53 does not have but the crate accepts, and oversized queries.
 
 use super::QueryError;
 use super::literal::{self, number, unquote};
-use super::pattern::from_go;
 use crate::error::Position;
 use std::fmt::Write as _;
+use std::ops::Range;
 
 /// Maximum bytes of a query; the largest generated queries of dashboards are far smaller.
 const MAX_BYTES: usize = 1 << 20;
@@ -15,6 +16,10 @@ const MAX_BYTES: usize = 1 << 20;
 const MAX_LEAVES: usize = 5_000;
 /// Maximum nesting of parentheses.
 const MAX_DEPTH: usize = 500;
+/// Maximum matchers of a selector.
+const MAX_MATCHERS: usize = 128;
+/// Maximum labels of a grouping.
+const MAX_LABELS: usize = 128;
 
 /// The normalized text.
 pub(crate) struct Scanned {
@@ -22,6 +27,26 @@ pub(crate) struct Scanned {
     /// Byte offset in the original text of each operand (selector, literal, call, aggregation), in order of
     /// appearance.
     pub leaves: Vec<usize>,
+    /// Regular expressions of matchers, whose numbers the text has in their place.
+    pub patterns: Vec<ScannedPattern>,
+}
+
+/// A regular expression in the query.
+pub(crate) struct ScannedPattern {
+    /// Without quotes and escapes.
+    pub text: String,
+    /// Where its literal is in the original text.
+    pub span: Range<usize>,
+    /// Whether the operator is `!~`.
+    pub negated: bool,
+}
+
+impl ScannedPattern {
+    /// A literal in its place, of which the grammar crate finds that the matcher does not match `""`: without such a
+    /// matcher it refuses a selector, and only the pattern itself can tell.
+    pub fn stand_in(&self, name: &str) -> String {
+        format!("\"{name}{}\"", if self.negated { "|" } else { "" })
+    }
 }
 
 pub(crate) fn scan(query: &str) -> Result<Scanned, QueryError> {
@@ -33,6 +58,7 @@ pub(crate) fn scan(query: &str) -> Result<Scanned, QueryError> {
         at: 0,
         out: String::with_capacity(query.len()),
         leaves: vec![],
+        patterns: vec![],
         operand: true,
         sign: None,
         plus: None,
@@ -49,7 +75,7 @@ pub(crate) fn scan(query: &str) -> Result<Scanned, QueryError> {
     if s.leaves.len() > MAX_LEAVES {
         return Err(QueryError::parse(format!("query has more than {MAX_LEAVES} operands; split it")));
     }
-    Ok(Scanned { text: s.out, leaves: s.leaves })
+    Ok(Scanned { text: s.out, leaves: s.leaves, patterns: s.patterns })
 }
 
 fn error(query: &str, offset: usize, message: impl Into<String>) -> QueryError {
@@ -61,6 +87,7 @@ struct Scanner<'a> {
     at: usize,
     out: String,
     leaves: Vec<usize>,
+    patterns: Vec<ScannedPattern>,
     /// Whether an operand may come next (else an operator).
     operand: bool,
     /// Position of a sign that belongs to a following literal.
@@ -84,7 +111,7 @@ impl Scanner<'_> {
                 b'"' | b'\'' | b'`' => {
                     let (text, _) = unquote(&self.src[self.at..]).map_err(|m| error(self.src, self.at, m))?;
                     self.leaf(self.at, &format!("string {:?}", format!("{text:?}")))?;
-                    self.string(false)?;
+                    self.string()?;
                 }
                 b'{' => {
                     self.leaf(self.at, "\"{\"")?;
@@ -209,7 +236,7 @@ impl Scanner<'_> {
     }
 
     fn braces(&mut self) -> Result<(), QueryError> {
-        let open = self.at;
+        let (open, mut values) = (self.at, 0);
         self.copy(1);
         loop {
             match self.peek() {
@@ -219,8 +246,12 @@ impl Scanner<'_> {
                     return Ok(());
                 }
                 Some(b'"' | b'\'' | b'`') => {
-                    let pattern = self.out.trim_end().ends_with(['~']);
-                    self.string(pattern)?;
+                    values += 1;
+                    if values > MAX_MATCHERS {
+                        let message = format!("more than {MAX_MATCHERS} label matchers in a selector");
+                        return Err(error(self.src, open, message));
+                    }
+                    self.string()?;
                 }
                 Some(b'#') => self.comment(),
                 Some(c) if c.is_ascii() => self.copy(1),
@@ -360,6 +391,7 @@ impl Scanner<'_> {
 
     /// The label list `(a, b)` of a grouping, starting at its opening parenthesis.
     fn label_list(&mut self) -> Result<(), QueryError> {
+        let (open, mut labels) = (self.at, 0);
         self.copy(1);
         let mut label = true;
         loop {
@@ -376,6 +408,10 @@ impl Scanner<'_> {
                 Some(c) if label && (c.is_ascii_alphabetic() || c == b'_') => {
                     self.copy_while(|b| b.is_ascii_alphanumeric() || b == b'_');
                     label = false;
+                    labels += 1;
+                    if labels > MAX_LABELS {
+                        return Err(error(self.src, open, format!("more than {MAX_LABELS} labels in grouping opts")));
+                    }
                 }
                 Some(_) => {
                     let rest = &self.src[self.at..];
@@ -393,14 +429,21 @@ impl Scanner<'_> {
         }
     }
 
-    /// Copies a string literal; a regular expression is translated to the `regex` crate's dialect.
-    fn string(&mut self, pattern: bool) -> Result<(), QueryError> {
+    /// Copies a string literal; records a regular expression and writes its number.
+    fn string(&mut self) -> Result<(), QueryError> {
         let (text, len) = unquote(&self.src[self.at..]).map_err(|m| error(self.src, self.at, m))?;
-        let text = if pattern { from_go(&text) } else { text };
-        self.at += len;
-        self.out.push('"');
-        self.out.push_str(&promql_parser::util::escape_string(&text));
-        self.out.push('"');
+        let span = self.at..self.at + len;
+        self.at = span.end;
+        let before = self.out.trim_end();
+        if before.ends_with('~') {
+            let pattern = ScannedPattern { text, span, negated: before.ends_with("!~") };
+            self.out.push_str(&pattern.stand_in(&self.patterns.len().to_string()));
+            self.patterns.push(pattern);
+        } else {
+            self.out.push('"');
+            self.out.push_str(&promql_parser::util::escape_string(&text));
+            self.out.push('"');
+        }
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Limits of a query: time, memory, stack, and cancellation.
 
 use crate::common::Memory;
-use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series};
+use fabriclens_model::{Budget, Labels, Matcher, Patterns, Read, ReadError, Series, Unlimited};
 use fabriclens_promql::{CancelToken, Engine, Limits, QueryError, ValueKind, check, selector};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -171,12 +171,74 @@ fn nesting_cannot_overflow_the_stack() {
 
 #[test]
 fn formatting_is_bounded_like_parsing() {
-    assert_eq!(fabriclens_promql::format("sum(up)by(job)").unwrap(), "sum by (job) (up)");
+    assert_eq!(fabriclens_promql::format("sum(up)by(job)", &Unlimited).unwrap(), "sum by (job) (up)");
     for query in [vec!["m"; 1_000].join("+"), format!("{}m{}", "(".repeat(450), ")".repeat(450))] {
-        assert!(fabriclens_promql::format(&query).is_ok(), "{}…", &query[..20]);
+        assert!(fabriclens_promql::format(&query, &Unlimited).is_ok(), "{}…", &query[..20]);
     }
     for query in ["(".repeat(100_000), "m+".repeat(100_000) + "m", "sum(".to_owned()] {
-        assert_eq!(fabriclens_promql::format(&query).unwrap_err().kind(), "bad_data");
+        assert_eq!(fabriclens_promql::format(&query, &Unlimited).unwrap_err().kind(), "bad_data");
+    }
+}
+
+#[test]
+fn patterns_are_bounded_before_they_are_built() {
+    let many = |n: usize, pattern: &str| {
+        let matchers: Vec<String> = (0..n).map(|i| format!(r#"l{i}=~"{pattern}""#)).collect();
+        format!("m{{{}}}", matchers.join(","))
+    };
+    let literals = |bytes: usize| format!(r#"m{{l=~"{}"}}"#, "gpu-0001|".repeat(bytes / 9));
+    let distinct = |n: usize| (0..n).map(|i| format!(r#"m{{l=~"{i}.*"}}"#)).collect::<Vec<_>>().join("+");
+    for fine in [many(128, "gpu-.*"), many(1, r"\\pL{5}"), literals(900_000), distinct(500)] {
+        assert!(check(&fine).is_ok(), "{fine:.80}");
+    }
+    for (query, error) in [
+        (many(129, "a"), "more than 128 label matchers in a selector"),
+        (many(1, r"\\pL{150}x"), "too complex (compiled, more than 1048576 bytes)"),
+        (many(1, &"a.".repeat(20_000)), "longer than 32768 bytes"),
+        (distinct(501), "more than 500 regular expressions"),
+        (format!("sum by ({}) (m)", vec!["a"; 129].join(",")), "more than 128 labels"),
+    ] {
+        let e = check(&query).unwrap_err();
+        assert!(e.kind() == "bad_data" && e.to_string().contains(error), "{e:.300}");
+        assert_eq!(fabriclens_promql::format(&query, &Unlimited).unwrap_err(), e);
+    }
+    let data = store(1, 1);
+    for (pattern, error) in [
+        ("(a)".repeat(65), "label_replace(): the regular expression"),
+        (r"\\pL{150}x".to_owned(), "too complex"),
+        ("(".to_owned(), "invalid regular expression in label_replace(): ("),
+    ] {
+        let query = format!(r#"label_replace(m, "a", "$1", "i", "{pattern}")"#);
+        let e = Engine::default().instant(&data, &query, 0).unwrap_err();
+        assert!(e.kind() == "execution" && e.to_string().contains(error), "{e:.300}");
+    }
+    let budget = Arc::new(RecordingBudget { bytes: 16 << 20, asked: AtomicUsize::new(0) });
+    let e = Engine::default().within(budget).instant(&data, &many(100, r"[a-f]{900}\\d{1}x"), 0);
+    assert!(e.is_ok(), "equal patterns are compiled once: {e:?}");
+    let large: Vec<String> = (0..100).map(|i| format!(r#"l{i}=~"[a-f]{{{}}}x""#, 900 + i)).collect();
+    let budget = Arc::new(RecordingBudget { bytes: 16 << 20, asked: AtomicUsize::new(0) });
+    let e = Engine::default().within(budget).instant(&data, &format!("m{{{}}}", large.join(",")), 0);
+    assert_eq!(e.unwrap_err(), QueryError::Memory);
+}
+
+#[test]
+fn selectors_with_patterns_must_select_something() {
+    for fine in [r#"{a!~".*"}"#, r#"{a=~".+"}"#, r#"{a=~"x",b=~".*"}"#, r#"{a!~"x|"}"#] {
+        assert!(check(fine).is_ok(), "{fine}");
+    }
+    for bad in [r#"{a=~".*"}"#, r#"{a!~".+"}"#, r#"{a=~"x|"}"#, r#"{a!~"x"}"#, r#"{a=~""}"#] {
+        let e = check(bad).unwrap_err().to_string();
+        assert_eq!(e, "parse error: vector selector must contain at least one non-empty matcher", "{bad}");
+    }
+}
+
+#[test]
+fn formatting_keeps_patterns() {
+    for (query, want) in [
+        (r#"m{a=~"x.*",  b!~".*|pattern0."}"#, r#"m{a=~"x.*",b!~".*|pattern0."}"#),
+        (r"m{a=~`\d\.`,c='1|'}", r#"m{a=~"\\d\\.",c="1|"}"#),
+    ] {
+        assert_eq!(fabriclens_promql::format(query, &Unlimited).unwrap(), want);
     }
 }
 
@@ -203,6 +265,7 @@ fn store_errors_keep_their_kind() {
 
 #[test]
 fn selectors_and_types_need_no_data() {
+    let selector = |text: &str| selector(text, &mut Patterns::default());
     assert_eq!(selector(r#"up{job="x", i=~"a.*"}"#).unwrap().len(), 3);
     for bad in ["up offset 5m", "rate(up[5m])", "{}", "up[5m]", "1", ""] {
         assert_eq!(selector(bad).unwrap_err().kind(), "bad_data", "{bad}");

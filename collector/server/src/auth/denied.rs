@@ -40,7 +40,9 @@ pub enum Denied {
         by: &'static str,
     },
     /// A browser sent the request from a page of another site.
-    #[error("the request comes from a page of {origin}; changes are accepted from this collector's own pages only")]
+    #[error(
+        "the request comes from a page of {origin}; a browser may send requests from this collector's own pages only"
+    )]
     CrossSite {
         /// Origin of the page.
         origin: String,

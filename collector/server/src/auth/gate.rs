@@ -13,7 +13,7 @@ use fabriclens_config::Access;
 use fabriclens_core::byte_quota::{Full, Lease};
 use fabriclens_core::endpoint::jitter;
 
-use super::origin::foreign_origin;
+use super::origin::foreign_page;
 use super::refusal::{ErrorFormat, answer, refuse, set_retry_after};
 use super::{Caller, Denied, Guard};
 use crate::body::{self, BODY_TIME, BodyError};
@@ -32,6 +32,8 @@ pub(crate) struct Gate {
     pub(crate) guard: Arc<Guard>,
     /// Access that callers need.
     pub(crate) access: Access,
+    /// Whether pages of other sites may link to it.
+    pub(crate) linked: bool,
     pub(crate) format: ErrorFormat,
 }
 
@@ -42,7 +44,7 @@ pub(crate) async fn authorize(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let Gate { guard, access, format } = gate;
+    let Gate { guard, access, linked, format } = gate;
     let caller = match guard.admit(&peer, request.headers(), access) {
         Ok(caller) => caller,
         Err(denied) => return refuse(&denied, format),
@@ -54,8 +56,8 @@ pub(crate) async fn authorize(
         return refuse(&denied, format);
     }
     let changes = matches!(access, Access::Write | Access::Admin);
-    let origin = || foreign_origin(request.headers(), request.uri(), guard.own_origin.as_deref());
-    if let Some(origin) = (changes || access == Access::Ingest).then(origin).flatten() {
+    let page = || foreign_page(request.headers(), request.uri(), guard.own_origin.as_deref(), linked);
+    if let Some(origin) = (access != Access::Public).then(page).flatten() {
         let denied = Denied::CrossSite { origin };
         guard.note(caller.address, &denied);
         return refuse(&denied, format);

@@ -3,7 +3,8 @@
 use super::label_table::{LabelPair, LabelTable};
 use crate::codec::Corrupt;
 use crate::codec::varint::{Cursor, put, put_signed};
-use fabriclens_model::{Labels, MatchOp, Matcher};
+use crate::matching::{SERIES_PER_CHECK, is_pattern};
+use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -255,15 +256,18 @@ impl Index {
         Ok(i)
     }
 
-    /// Series that satisfy all matchers. Each matcher tests each text once; series are then compared by text index.
-    pub fn matching(&self, matchers: &[Matcher]) -> Vec<u32> {
+    /// Series that satisfy all matchers. Each pattern tests each text once; series are then compared by text index.
+    ///
+    /// # Errors
+    /// Those of `budget`.
+    pub fn matching(&self, matchers: &[Matcher], budget: &dyn Budget) -> Result<Vec<u32>, ReadError> {
         let number = |t: &str| self.texts.binary_search_by(|x| (**x).cmp(t)).ok().map(|i| i as u32);
         let mut range = 0..self.rows.len();
         let mut tests = Vec::new();
         for m in matchers {
             if m.op == MatchOp::Equal && !m.value.is_empty() {
                 let Some(value) = number(&m.value) else {
-                    return Vec::new();
+                    return Ok(Vec::new());
                 };
                 if m.name == "__name__" && self.by_metric {
                     range = self.of_metric(value);
@@ -271,23 +275,45 @@ impl Index {
                 }
             }
             let label = number(&m.name);
+            budget.check()?;
             let absent_fits = m.matches_value("");
-            tests.push((m, label, absent_fits, vec![0u8; self.texts.len()]));
+            let seen = if is_pattern(m) && label.is_some() { self.texts.len() } else { 0 };
+            budget.request(seen)?;
+            tests.push((m, label, absent_fits, vec![0u8; seen]));
         }
         let mut fits = |series: usize| {
-            tests.iter_mut().all(|(m, label, absent_fits, seen)| {
+            for (m, label, absent_fits, seen) in &mut tests {
                 let pair = self.pairs_of(series).iter().find(|(n, _)| Some(*n) == *label);
-                let Some((_, value)) = pair else {
-                    return *absent_fits;
+                let test = |value: u32| m.matches_value(&self.texts[value as usize]);
+                let fits = match pair {
+                    None => *absent_fits,
+                    Some((_, value)) => match seen.get_mut(*value as usize) {
+                        None => test(*value),
+                        Some(known) => {
+                            if *known == 0 {
+                                budget.check()?;
+                                *known = 1 + u8::from(test(*value));
+                            }
+                            *known == 2
+                        }
+                    },
                 };
-                let known = &mut seen[*value as usize];
-                if *known == 0 {
-                    *known = 1 + u8::from(m.matches_value(&self.texts[*value as usize]));
+                if !fits {
+                    return Ok(false);
                 }
-                *known == 2
-            })
+            }
+            Ok(true)
         };
-        range.filter(|s| fits(*s)).map(|s| s as u32).collect()
+        let mut found = Vec::new();
+        for series in range {
+            if series % SERIES_PER_CHECK == 0 {
+                budget.check()?;
+            }
+            if fits(series)? {
+                found.push(series as u32);
+            }
+        }
+        Ok(found)
     }
 
     /// Series ranges by metric, or `None` if the series of a metric are not adjacent.

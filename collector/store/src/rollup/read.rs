@@ -39,10 +39,13 @@ impl Store {
         let shared = &self.shared;
         let rollups = shared.rollups.all();
         let rolled_up = |b: &Arc<Block>| shared.rolled_up.has(b.id);
-        let many = || self.samples(&rolled_up, matchers, start, end) > shared.options.exact_samples as u64;
+        let many = || {
+            let samples = self.samples(&rolled_up, matchers, (start, end), budget)?;
+            Ok::<_, ReadError>(samples > shared.options.exact_samples as u64)
+        };
         // Damaged rollups are not used while samples exist.
         let sound = || rollups.iter().all(|b| !b.overlaps(start, end) || !b.damaged.load(Ordering::Relaxed));
-        let coarse = !rollups.is_empty() && coarse(hint) && sound() && many();
+        let coarse = !rollups.is_empty() && coarse(hint) && sound() && many()?;
         let (series, read) =
             self.select_blocks(matchers, (start, end), hint.newest(), budget, |b| !(coarse && rolled_up(b)))?;
         let gaps = if coarse { vec![(start, end)] } else { gaps(&read, &rollups, start, end) };
@@ -63,19 +66,25 @@ impl Store {
     }
 
     /// Estimates the number of matching samples in the chosen blocks.
-    fn samples(&self, chosen: &dyn Fn(&Arc<Block>) -> bool, matchers: &[Matcher], start: i64, end: i64) -> u64 {
+    fn samples(
+        &self,
+        chosen: &dyn Fn(&Arc<Block>) -> bool,
+        matchers: &[Matcher],
+        (start, end): (i64, i64),
+        budget: &dyn Budget,
+    ) -> Result<u64, ReadError> {
         let blocks = self.shared.blocks.all();
         let blocks: Vec<_> = blocks.iter().filter(|b| b.overlaps(start, end) && chosen(b)).collect();
         let all: u64 = blocks.iter().map(|b| b.footer.samples).sum();
         if all <= self.shared.options.exact_samples as u64 {
-            return all;
+            return Ok(all);
         }
         let of_block = |block: &Arc<Block>| {
             // A read error here is reported when the block is read.
-            let Ok(index) = block.index() else { return 0 };
+            let Ok(index) = block.index() else { return Ok(0) };
             let chunks = |s: u32| &index.layouts[index.layout(s as usize)];
             let rows = |s: u32| chunks(s).iter().filter(|c| c.min <= end && c.max >= start).map(|c| u64::from(c.rows));
-            index.matching(matchers).into_iter().flat_map(rows).sum::<u64>()
+            Ok(index.matching(matchers, budget)?.into_iter().flat_map(rows).sum::<u64>())
         };
         blocks.into_iter().map(of_block).sum()
     }

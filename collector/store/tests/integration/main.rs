@@ -7,4 +7,5 @@ mod faults;
 mod formats;
 mod kill;
 mod model;
+mod reads;
 mod rollups;

@@ -242,9 +242,9 @@ fn rollups_outlive_samples_and_are_in_snapshots() {
         let got = store.select_for(&[Matcher::equal("__name__", "m")], BEGIN, BEGIN + DAY, hint, &Unlimited).unwrap();
         same(&got, &rolled);
     }
-    let names = store.series(&[Matcher::equal("kind", "gauge")], BEGIN, BEGIN + DAY).unwrap();
+    let names = store.series(&[Matcher::equal("kind", "gauge")], BEGIN, BEGIN + DAY, &Unlimited).unwrap();
     assert_eq!(names, [of(&series(&rolled), "gauge").labels.clone()], "as the samples were called");
-    assert!(store.label_names(&[], BEGIN, BEGIN + DAY).unwrap().iter().all(|n| !n.contains(' ')));
+    assert!(store.label_names(&[], BEGIN, BEGIN + DAY, &Unlimited).unwrap().iter().all(|n| !n.contains(' ')));
     assert!(ask(&store, BEGIN + 21 * DAY, BEGIN + 22 * DAY, Some(Rollup::Mean)).resolution_ms.is_none());
     now.fetch_add(400 * DAY, Ordering::Relaxed);
     store.maintain().unwrap();

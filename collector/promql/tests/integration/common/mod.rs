@@ -100,7 +100,8 @@ fn labels(text: &str) -> Result<Labels, String> {
     if text == "{}" {
         return Ok(Labels::default());
     }
-    let matchers = fabriclens_promql::selector(text).map_err(|e| format!("{text:?}: {e}"))?;
+    let matchers = fabriclens_promql::selector(text, &mut fabriclens_model::Patterns::default())
+        .map_err(|e| format!("{text:?}: {e}"))?;
     Ok(Labels::new(matchers.into_iter().map(|m| (m.name, m.value))))
 }
 

@@ -1,0 +1,161 @@
+//! Reads under a budget: they end at its deadline, and appends do not wait for their patterns.
+
+use fabriclens_model::{Budget, Hint, Labels, Layout, MatchOp, Matcher, Read, ReadError};
+use fabriclens_store::{Options, RowGroup, Store};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+const SERIES: usize = 600;
+const VALUES: usize = 30;
+
+fn store() -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { background: false, retention: None, ..Options::default() };
+    let store = Store::open(dir.path(), options).unwrap();
+    let labels = |i: usize| {
+        Labels::new([("__name__", "m".to_owned()), ("host", format!("h{}", i % VALUES)), ("i", i.to_string())])
+    };
+    append(&store, (0..SERIES).map(labels).collect(), 1000);
+    (dir, store)
+}
+
+fn append(store: &Store, series: Layout, time: i64) {
+    let values = vec![1.0; series.len()];
+    store.append(&[RowGroup { series, times: vec![time], values }]).unwrap();
+}
+
+fn pattern(name: &str, pattern: &str) -> Matcher {
+    Matcher::new(name, MatchOp::Regex, pattern).unwrap()
+}
+
+/// All ways to read, without their results.
+fn read_all(store: &Store, m: &[Matcher], budget: &dyn Budget) -> [Result<(), ReadError>; 5] {
+    let (start, end) = (0, 10_000);
+    [
+        store.select_within(m, start, end, budget).map(|_| ()),
+        store.select_for(m, start, end, Hint::default(), budget).map(|_| ()),
+        store.series(m, start, end, budget).map(|_| ()),
+        store.label_names(m, start, end, budget).map(|_| ()),
+        store.label_values("i", m, start, end, budget).map(|_| ()),
+    ]
+}
+
+/// Ends after some checks.
+#[derive(Debug)]
+struct Ending {
+    checks: AtomicUsize,
+    end: usize,
+}
+
+impl Budget for Ending {
+    fn take(&self, _: usize) -> bool {
+        true
+    }
+
+    fn check(&self) -> Result<(), ReadError> {
+        let checked = self.checks.fetch_add(1, Ordering::Relaxed);
+        if checked >= self.end { Err(ReadError::Timeout) } else { Ok(()) }
+    }
+}
+
+fn ending(end: usize) -> Ending {
+    Ending { checks: AtomicUsize::new(0), end }
+}
+
+#[test]
+fn reads_end_with_their_budget() {
+    let (_dir, store) = store();
+    for place in ["head", "block"] {
+        for matchers in [vec![pattern("host", "h.*")], vec![]] {
+            let budget = ending(usize::MAX);
+            assert!(read_all(&store, &matchers, &budget).iter().all(Result::is_ok), "{place}");
+            for end in [0, 3] {
+                assert_eq!(
+                    read_all(&store, &matchers, &ending(end)),
+                    [const { Err(ReadError::Timeout) }; 5],
+                    "{place}"
+                );
+            }
+        }
+        store.flush().unwrap();
+    }
+}
+
+#[test]
+fn each_value_is_tested_once() {
+    let (_dir, store) = store();
+    for place in ["head", "block"] {
+        let budget = ending(usize::MAX);
+        store.series(&[pattern("host", "h.*"), pattern("host", ".*[02468]")], 0, 10_000, &budget).unwrap();
+        // Before each test of a value, and between pieces of work; a flushed head keeps its series.
+        let checks = budget.checks.into_inner();
+        assert!((2 * VALUES..4 * VALUES + 50).contains(&checks), "{place}: {checks}");
+        store.flush().unwrap();
+    }
+}
+
+/// Appends in another thread at each check.
+struct Appending {
+    store: Arc<Store>,
+    appended: AtomicUsize,
+}
+
+impl std::fmt::Debug for Appending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.appended.fmt(f)
+    }
+}
+
+impl Budget for Appending {
+    fn take(&self, _: usize) -> bool {
+        true
+    }
+
+    fn check(&self) -> Result<(), ReadError> {
+        let n = self.appended.fetch_add(1, Ordering::Relaxed);
+        let ((done, wait), store) = (sync_channel(1), self.store.clone());
+        std::thread::spawn(move || {
+            append(&store, [Labels::new([("__name__", "n")])].into_iter().collect(), 2000 + n as i64);
+            _ = done.send(());
+        });
+        assert!(wait.recv_timeout(Duration::from_secs(60)).is_ok(), "an append waits for a read");
+        Ok(())
+    }
+}
+
+#[test]
+fn appends_do_not_wait_for_patterns() {
+    let (_dir, store) = store();
+    let store = Arc::new(store);
+    let budget = Appending { store: store.clone(), appended: AtomicUsize::new(0) };
+    let found = store.select_within(&[pattern("host", "h.*")], 0, 10_000, &budget).unwrap();
+    assert_eq!(found.len(), SERIES);
+    assert!(budget.appended.into_inner() > VALUES);
+}
+
+/// Counts bytes.
+#[derive(Debug, Default)]
+struct Counting(AtomicUsize);
+
+impl Budget for Counting {
+    fn take(&self, bytes: usize) -> bool {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+        true
+    }
+}
+
+#[test]
+fn tables_of_values_are_charged() {
+    let (_dir, store) = store();
+    for place in ["head", "block"] {
+        let bytes = |patterns: usize| {
+            let budget = Counting::default();
+            store.label_values("host", &vec![pattern("i", ".*"); patterns], 0, 10_000, &budget).unwrap();
+            budget.0.into_inner()
+        };
+        assert!(bytes(20) >= bytes(1) + 19 * SERIES, "{place}: {} {}", bytes(1), bytes(20));
+        store.flush().unwrap();
+    }
+}

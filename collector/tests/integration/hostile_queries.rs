@@ -1,0 +1,112 @@
+//! Queries of somebody who may read and wants to take the collector down: each is refused before it costs memory, ends
+//! at its deadline, and ends when its client leaves.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+
+use crate::common::{Collector, now_ms, series, until};
+use serde_json::Value;
+
+/// `{l0=~"pattern",l1=~…}`; the patterns differ.
+fn selector(matchers: usize, pattern: &str) -> String {
+    let matchers: Vec<String> = (0..matchers).map(|i| format!(r#"l{i}=~"{pattern}x{i}""#)).collect();
+    format!("m{{{}}}", matchers.join(","))
+}
+
+/// Status and error of a form on each route that takes a selector or a query.
+async fn everywhere(c: &Collector, selector: &str) -> Vec<(&'static str, u16, String)> {
+    let mut all = Vec::new();
+    for (path, parameter) in [
+        ("/api/v1/query", "query"),
+        ("/api/v1/query_range", "query"),
+        ("/api/v1/format_query", "query"),
+        ("/api/v1/query_exemplars", "query"),
+        ("/api/v1/series", "match[]"),
+        ("/api/v1/labels", "match[]"),
+        ("/api/v1/export", "match[]"),
+    ] {
+        let range = [("start", "0"), ("end", "10"), ("step", "10")];
+        let (status, answer) = c.form(path, &[&[(parameter, selector)], &range[..]].concat()).await;
+        all.push((path, status, answer["error"].as_str().unwrap_or_default().to_owned()));
+    }
+    for path in ["/federate", "/api/v1/label/host/values"] {
+        let query = url(selector);
+        let (status, answer) = c.json(&format!("{path}?match[]={query}")).await;
+        all.push((path, status, answer["error"].as_str().unwrap_or_default().to_owned()));
+    }
+    all
+}
+
+fn url(text: &str) -> String {
+    text.bytes().map(|b| format!("%{b:02x}")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn patterns_are_bounded_on_every_route() {
+    let c = Collector::with(|config| config.query.memory = 64 << 20).await;
+    for (selector, status, error) in [
+        (selector(300, r"\\pL{150}"), 400, "more than 128 label matchers in a selector"),
+        (selector(1, r"\\pL{150}"), 400, "too complex (compiled, more than 1048576 bytes)"),
+        (selector(1, r"(?i)[\\pL\\pN]").replace("x0", &r"[\\x{0}-\\x{10FFFF}]".repeat(101)), 400, "Unicode classes"),
+        (selector(128, r"[a-z]{999}"), 422, "query.memory"),
+    ] {
+        for (path, got, text) in everywhere(&c, &selector).await {
+            // URLs are bounded, too.
+            if got != 414 && got != 431 {
+                assert!(got == status && text.contains(error), "{path}: {got} {text:.300}");
+            }
+        }
+    }
+    let many: Vec<(&str, &str)> = vec![("match[]", r#"{a=~"b.*"}"#); 101];
+    for path in ["/api/v1/series", "/api/v1/labels", "/api/v1/export"] {
+        let (status, answer) = c.form(path, &many).await;
+        assert!(status == 400 && answer["error"].as_str().unwrap().contains("more than 100 selectors"), "{answer}");
+    }
+    let (status, answer) = c.form("/api/v1/series", &many[..100]).await;
+    assert_eq!(status, 200, "{answer}");
+}
+
+/// A series whose label takes a while to match, for each host.
+async fn slow(hosts: usize) -> Collector {
+    let c = Collector::start().await;
+    let now = now_ms();
+    let host = |i: usize| {
+        // Binary numbers, so that each byte leads to another state.
+        let long: String = (0..300).map(|n: usize| format!("{:012b}", (n * 2654435761 + i) % 4096)).collect();
+        series(&[("__name__", "m"), ("host", &i.to_string()), ("l", &long)], &[(now, 1.0)])
+    };
+    assert_eq!(c.remote_write((0..hosts).map(host).collect()).await.0, 204);
+    c
+}
+
+/// Many ways to match, and none does.
+const SLOW: &str = r#"{l=~"[01]*1[01]{400}[ab]"}"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn reads_end_at_their_deadline() {
+    let c = slow(2000).await;
+    for (path, parameter) in [("/api/v1/query", "query"), ("/api/v1/series", "match[]"), ("/api/v1/labels", "match[]")]
+    {
+        let (status, answer) = c.form(path, &[(parameter, SLOW), ("timeout", "300ms")]).await;
+        assert_eq!((status, &answer["errorType"]), (503, &Value::from("timeout")), "{path}: {answer}");
+    }
+    until("all have ended", async || in_flight(&c).await == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn reads_end_when_their_client_leaves() {
+    let c = slow(2000).await;
+    for path in ["/api/v1/query?query=", "/api/v1/series?match[]="] {
+        let mut client = TcpStream::connect(c.running.http).unwrap();
+        write!(client, "GET {path}{} HTTP/1.1\r\nhost: localhost\r\n\r\n", url(SLOW)).unwrap();
+        until("it begins", async || in_flight(&c).await == 1).await;
+        drop(client);
+        until("it ends", async || in_flight(&c).await == 0).await;
+    }
+}
+
+async fn in_flight(c: &Collector) -> usize {
+    let (_, text) = c.get("/metrics").await;
+    let line = text.lines().find_map(|l| l.strip_prefix("fabriclens_queries_in_flight "));
+    line.unwrap().parse().unwrap()
+}
