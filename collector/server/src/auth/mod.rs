@@ -74,6 +74,13 @@ pub struct Caller {
     pub hosts: Hosts,
 }
 
+impl Caller {
+    /// Name in the accounts of what callers keep here: the credential's, or the address.
+    pub fn sender(&self) -> String {
+        self.name.as_deref().map_or_else(|| self.address.to_string(), str::to_owned)
+    }
+}
+
 /// Authenticates and authorizes requests; shared by all listeners.
 pub struct Guard {
     /// Whether callers must authenticate.
