@@ -11,6 +11,7 @@
 pub mod duration;
 pub mod escape;
 pub mod host_check;
+pub mod host_name;
 mod nearest;
 pub mod reload;
 pub mod sealed;

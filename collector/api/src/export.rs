@@ -12,8 +12,10 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use fabriclens_model::names::is_admitted;
 use fabriclens_model::{Budget, Labels, Matcher, ReadError, Series};
 use http_body::Frame;
+use prometheus::IntCounter;
 use tokio::sync::mpsc;
 
 use super::memory::Grant;
@@ -48,10 +50,10 @@ pub(super) async fn export(State(api): State<Arc<Api>>, params: Params) -> Resul
         return Err(ApiError::new(Kind::Execution, "not enough free memory for an export (query.memory); retry"));
     }
     let (send, receive) = mpsc::channel(AHEAD);
-    let store = api.data.clone();
+    let (store, skipped) = (api.data.clone(), api.telemetry.skipped_series("export"));
     tokio::spawn(on_query_thread(move || {
         let _grant: Arc<Grant> = grant;
-        let mut out = Out { text: String::new(), send };
+        let mut out = Out { text: String::new(), skipped, send };
         if let Err(Ended::Failed(e)) = pieces(&store, &sets, start, end, piece, &mut out) {
             tracing::warn!(error = %e, "export aborted");
             _ = out.send.blocking_send(Err(e));
@@ -139,12 +141,18 @@ impl Budget for PieceBudget {
 /// Collects lines and sends them.
 struct Out {
     text: String,
+    skipped: IntCounter,
     send: mpsc::Sender<Result<Bytes, ReadError>>,
 }
 
 impl Out {
     fn line(&mut self, series: &Series) -> Result<(), Ended> {
         if series.times.is_empty() {
+            return Ok(());
+        }
+        // An import would refuse it.
+        if !is_admitted(&series.labels) {
+            self.skipped.inc();
             return Ok(());
         }
         jsonl::push(&mut self.text, series);

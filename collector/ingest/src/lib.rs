@@ -21,6 +21,7 @@ mod priority_class;
 mod refusal;
 mod remote;
 mod report;
+mod reserved;
 #[cfg(test)]
 mod tests;
 mod unpack;
@@ -36,6 +37,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::HeaderMap;
 use bytes::Bytes;
+use fabriclens_model::names::{check_name, is_reserved};
 use fabriclens_store::{Metadata, Store};
 use fabriclens_wire::decode::{Meta, cut};
 use parking_lot::Mutex;
@@ -51,6 +53,7 @@ use fabriclens_forward::Sink;
 use fabriclens_server::auth::{Caller, Hosts};
 use fabriclens_server::body::{self, BODY_TIME};
 use gate::{Gate, Permit, Rejection};
+use reserved::may_write_reserved;
 use unpack::Unpacker;
 
 /// Parallel decoders. Each remembers label sets, so a sender always uses the same one.
@@ -251,7 +254,8 @@ impl Ingest {
         result
     }
 
-    /// Stores a decompressed remote-write request, or an import in the same form.
+    /// Stores a decompressed remote-write request, or an import in the same form; `forwarded` if it says that a collector
+    /// forwards it.
     ///
     /// # Errors
     /// [`IngestError`]; nothing of the request is acknowledged.
@@ -259,8 +263,10 @@ impl Ingest {
         self: &Arc<Self>,
         protocol: Protocol,
         caller: Caller,
+        forwarded: bool,
         body: Bytes,
     ) -> Result<Report, IngestError> {
+        let reserved = may_write_reserved(protocol, &caller, forwarded);
         self.blocking(protocol, body.len(), move |this| {
             // By address and not by connection, because senders use many connections for the same series.
             let sender = admission::sender(protocol, &body, &caller);
@@ -272,12 +278,15 @@ impl Ingest {
                 // Prometheus sends metadata in separate requests, which belong to no host.
                 let apart = rows.groups.is_empty() && report.rejected() == 0 && caller.hosts == Hosts::Any;
                 decoder.owners.keep_own(&mut rows.groups, &caller, &mut report);
+                if !reserved {
+                    decoder.reserved.drop_from(&mut rows.groups, &mut report);
+                }
                 if rows.groups.is_empty() && !apart {
                     rows.metadata.clear();
                 }
                 (rows, report)
             };
-            this.remember(&rows.metadata);
+            this.remember(&rows.metadata, reserved);
             if protocol == Protocol::RemoteWrite {
                 rows.groups.iter().for_each(|g| this.conflicts.rows(caller.address, g));
             }
@@ -290,16 +299,17 @@ impl Ingest {
         .await
     }
 
-    /// Stores metadata up to the limit. Samples matter more, so a failure is only logged.
-    fn remember(&self, metadata: &[Meta]) {
+    /// Stores metadata up to the limit, those of reserved names only if they may be written. Samples matter more, so a
+    /// failure is only logged.
+    fn remember(&self, metadata: &[Meta], reserved: bool) {
         if metadata.is_empty() {
             return;
         }
         let known = self.store.metadata();
         let mut free = known.len()..METRICS;
         let kept = metadata.iter().filter(|m| {
-            let fits = m.name.len().max(m.unit.len()) <= TEXT;
-            fits && (known.contains_key(&m.name) || free.next().is_some())
+            let fits = check_name(&m.name).is_ok() && m.name.len().max(m.unit.len()) <= TEXT;
+            fits && (reserved || !is_reserved(&m.name)) && (known.contains_key(&m.name) || free.next().is_some())
         });
         let entries = kept.map(|m| {
             let help = cut(&m.help, TEXT).to_owned();

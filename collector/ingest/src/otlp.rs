@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 
 use super::admission;
 use super::hosts::Owners;
+use super::reserved::ReservedColumns;
 use super::unpack::{Compression, Unpacker};
 use super::{Ingest, IngestError, Report};
 use fabriclens_core::protocol::Protocol;
@@ -55,6 +56,7 @@ struct DecodeState {
     unpacker: Unpacker,
     decoder: Decoder,
     owners: Owners,
+    reserved: ReservedColumns,
 }
 
 impl Batcher {
@@ -146,6 +148,7 @@ impl DecodeState {
     fn forget_idle(&mut self) {
         self.decoder.forget_idle();
         self.owners.forget_unused();
+        self.reserved.forget_unused();
     }
 
     /// Writes a request to the store, not yet durable.
@@ -162,11 +165,12 @@ impl DecodeState {
             }
             ingest.admission.record(&sender, Instant::now());
         }
+        self.reserved.drop_from(&mut rows.groups, &mut report);
         if rows.groups.is_empty() {
             // Only senders whose samples are stored may set metadata.
             self.decoder.forget_new();
         } else {
-            ingest.remember(&rows.metadata);
+            ingest.remember(&rows.metadata, false);
         }
         Ok((report, ingest.sink.write(rows.groups).map_err(IngestError::from_sink)?))
     }

@@ -4,6 +4,7 @@
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
+use fabriclens_model::names::{LABELS, check_series};
 use fabriclens_model::{Labels, LayoutInterner, RowGroup};
 use fabriclens_wire::decode::{DecodeError, Meta};
 use fabriclens_wire::proto::{Field, Reader, text};
@@ -13,16 +14,13 @@ use prost::Message as _;
 
 use super::hosts::Owners;
 use super::report::{IngestError, Report};
+use super::reserved::ReservedColumns;
 use fabriclens_core::prompb::MetricMetadata;
 
 /// Most label sets that are remembered; beyond it all are forgotten.
 const SERIES: usize = 2_000_000;
 /// Most bytes of encoded label sets that are remembered.
 const BYTES: usize = 512 << 20;
-/// Most labels of a series, `__name__` included.
-const LABELS: usize = 64;
-/// Most bytes of a label name or value.
-const LABEL_BYTES: usize = 4096;
 
 /// Series with equal values of these labels belong to one source and usually arrive together.
 const SOURCE: [&str; 5] = ["host", "device", "port", "job", "instance"];
@@ -55,6 +53,8 @@ pub(super) struct Decoder {
     hash: RandomState,
     /// Hosts of its column lists.
     pub(super) owners: Owners,
+    /// Reserved names in its column lists.
+    pub(super) reserved: ReservedColumns,
 }
 
 /// A known label set, its source, and where the current request used it.
@@ -112,6 +112,7 @@ impl Decoder {
         (self.last, self.forgotten_at) = (0, self.requests);
         self.layouts.forget_unused();
         self.owners.forget_unused();
+        self.reserved.forget_unused();
     }
 
     fn series(&mut self, body: &[u8], groups: &mut Groups, report: &mut Report) -> Result<(), DecodeError> {
@@ -266,7 +267,8 @@ fn sample_of(body: &[u8]) -> Result<(i64, f64), DecodeError> {
 /// Decodes the labels of a key; the inner error says why they cannot be stored.
 fn labels_of(mut key: &[u8]) -> Result<Result<Labels, String>, DecodeError> {
     let mut pairs = Vec::new();
-    while let Some((length, rest)) = key.split_first_chunk::<4>() {
+    // One more than admitted is enough to refuse the series.
+    while let Some((length, rest)) = key.split_first_chunk::<4>().filter(|_| pairs.len() <= LABELS) {
         let (label, rest) = rest.split_at(u32::from_le_bytes(*length) as usize);
         key = rest;
         let (mut name, mut value) = ("", "");
@@ -279,27 +281,15 @@ fn labels_of(mut key: &[u8]) -> Result<Result<Labels, String>, DecodeError> {
         }
         pairs.push((name, value));
     }
-    let long = |(n, v): &&(&str, &str)| n.len().max(v.len()) > LABEL_BYTES;
-    if pairs.len() > LABELS {
-        return Ok(Err(format!("a series has more than {LABELS} labels")));
-    }
-    if let Some((name, _)) = pairs.iter().find(long) {
-        let name: String = name.chars().take(40).collect();
-        return Ok(Err(format!("label {name} is longer than {LABEL_BYTES} bytes")));
-    }
-    if pairs.iter().any(|(n, _)| n.is_empty()) {
-        return Ok(Err("a label has no name".to_owned()));
+    if let Err(error) = check_series(pairs.iter().copied()) {
+        return Ok(Err(error.to_string()));
     }
     let mut names: Vec<&str> = pairs.iter().map(|p| p.0).collect();
     names.sort_unstable();
     if let Some(twice) = names.windows(2).find(|w| w[0] == w[1]) {
         return Ok(Err(format!("label {} occurs twice in a series", twice[0])));
     }
-    let labels = Labels::new(pairs);
-    if labels.metric().is_empty() {
-        return Ok(Err("a series has no metric name (__name__)".to_owned()));
-    }
-    Ok(Ok(labels))
+    Ok(Ok(Labels::new(pairs)))
 }
 
 #[cfg(test)]

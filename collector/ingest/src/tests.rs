@@ -126,10 +126,10 @@ async fn metadata_are_bounded_and_need_samples() {
     let meta = |i: usize| Meta { name: format!("m{i}"), kind: "gauge", unit: String::new(), help: "ü".repeat(TEXT) };
     let mut many: Vec<Meta> = (0..METRICS + 10).map(meta).collect();
     many[0].name = "x".repeat(TEXT + 1);
-    bench.ingest.remember(&many);
+    bench.ingest.remember(&many, false);
     let kept = bench.ingest.store.metadata();
     assert_eq!((kept.len(), kept["m1"].help.len()), (METRICS, TEXT));
-    bench.ingest.remember(&[Meta { help: "new".to_owned(), ..meta(1) }]);
+    bench.ingest.remember(&[Meta { help: "new".to_owned(), ..meta(1) }], false);
     assert_eq!(bench.ingest.store.metadata()["m1"].help, "new", "known metadata can be updated");
 }
 

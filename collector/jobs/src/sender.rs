@@ -2,6 +2,7 @@
 
 use crate::record::{JobRecord, RecordError, Source};
 use crate::registry::Run;
+use fabriclens_base::host_name;
 use std::sync::Arc;
 
 /// Prefix of the stored name of a host: its agent, or a credential that is bound to it.
@@ -112,7 +113,7 @@ impl Reporter {
     /// Checks that a bound reporter names no other host, and no other name of a job, which may be another job's.
     pub(crate) fn check(&self, record: &JobRecord) -> Result<(), RecordError> {
         let Some(own) = &self.hosts else { return Ok(()) };
-        let other = |host: &&String| !own.iter().any(|own| own.eq_ignore_ascii_case(host));
+        let other = |host: &&String| !own.iter().any(|own| host_name::is_same(own, host));
         if let Some(host) = record.hosts.keys().find(other) {
             return Err(RecordError::OtherHost { host: host.clone(), own: own.join(", ") });
         }
@@ -132,11 +133,11 @@ impl Reporter {
 
 /// Stored name of a host as a sender.
 pub(crate) fn host_sender(host: &str) -> String {
-    format!("{HOST}{}", host.to_ascii_lowercase())
+    format!("{HOST}{}", host_name::key(host))
 }
 
 /// Whether a sender is this host, in the short or the full form of its name.
 pub(crate) fn is_host(sender: &str, host: &str) -> bool {
-    let short = |name: &str| name.split('.').next().unwrap_or(name).to_ascii_lowercase();
-    sender.strip_prefix(HOST).is_some_and(|own| short(own) == short(host))
+    let short = host_name::short;
+    sender.strip_prefix(HOST).is_some_and(|own| host_name::is_same(short(own), short(host)))
 }

@@ -135,7 +135,7 @@ impl Cache {
         if !self.takes(bytes, limits) {
             return Ok(Err(TOO_MUCH.to_owned()));
         }
-        let identity = attributes::resource(body, &mut self.texts)?;
+        let identity = attributes::resource(body, limits, &mut self.texts)?;
         let number = self.free.pop().unwrap_or(self.resources.len() as u32);
         if number as usize == self.resources.len() {
             self.resources.push(Resource::default());
