@@ -39,7 +39,7 @@ use axum::http::HeaderMap;
 use bytes::Bytes;
 use fabriclens_model::names::{check_name, is_reserved};
 use fabriclens_store::{Metadata, Store};
-use fabriclens_wire::decode::{Meta, cut};
+use fabriclens_wire::decode::{CacheBudget, Meta, cut};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -79,6 +79,7 @@ pub struct Ingest {
     otlp: Vec<otlp::Batcher>,
     remote: Vec<Mutex<remote::Decoder>>,
     conflicts: conflict::ConflictDetector,
+    caches: Arc<CacheBudget>,
 }
 
 impl Ingest {
@@ -90,6 +91,7 @@ impl Ingest {
         limits: config::Ingest,
         pressure: Arc<Pressure>,
     ) -> Self {
+        let caches = CacheBudget::new(cache_bytes(pressure.limit()), 2 * DECODERS);
         Self {
             store,
             sink,
@@ -98,11 +100,17 @@ impl Ingest {
             admission: Admission::new(pressure),
             inspector: Arc::default(),
             json: Arc::new(Semaphore::new(1)),
-            otlp: (0..DECODERS).map(|_| otlp::Batcher::default()).collect(),
-            remote: (0..DECODERS).map(|_| Mutex::default()).collect(),
+            otlp: (0..DECODERS).map(|_| otlp::Batcher::new(caches.clone())).collect(),
+            remote: (0..DECODERS).map(|_| Mutex::new(remote::Decoder::new(caches.clone()))).collect(),
             conflicts: conflict::ConflictDetector::new(telemetry.host_conflicts.clone()),
             telemetry,
+            caches,
         }
+    }
+
+    /// Bytes of the label sets that all decoders remember.
+    pub fn cache_bytes(&self) -> usize {
+        self.caches.used()
     }
 
     /// Largest request, compressed or not, bytes.
@@ -276,10 +284,15 @@ impl Ingest {
                 let mut rows = decoder.decode(&body)?;
                 let mut report = std::mem::take(&mut rows.report);
                 // Prometheus sends metadata in separate requests, which belong to no host.
+                let decoded = report.rejected();
                 let apart = rows.groups.is_empty() && report.rejected() == 0 && caller.hosts == Hosts::Any;
                 decoder.owners.keep_own(&mut rows.groups, &caller, &mut report);
                 if !reserved {
                     decoder.reserved.drop_from(&mut rows.groups, &mut report);
+                }
+                if report.rejected() > decoded {
+                    // Series that the caller may not write.
+                    decoder.forget(rows.request);
                 }
                 if rows.groups.is_empty() && !apart {
                     rows.metadata.clear();
@@ -293,6 +306,9 @@ impl Ingest {
             let timer = this.telemetry.append_seconds.start_timer();
             let appended = this.sink.append(rows.groups).map_err(IngestError::from_sink)?;
             timer.observe_duration();
+            if appended.over_series_limit > 0 {
+                this.remote[shard(caller.address)].lock().forget(rows.request);
+            }
             report.add(&appended, || this.store.refusal());
             Ok(report)
         })
@@ -385,6 +401,11 @@ impl Payload {
             Self::Packed(bytes) | Self::Plain(bytes) => bytes,
         }
     }
+}
+
+/// Bytes of the caches of all decoders: an eighth of the memory that the process may use.
+fn cache_bytes(memory: u64) -> usize {
+    usize::try_from((memory / 8).clamp(32 << 20, 4 << 30)).unwrap_or(32 << 20)
 }
 
 /// Decoder of a sender: always the same one, which knows its label sets.

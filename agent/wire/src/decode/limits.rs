@@ -14,8 +14,12 @@ pub struct Limits {
     /// Cached label sets. If exceeded, the whole cache is dropped and built again; see also
     /// [`super::Decoder::forget_idle`].
     pub cached_series: usize,
-    /// Bytes of cache keys. One request may add half of this.
+    /// Bytes of the caches of a decoder without a shared budget ([`super::CacheBudget`]). One request may add half of it.
     pub cached_bytes: usize,
+    /// Bytes that one request may add to the caches in any case.
+    pub new_bytes: usize,
+    /// Buckets of a histogram point, or quantiles of a summary; each becomes a series.
+    pub buckets: usize,
 }
 
 impl Default for Limits {
@@ -26,6 +30,8 @@ impl Default for Limits {
             label_bytes: VALUE_BYTES,
             cached_series: 2_000_000,
             cached_bytes: 512 << 20,
+            new_bytes: 128 << 20,
+            buckets: 1024,
         }
     }
 }
