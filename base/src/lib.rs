@@ -16,6 +16,7 @@ mod nearest;
 pub mod reload;
 pub mod sealed;
 pub mod size;
+pub mod terminal;
 pub mod time;
 
 pub use nearest::nearest;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::layout::{printable, rows};
-use super::{ClientError, Form, ask, pairs, print, report::segment, seconds, time_of, url};
+use super::{ClientError, Form, ask, pairs, print, print_json, report::segment, seconds, time_of, url};
 use crate::args::{JobsAction, JobsArgs, Server, State};
 use fabriclens_base::duration;
 use fabriclens_core::time::{format_time, now_ms};
@@ -64,7 +64,7 @@ pub fn jobs(args: &JobsArgs) -> Result<(), ClientError> {
         let body = ask(&args.server, get)?;
         let page: Answer = parse(&args.server, &body)?;
         if args.json {
-            print(&mut out, &format!("{body}\n"))?;
+            print_json(&mut out, &body)?;
         } else {
             jobs.extend(page.data);
         }
