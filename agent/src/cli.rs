@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_samplers as samplers;
+use fabriclens_base::terminal;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -213,9 +214,9 @@ pub fn host_name(roots: &Roots) -> String {
     }
 }
 
-/// Writes to standard output. A closed pipe (`head`) is no error.
+/// Writes to standard output, without characters that act on a terminal. A closed pipe (`head`) is no error.
 fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
+    match std::io::stdout().write_all(terminal::lines(text).as_bytes()) {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("writing to standard output"),
     }

@@ -9,7 +9,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             // `{:#}` prints the chain of causes; errors never repeat their cause.
-            eprintln!("fabriclens-agent: {error:#}");
+            eprintln!("fabriclens-agent: {}", fabriclens_base::terminal::lines(&format!("{error:#}")));
             ExitCode::from(2)
         }
     }

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use fabriclens_agent_host::capabilities;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_uplink::Uplink;
+use fabriclens_base::terminal::LogWriter;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -190,7 +191,8 @@ fn start_log(filter: &str) -> anyhow::Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(current_targets(filter))
         .with_context(|| format!("log = {filter:?} is not a log filter; write for example info"))?;
     let colours = std::io::stderr().is_terminal();
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours);
+    let log = log.with_writer(move || LogWriter::new(std::io::stderr(), colours));
     // The journal adds time stamps itself.
     let journal = std::env::var_os("JOURNAL_STREAM").is_some();
     let started = if journal { log.without_time().try_init() } else { log.try_init() };

@@ -11,10 +11,12 @@
 pub mod duration;
 pub mod escape;
 pub mod host_check;
+pub mod host_name;
 mod nearest;
 pub mod reload;
 pub mod sealed;
 pub mod size;
+pub mod terminal;
 pub mod time;
 
 pub use nearest::nearest;

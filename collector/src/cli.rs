@@ -27,8 +27,8 @@ pub enum Command {
     Serve(ServeArgs),
     /// Query a collector, or any Prometheus-compatible server, in PromQL
     Query(QueryArgs),
-    /// List jobs with their users, hosts and times
-    Jobs(JobsArgs),
+    /// List jobs with their users, hosts and times; delete some
+    Jobs(Box<JobsArgs>),
     /// List incidents; show, acknowledge, silence or reclassify one
     ///
     /// docs/incidents.md explains each field, and where else incidents are published.

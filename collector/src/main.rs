@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use fabriclens::cli::{Cli, Command, ServeArgs};
 use fabriclens::{backtest, serve, token};
+use fabriclens_base::terminal::{self, LogWriter};
 use fabriclens_client as client;
 use fabriclens_config as config;
 use tracing_subscriber::EnvFilter;
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("fabriclens: {e:#}");
+            eprintln!("fabriclens: {}", terminal::lines(&format!("{e:#}")));
             ExitCode::FAILURE
         }
     }
@@ -48,7 +49,7 @@ fn run_serve(args: &ServeArgs) -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_env("FABRICLENS_LOG").unwrap_or_else(|_| EnvFilter::new(LOG));
     let ansi = std::io::stderr().is_terminal();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_ansi(ansi);
-    log.with_writer(std::io::stderr).init();
+    log.with_writer(move || LogWriter::new(std::io::stderr(), ansi)).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut signals = Signals::new()?;

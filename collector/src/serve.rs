@@ -24,6 +24,7 @@ use fabriclens_ingest as ingest;
 use fabriclens_ingest::Ingest;
 use fabriclens_job_sources as jobs;
 use fabriclens_job_sources::Jobs;
+use fabriclens_jobs::Limits;
 use fabriclens_server::auth::{ErrorFormat, Guard};
 use fabriclens_server::listener::{ListenError, Listener, bind};
 use fabriclens_server::route;
@@ -130,10 +131,10 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let store = open(&config).await?;
     let data = Arc::new(Data::new(store.clone(), &config, &telemetry)?);
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry)?);
-    let jobs = Arc::new(Jobs::open(&store)?);
     let incidents = Arc::new(IncidentStore::open(&store, config.retention.incidents)?);
     let topologies = Arc::new(Topologies::open(&store, &config)?);
     let pressure = Arc::new(Pressure::new(config.memory));
+    let jobs = Arc::new(Jobs::open(&store, Limits::of_memory(pressure.limit()))?);
     let ingest = Arc::new(Ingest::new(store.clone(), sink.clone(), telemetry.clone(), config.ingest, pressure.clone()));
     let state = AppState {
         store: store.clone(),

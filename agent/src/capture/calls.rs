@@ -94,7 +94,9 @@ fn of_netdev(calls: &Arc<dyn KernelCalls>, netdev: &str, out: &mut RecordingWrit
     let rate = calls.max_rate_bits(netdev).ok();
     put(out, path::link(netdev), calls.link_state(netdev), |state| write::link(state, rate))?;
     put(out, path::module(netdev), calls.module(netdev), write::module)?;
-    let neighbor = calls.lldp_neighbor(netdev).map(|n| LldpNeighbor { switch: out.hidden("switch", &n.switch), ..n });
+    let hidden =
+        |n: LldpNeighbor| LldpNeighbor { switch: out.hidden("switch", &n.switch), port: out.hidden("port", &n.port) };
+    let neighbor = calls.lldp_neighbor(netdev).map(hidden);
     put(out, path::lldp(netdev), neighbor, write::lldp)?;
     put(out, path::dcb(netdev), calls.dcb(netdev), write::dcb)
 }

@@ -4,6 +4,7 @@
 //! and the device directories they point to); kernel calls are written as the text that their tools print. What could
 //! not be read is listed in `manifest.json`, with the reason.
 
+mod allowed;
 mod calls;
 mod error;
 mod out;
@@ -75,7 +76,7 @@ pub fn capture(roots: &Arc<Roots>, options: &Options) -> Result<Summary, Capture
     if occupied {
         return Err(CaptureError::NotEmpty(options.dir.clone()));
     }
-    let scrub = options.scrub.then(|| Scrub::new(&options.host));
+    let scrub = options.scrub.then(|| scrub_of(roots, options));
     let mut summary = Summary { dir: options.dir.clone(), ..Summary::default() };
     let Some(ticks) = options.ticks else {
         one(roots, options, &options.dir, scrub.as_ref(), &mut summary)?;
@@ -90,6 +91,19 @@ pub fn capture(roots: &Arc<Roots>, options: &Options) -> Result<Summary, Capture
     }
     summary.dir = options.dir.join("0");
     Ok(summary)
+}
+
+/// Replacements for this host, with the names of its devices.
+fn scrub_of(roots: &Arc<Roots>, options: &Options) -> Scrub {
+    let mut scrub = Scrub::new(&options.host);
+    let inventory = discover(roots, &options.exclude_devices, None);
+    inventory.devices.iter().for_each(|device| scrub.device(&device.name));
+    let of_ports = inventory.devices.iter().flat_map(|d| &d.ports).filter_map(|p| p.netdev.as_ref());
+    for netdev in of_ports.chain(&inventory.netdevs) {
+        scrub.device(&netdev.name);
+        netdev.master.iter().for_each(|master| scrub.device(master));
+    }
+    scrub
 }
 
 fn one(
@@ -124,7 +138,8 @@ fn proc_files(roots: &Roots, host: &str, out: &mut RecordingWriter<'_>) -> Resul
     }
     for name in KERNEL {
         let from = roots.proc().join("sys/kernel").join(name);
-        if from.exists() {
+        // The id of a boot identifies the host as long as it runs.
+        if from.exists() && !(out.scrubs() && name.ends_with("boot_id")) {
             out.copy(&from, &Path::new("proc/sys/kernel").join(name))?;
         }
     }

@@ -90,10 +90,7 @@ impl<'a> RecordingWriter<'a> {
     /// Writes a text file.
     pub(super) fn text(&mut self, to: &Path, text: &str) -> Result<(), CaptureError> {
         match self.scrub {
-            Some(scrub) => {
-                let name = to.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-                self.write(to, scrub.file(name, text).as_bytes())
-            }
+            Some(scrub) => self.write(to, scrub.file(to, text).as_bytes()),
             None => self.write(to, text.as_bytes()),
         }
     }
@@ -162,7 +159,7 @@ impl<'a> RecordingWriter<'a> {
 
     fn scrubbed(&self, path: &Path) -> PathBuf {
         match (self.scrub, path.to_str()) {
-            (Some(scrub), Some(text)) => scrub.text(text).into(),
+            (Some(scrub), Some(text)) => scrub.path(text).into(),
             _ => path.to_owned(),
         }
     }

@@ -1,10 +1,14 @@
-//! Replaces identities of the site: MAC addresses, GUIDs, GIDs, switch ids, host names.
+//! Replaces identities of the site: MAC addresses, GUIDs, GIDs, switch ids, host names, names that people gave devices, and
+//! in files of sysfs and procfs every word that [`allowed`](super::allowed) does not know as harmless.
 //!
 //! The same value is always replaced by the same one within a capture, so that links between files stay; the key is
 //! random, so that two captures cannot be joined. Vendor parts (the first three bytes), zeros and broadcast stay.
 
+use super::allowed::{is_harmless, is_kernel_name, is_key, is_vocabulary};
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 
 /// Files that consist of one identity without separators.
 const HEX_FILES: &[&str] = &["phys_switch_id", "phys_port_id"];
@@ -17,6 +21,8 @@ pub(super) struct Scrub {
     key: RandomState,
     names: Vec<String>,
     host: String,
+    /// Replacements of names that people gave devices.
+    devices: BTreeMap<String, String>,
 }
 
 impl Scrub {
@@ -25,7 +31,15 @@ impl Scrub {
         let short = host.split('.').next().unwrap_or(host);
         let names = [host, short].iter().filter(|n| n.len() > 1).map(|n| (*n).to_owned()).collect();
         let host = format!("host-{:06x}", key.hash_one(host) & 0xff_ffff);
-        Self { key, names, host }
+        Self { key, names, host, devices: BTreeMap::new() }
+    }
+
+    /// Replaces the name of a device everywhere, unless the kernel gave it.
+    pub(super) fn device(&mut self, name: &str) {
+        if !is_kernel_name(name) {
+            // Names of interfaces have at most 15 bytes.
+            self.devices.insert(name.to_owned(), self.named("dev", name));
+        }
     }
 
     /// Replacement of the host name.
@@ -55,8 +69,9 @@ impl Scrub {
         }
     }
 
-    /// Scrubs the text of a file; the file's name selects the rules.
-    pub(super) fn file(&self, name: &str, text: &str) -> String {
+    /// Scrubs the text of a file; its path selects the rules.
+    pub(super) fn file(&self, path: &Path, text: &str) -> String {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let whole = text.trim();
         if HEX_FILES.contains(&name) && !whole.is_empty() && whole.bytes().all(|b| b.is_ascii_hexdigit()) {
             let digits = format!("{:016x}", self.hash(whole)).repeat(whole.len() / 16 + 1);
@@ -65,31 +80,75 @@ impl Scrub {
         if IPV4_FILES.contains(&name) {
             return text.split_inclusive(char::is_whitespace).map(|word| self.ipv4(word)).collect();
         }
-        self.text(text)
+        // Recorded kernel calls and processes are written here, field by field.
+        let is_copy = ["sys", "etc/os-release", "proc/sys", "proc/net"].iter().any(|dir| path.starts_with(dir));
+        if is_vocabulary(name) || !is_copy || name == "cgroup.procs" {
+            return self.text(text);
+        }
+        if matches!(name, "uevent" | "os-release") {
+            let kept = text.lines().filter(|line| line.split_once('=').is_some_and(|(key, _)| is_key(key)));
+            return kept.map(|line| self.pair(line)).collect();
+        }
+        self.words(text, true)
+    }
+
+    /// A line `KEY=value`; the value is checked word by word, except for a module alias, which is made of ids.
+    fn pair(&self, line: &str) -> String {
+        let (key, value) = line.split_once('=').unwrap_or((line, ""));
+        let value = if matches!(key, "MODALIAS" | "DRIVER" | "PCI_ID" | "PCI_SUBSYS_ID" | "PCI_CLASS") {
+            self.text(value)
+        } else {
+            self.words(value, true)
+        };
+        format!("{key}={value}\n")
     }
 
     /// Scrubs any text or path.
     pub(super) fn text(&self, text: &str) -> String {
+        self.words(text, false)
+    }
+
+    /// Scrubs a path; links to other interfaces have their names.
+    pub(super) fn path(&self, path: &str) -> String {
+        let part = |part: &str| {
+            let link = ["lower_", "upper_"].iter().find_map(|prefix| Some((*prefix, part.strip_prefix(prefix)?)));
+            match link {
+                Some((prefix, name)) => format!("{prefix}{}", self.words(name, true)),
+                None => self.text(part),
+            }
+        };
+        path.split('/').map(part).collect::<Vec<_>>().join("/")
+    }
+
+    /// Scrubs words; those that are not known as harmless are replaced, too, if `strict`.
+    fn words(&self, text: &str, strict: bool) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while !rest.is_empty() {
             let is_word = |c: char| c.is_ascii_alphanumeric() || c == ':' || c == '-' || c == '_' || c == '.';
             let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
             if end > 0 {
-                self.word(&rest[..end], &mut out);
+                self.word(&rest[..end], strict, &mut out);
                 rest = &rest[end..];
             } else {
                 let c = rest.chars().next().unwrap_or_default();
-                out.push(c);
+                // Letters outside of ASCII belong to names.
+                out.push(if strict && !c.is_ascii() { '?' } else { c });
                 rest = &rest[c.len_utf8()..];
             }
         }
         out
     }
 
-    fn word(&self, word: &str, out: &mut String) {
-        if self.names.iter().any(|n| n == word) {
+    fn word(&self, word: &str, strict: bool, out: &mut String) {
+        let device = |(name, new): (&String, &String)| {
+            let rest = word.strip_prefix(name.as_str()).filter(|rest| rest.is_empty() || rest.starts_with('.'))?;
+            Some(format!("{new}{rest}"))
+        };
+        if self.names.iter().any(|n| n.eq_ignore_ascii_case(word)) {
             out.push_str(&self.host);
+        } else if let Some(new) = self.devices.iter().find_map(device) {
+            out.push_str(&new);
         } else if let Some(mac) = word.strip_prefix("enx").filter(|m| m.len() == 12 && is_hex(m)) {
             out.push_str(&format!("enx{}{:06x}", &mac[..6], self.hash(mac) & 0xff_ffff));
         } else {
@@ -106,7 +165,8 @@ impl Scrub {
                 }
                 4 if all(4) => self.guid(&groups, out),
                 8 if all(4) => self.gid(&groups, out),
-                _ => out.push_str(word),
+                _ if !strict || is_harmless(word) => out.push_str(word),
+                _ => out.push_str(&self.named("x", word)),
             }
         }
     }
@@ -211,10 +271,10 @@ mod tests {
     #[test]
     fn special_files_and_names() {
         let s = Scrub::new("h1");
-        let id = s.file("phys_switch_id", "e09d730003a1420c\n");
+        let id = s.file(Path::new("sys/phys_switch_id"), "e09d730003a1420c\n");
         assert!(id.len() == 17 && id != "e09d730003a1420c\n", "{id}");
-        assert_eq!(s.file("arp_ip_target", "x 1.2.3\n"), "x 1.2.3\n");
-        assert!(s.file("arp_ip_target", "192.0.2.7\n").starts_with("10."));
+        assert_eq!(s.file(Path::new("sys/arp_ip_target"), "x 1.2.3\n"), "x 1.2.3\n");
+        assert!(s.file(Path::new("sys/arp_ip_target"), "192.0.2.7\n").starts_with("10."));
         let mapped = s.text("0000:0000:0000:0000:0000:ffff:c000:0207");
         assert!(mapped.starts_with("0000:0000:0000:0000:0000:ffff:") && !mapped.ends_with("c000:0207"));
         let netdev = s.text("sys/class/net/enxb8cef6010203/mtu");

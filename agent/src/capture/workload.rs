@@ -150,6 +150,9 @@ fn process(
             }
         }
         environ = names.replaced(&environ);
+    } else if out.scrubs() {
+        // Without a job nothing says which values are names.
+        environ.clear();
     }
     if environ.is_empty() { Ok(()) } else { out.text(&to.join("environ"), &environ) }
 }

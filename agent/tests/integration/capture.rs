@@ -168,6 +168,62 @@ fn scrubbed_recording_has_no_identities() {
     }
 }
 
+/// Every text that a host, its administrator or a neighbor can set holds a canary; none is in a scrubbed recording.
+#[test]
+fn scrubbed_recording_has_no_canaries() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, copy) = (dir.path().join("host"), dir.path().join("copy"));
+    busy_host(&root);
+    let function = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0";
+    let (net, ib) = (format!("{function}/net/eth9"), format!("{function}/infiniband/mlx5_0"));
+    for (path, text) in [
+        (format!("{net}/ifalias"), "uplink to canary-a, 10.77.1.2, caf\u{e9}canary\n"),
+        (format!("{net}/phys_port_name"), "canary-b\n"),
+        (format!("{net}/netdev_group"), "canary-c\n"),
+        (format!("{net}/bonding/primary"), "canary-d0\n"),
+        (format!("{net}/bonding/slaves"), "eth9 canarye0\n"),
+        (format!("{net}/uevent"), "INTERFACE=eth9\nIFINDEX=3\nOWNER=canary-f\n"),
+        (format!("{net}/some_new_attribute"), "serial canary-g, fd00:77::1\n"),
+        (format!("{ib}/node_desc"), "NODE17 canary-h mlx5_0\n"),
+        (format!("{ib}/serial_number"), "MT77canary\n"),
+        (format!("{ib}/ports/1/gid_attrs/ndevs/1"), "canaryi0\n"),
+        (format!("{function}/label"), "canary-j\n"),
+        ("proc/sys/kernel/random/boot_id".to_owned(), "0c0ffee0-canary-77\n"),
+        ("proc/sys/kernel/osrelease".to_owned(), "6.12.0-canary-amd64\n"),
+        ("etc/os-release".to_owned(), "ID=debian\nVERSION_ID=\"12\"\nPRETTY_NAME=\"Debian canary\"\nSITE=canary-k\n"),
+        (
+            "lldp/eth9.json".to_owned(),
+            r#"{"lldp":[{"interface":[{"via":"LLDP","chassis":[{"name":[{"value":"canary-l"}]}],"port":[{"id":[{"type":"ifname","value":"canary-m"}]}]}]}]}"#,
+        ),
+    ] {
+        put(&root, &path, text);
+    }
+    symlink("../../../0000:00:01.0", root.join(&net).join("lower_canaryn0")).expect("linked");
+    // A device whose name an administrator chose.
+    let named = format!("{function}/net/canaryo0");
+    for (name, text) in [("address", "b8:ce:f6:01:02:04\n"), ("operstate", "up\n"), ("statistics/rx_bytes", "9\n")] {
+        put(&root, &format!("{named}/{name}"), text);
+    }
+    symlink(format!("../../{}", named.strip_prefix("sys/").unwrap()), root.join("sys/class/net/canaryo0")).unwrap();
+    record(&root, &copy, true, None);
+    let mut all = 0;
+    for path in files(&copy) {
+        let shown = path.strip_prefix(&copy).unwrap().display().to_string().to_lowercase();
+        let target = fs::read_link(&path).map(|t| t.display().to_string()).unwrap_or_default().to_lowercase();
+        let text = String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).to_lowercase();
+        for secret in ["canary", "node17", "10.77.1.2", "fd00:77", "0c0ffee0", "01:02:04", "mt77"] {
+            assert!(
+                [&text, &shown, &target].iter().all(|t| !t.contains(secret)),
+                "{secret} in {shown} {target}: {text}"
+            );
+        }
+        all += 1;
+    }
+    assert!(all > 40, "{all}");
+    let replayed = series(&copy);
+    assert!(replayed.iter().any(|line| line.starts_with("fabric_rdma_io")), "{replayed:#?}");
+}
+
 /// Jobs on a host of version 1, with a user, a cluster, secrets, and a connection.
 fn busy_host(root: &Path) {
     host(root);

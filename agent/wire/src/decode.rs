@@ -5,6 +5,7 @@
 //! columns gets the same [`Layout`](fabriclens_rows::Layout), so the caller can key on its id.
 
 mod attributes;
+mod budget;
 mod cache;
 mod group;
 mod limits;
@@ -14,6 +15,7 @@ mod rows;
 mod template;
 
 pub use crate::proto::DecodeError;
+pub use budget::{CacheBudget, CacheShare};
 pub use limits::{Limits, cut};
 pub use rows::{Meta, Rejected, Rows};
 
@@ -22,6 +24,7 @@ use cache::Cache;
 use fabriclens_rows::LayoutInterner;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message as _;
+use std::sync::Arc;
 use template::Templates;
 
 /// Decodes requests to [`Rows`].
@@ -31,7 +34,13 @@ pub struct Decoder {
     cache: Cache,
     templates: Templates,
     layouts: LayoutInterner,
+    share: Option<CacheShare>,
 }
+
+/// Most scopes of a resource; senders have one for each library.
+const SCOPES: usize = 10_000;
+/// Bytes of forgotten entries from which the tables of texts and layouts are swept, too.
+const SWEEP: usize = 1 << 20;
 
 impl Decoder {
     /// A decoder with empty caches.
@@ -39,18 +48,51 @@ impl Decoder {
         Self { limits, ..Self::default() }
     }
 
+    /// A decoder whose caches share a budget with others.
+    pub fn sharing(limits: Limits, budget: Arc<CacheBudget>) -> Self {
+        Self { limits, share: Some(CacheShare::new(budget)), ..Self::default() }
+    }
+
     /// Drops the cache entries of resources without a request since the previous call. Call it periodically, because
     /// senders disappear.
     pub fn forget_idle(&mut self) {
         self.cache.forget_idle();
+        self.sweep();
+        self.account();
+    }
+
+    /// Forgets the metrics that were new in the last request, because nothing of it was stored: the next request
+    /// yields their metadata again. The same with the label sets.
+    pub fn forget_new(&mut self) {
+        let new = self.take_new();
+        self.forget(&new);
+        self.cache.forget_new();
+        self.account();
+    }
+
+    /// Numbers of the resources that got entries by the last request, for [`Decoder::forget`].
+    pub fn take_new(&mut self) -> Vec<u32> {
+        self.cache.take_new()
+    }
+
+    /// Forgets resources whose series were refused: what is refused takes no memory.
+    pub fn forget(&mut self, resources: &[u32]) {
+        if self.cache.forget(resources) > SWEEP {
+            self.sweep();
+        }
+        self.account();
+    }
+
+    fn sweep(&mut self) {
         self.layouts.forget_unused();
         self.cache.forget_unused_texts();
     }
 
-    /// Forgets the metrics that were new in the last request, because nothing of it was stored: the next request
-    /// yields their metadata again.
-    pub fn forget_new(&mut self) {
-        self.cache.forget_new();
+    /// Tells the shared budget what the caches take.
+    fn account(&mut self) {
+        if let Some(share) = &mut self.share {
+            share.set(self.cache.bytes());
+        }
     }
 
     /// Decodes the protobuf bytes of a request.
@@ -58,7 +100,14 @@ impl Decoder {
     /// # Errors
     /// [`DecodeError`] if the bytes are malformed. Well-formed points that cannot be stored are in [`Rows::rejected`].
     pub fn bytes(&mut self, request: &[u8]) -> Result<Rows, DecodeError> {
-        self.cache.begin(&self.limits);
+        let allowance = self.share.as_ref().map_or(self.limits.cached_bytes, CacheShare::allowance);
+        self.cache.begin(&self.limits, allowance);
+        let rows = self.rows(request);
+        self.account();
+        rows
+    }
+
+    fn rows(&mut self, request: &[u8]) -> Result<Rows, DecodeError> {
         let mut rows = Rows::default();
         let mut room = self.limits.points;
         for field in Reader::new(request) {
@@ -86,6 +135,9 @@ impl Decoder {
         let mut scopes = Vec::with_capacity(1);
         for field in Reader::new(body) {
             if let (2, Field::Bytes(scope_metrics)) = field? {
+                if scopes.len() == SCOPES {
+                    return Err(DecodeError::Malformed("a resource has more than 10,000 scopes"));
+                }
                 scopes.push(scope_metrics);
             }
         }

@@ -61,6 +61,18 @@ fn cut<'a, T>(items: &'a [T], limit: usize, warnings: &mut Vec<String>) -> &'a [
     &items[..items.len().min(limit)]
 }
 
+/// The same for a page of a list; `next` is what the client gives as `cursor` for the following page.
+pub fn success_page<T>(items: &[T], next: Option<String>, item: impl Fn(&mut String, &T)) -> Json {
+    let Json(mut out) = envelope(|out| push_list(out, items, item), &[], &[]);
+    if let Some(next) = next {
+        out.pop();
+        out.push_str(",\"next\":");
+        push_text(&mut out, &next);
+        out.push('}');
+    }
+    Json(out)
+}
+
 /// Timings of a query, returned with `stats`.
 #[derive(Clone, Copy, Debug)]
 pub struct Timings {

@@ -13,8 +13,10 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use fabriclens_model::names::is_admitted;
 use fabriclens_model::{Budget, CancelToken, Labels, Matcher, ReadError, Series, TimedBudget};
 use http_body::Frame;
+use prometheus::IntCounter;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Api;
@@ -53,6 +55,7 @@ pub(super) async fn export(State(api): State<Arc<Api>>, params: Params) -> Resul
     let (send, receive) = mpsc::channel(AHEAD);
     let cancel = CancelOnDrop::default();
     let (begin, begun) = oneshot::channel();
+    let skipped = api.telemetry.skipped_series("export");
     let (data, timeout, token) = (api.data.clone(), api.config.query.timeout, cancel.0.clone());
     let export = move || {
         let export = Export { data: &data, cancel: &token, grant: &grant, piece, timeout };
@@ -64,7 +67,7 @@ pub(super) async fn export(State(api): State<Arc<Api>>, params: Params) -> Resul
             }
         };
         _ = begin.send(Ok(()));
-        let mut out = Out { text: String::new(), send };
+        let mut out = Out { text: String::new(), skipped, send };
         if let Err(Ended::Failed(e)) = export.pieces(&sets, start, end, &mut out) {
             tracing::warn!(error = %e, "export aborted");
             _ = out.send.blocking_send(Err(e));
@@ -178,12 +181,18 @@ impl Budget for PieceMemory {
 /// Collects lines and sends them.
 struct Out {
     text: String,
+    skipped: IntCounter,
     send: mpsc::Sender<Result<Bytes, ReadError>>,
 }
 
 impl Out {
     fn line(&mut self, series: &Series) -> Result<(), Ended> {
         if series.times.is_empty() {
+            return Ok(());
+        }
+        // An import would refuse it.
+        if !is_admitted(&series.labels) {
+            self.skipped.inc();
             return Ok(());
         }
         jsonl::push(&mut self.text, series);

@@ -1,30 +1,37 @@
 //! `/federate`: the newest sample of each series that matches `match[]`, as text for another Prometheus to scrape.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use fabriclens_model::{Budget, Labels, ReadError, is_stale};
-use fabriclens_promql::{Outcome, QueryError, Sample, Stats, Value, general};
+use fabriclens_promql::{Outcome, QueryError, Sample, Stats, Value};
 
 use super::Api;
 use super::encode::Json;
 use super::params::Params;
 use super::query::QueryContext;
 use super::selector::Selectors;
+use fabriclens_core::exposition::Exposition;
 use fabriclens_core::time;
 
 /// Prometheus text format 0.0.4.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Handles a federation scrape; without `match[]` the answer is empty.
-pub(super) async fn federate(State(api): State<Arc<Api>>, params: Params) -> Response {
+pub(super) async fn federate(State(api): State<Arc<Api>>, headers: HeaderMap, params: Params) -> Response {
+    let (quoted, skipped) = (accepts_quoted_names(&headers), api.telemetry.skipped_series("federate"));
     let evaluate = async {
         let (selectors, now) = (Selectors::all(&params)?, time::now_ms());
         let work = move |context: &QueryContext<'_>| newest(context, &selectors, now);
-        let answer = api.evaluate(&params, work, |outcome, _, budget| text(&outcome.value, budget)).await?;
+        let write = move |outcome: &Outcome, _, budget: &dyn Budget| {
+            let (text, left_out) = text(&outcome.value, quoted, budget)?;
+            skipped.inc_by(left_out);
+            Ok(Json(text))
+        };
+        let answer = api.evaluate(&params, work, write).await?;
         Ok(answer.of_type(TEXT))
     };
     api.measured("federate", evaluate).await
@@ -53,26 +60,22 @@ fn newest(context: &QueryContext<'_>, selectors: &Selectors, now: i64) -> Result
     Ok(Outcome { value: Value::Vector(newest), warnings: Vec::new(), infos: Vec::new(), stats })
 }
 
-/// Writes one line per series, with an empty `instance` if it has none, because the scraper would add its own.
-fn text(value: &Value, budget: &dyn Budget) -> Result<Json, ReadError> {
-    let (mut out, mut last) = (String::new(), "");
-    let Value::Vector(samples) = value else { return Ok(Json(out)) };
-    for s in samples {
-        budget.check()?;
-        let metric = s.labels.metric();
-        if last != metric {
-            _ = writeln!(out, "# TYPE {metric} untyped");
-            last = metric;
+/// Writes one line per series, with an empty `instance` if it has none, because the scraper would add its own. Returns the
+/// text and the number of series that cannot be written.
+fn text(value: &Value, quoted_names: bool, budget: &dyn Budget) -> Result<(String, u64), ReadError> {
+    let mut out = Exposition::new(quoted_names);
+    if let Value::Vector(samples) = value {
+        for s in samples {
+            budget.check()?;
+            let instance = s.labels.get("instance").is_empty().then_some(("instance", ""));
+            out.push(&s.labels, instance, s.value, s.time_ms);
         }
-        out.push_str(metric);
-        let mut before = '{';
-        let instance = s.labels.get("instance").is_empty().then_some(("instance", ""));
-        for (name, value) in s.labels.iter().filter(|(name, _)| *name != "__name__").chain(instance) {
-            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            _ = write!(out, "{before}{name}=\"{value}\"");
-            before = ',';
-        }
-        _ = writeln!(out, "}} {} {}", general(s.value), s.time_ms);
     }
-    Ok(Json(out))
+    Ok(out.finish())
+}
+
+/// Whether a scraper accepts names in quotes: Prometheus 3 does, and says so.
+fn accepts_quoted_names(headers: &HeaderMap) -> bool {
+    let accepts = |value: &HeaderValue| value.to_str().is_ok_and(|text| text.contains("escaping=allow-utf-8"));
+    headers.get_all(header::ACCEPT).iter().any(accepts)
 }

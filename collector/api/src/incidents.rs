@@ -19,17 +19,19 @@ use fabriclens_core::time::now_ns;
 use fabriclens_incidents::{Filter, IncidentStore, IncidentStoreError, IncidentView, Record};
 use fabriclens_server::error::{ApiError, Kind};
 
-/// Default limit of the list.
-const DEFAULT_LIMIT: usize = 1000;
+/// Most incidents of an answer.
+const PAGE: usize = 1000;
 
 /// Lists matching incidents, latest begin first.
 pub(super) async fn list(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
     let filter = filter(&params)?;
-    let limit = if params.get("limit").is_some() { params.limit()? } else { DEFAULT_LIMIT };
+    let limit = params.limit_or(PAGE)?.min(PAGE);
+    let offset = params.offset()?;
     blocking(move || {
         let now = now_ns();
         let found = api.incidents.list(&filter);
-        let some: Vec<IncidentView<'_>> = found.iter().take(limit).map(|r| shown(&api.incidents, r, now)).collect();
+        let some: Vec<IncidentView<'_>> =
+            found.iter().skip(offset).take(limit).map(|r| shown(&api.incidents, r, now)).collect();
         json(&Listed { total: found.len(), incidents: some })
     })
     .await
@@ -51,7 +53,7 @@ pub(super) async fn one(
 
 #[derive(Serialize)]
 struct Listed<'a> {
-    /// Number of matching incidents, which the limit may cut.
+    /// Number of matching incidents, of which the page has a part.
     total: usize,
     incidents: Vec<IncidentView<'a>>,
 }

@@ -1,12 +1,12 @@
-//! `/api/v1/jobs`: jobs as reported by hooks and people, and as known to the registry.
+//! `/api/v1/jobs`: jobs as reported by hooks and people, and as known to the registry; an administrator deletes them.
 
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use fabriclens_jobs::{Filter, Job, JobKey, JobRecord, RegistryError, Source};
+use fabriclens_jobs::{Cursor, Filter, Job, JobKey, JobRecord, Page, Registry, RegistryError, Reporter};
 use serde::{Deserialize, Serialize};
 
 use super::Api;
@@ -14,13 +14,24 @@ use super::encode::{self, Json};
 use super::params::Params;
 use fabriclens_core::time::now_ns;
 use fabriclens_job_sources::{Body, BodyError, Change};
+use fabriclens_server::auth::{Caller, Hosts};
 use fabriclens_server::error::{ApiError, Kind};
 
+/// Jobs of an answer, if the request sets no limit, and at most.
+const PAGE: usize = 1_000;
+const MOST: usize = 10_000;
+/// Memory of the jobs of an answer, bytes; at least one job is returned.
+const PAGE_BYTES: usize = 16 << 20;
+
 /// Begins a job: 201 if the run is new, 200 if it is known.
-pub(super) async fn begin(State(api): State<Arc<Api>>, body: Bytes) -> Result<Response, ApiError> {
+pub(super) async fn begin(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    body: Bytes,
+) -> Result<Response, ApiError> {
     let (key, record) = Body::read(&body).and_then(Body::record).map_err(bad)?;
     let before = api.jobs.registry.get(&key).map(|job| job.run);
-    let job = update(api, move |r| r.begin(Source::Http, &key, record, now_ns())).await?;
+    let job = blocking(api, move |r| r.begin(reporter(&caller), &key, record, now_ns())).await?;
     let status = if before == Some(job.run) { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, answer(&job)).into_response())
 }
@@ -28,24 +39,26 @@ pub(super) async fn begin(State(api): State<Arc<Api>>, body: Bytes) -> Result<Re
 /// Changes the last run of a job.
 pub(super) async fn change(
     State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     Query(of): Query<ClusterParam>,
     body: Bytes,
 ) -> Result<Json, ApiError> {
     let (key, record) = of.record(id, &body)?;
-    Ok(answer(&update(api, move |r| r.amend(Source::Http, &key, record)).await?))
+    Ok(answer(&blocking(api, move |r| r.amend(reporter(&caller), &key, record)).await?))
 }
 
 /// Ends a job, now or at `end`.
 pub(super) async fn end(
     State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     Query(of): Query<ClusterParam>,
     body: Bytes,
 ) -> Result<Json, ApiError> {
     let (key, record) = of.record(id, &body)?;
     let at = record.end_ns.unwrap_or_else(now_ns);
-    Ok(answer(&update(api, move |r| r.end(Source::Http, &key, at)).await?))
+    Ok(answer(&blocking(api, move |r| r.end(reporter(&caller), &key, at)).await?))
 }
 
 /// Returns the last run of a job.
@@ -58,7 +71,30 @@ pub(super) async fn one(
     Ok(answer(&api.jobs.registry.find(&key).map_err(refused)?))
 }
 
-/// Lists matching jobs, latest start first.
+/// Deletes all runs of a job.
+pub(super) async fn delete(
+    State(api): State<Arc<Api>>,
+    Path(id): Path<String>,
+    Query(of): Query<ClusterParam>,
+) -> Result<Json, ApiError> {
+    let key = of.key(id);
+    Ok(deleted(blocking(api, move |registry| registry.remove(&key)).await?))
+}
+
+/// Deletes all jobs that one sender reported.
+pub(super) async fn delete_all(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
+    let Some(sender) = params.get("sender").map(str::to_owned) else {
+        let message = "missing; name the sender whose jobs to delete, as reported_by shows it (host/gpu-01)";
+        return Err(ApiError::parameter("sender", message));
+    };
+    Ok(deleted(blocking(api, move |registry| registry.remove_sender(&sender)).await?))
+}
+
+fn deleted(runs: usize) -> Json {
+    encode::success(|out| out.push_str(&format!("{{\"deleted\":{runs}}}")))
+}
+
+/// Lists matching jobs by page, latest start first.
 pub(super) async fn list(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
     let own = |name: &str| params.get(name).map(str::to_owned);
     let ns = |name| params.get(name).map(|_| params.time(name).map(|ms| ms.saturating_mul(1_000_000))).transpose();
@@ -77,22 +113,35 @@ pub(super) async fn list(State(api): State<Arc<Api>>, params: Params) -> Result<
         user: own("user"),
         host: own("host"),
         cluster: own("cluster"),
+        sender: own("sender"),
     };
-    let limit = params.limit()?;
-    let work = tokio::task::spawn_blocking(move || api.jobs.registry.list(&filter));
-    let jobs = work.await.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?;
-    Ok(encode::success_list(&jobs, limit, Vec::new(), |out, job| out.push_str(&json(job))))
+    let most = params.limit_or(PAGE)?.min(MOST);
+    let invalid = |()| ApiError::parameter("cursor", "give next of the page before");
+    let after: Option<Cursor> = params.get("cursor").map(|text| text.parse().map_err(invalid)).transpose()?;
+    let answer = tokio::task::spawn_blocking(move || {
+        let Page { jobs, next } = api.jobs.registry.page(&filter, after.as_ref(), most, PAGE_BYTES);
+        encode::success_page(&jobs, next.map(|next| next.to_string()), |out, job| out.push_str(&json(job)))
+    });
+    answer.await.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))
+}
+
+/// The reporter that a caller is.
+fn reporter(caller: &Caller) -> Reporter {
+    match &caller.hosts {
+        Hosts::Only(hosts) => Reporter::bound(hosts.clone()),
+        Hosts::Any => Reporter::caller(&caller.sender()),
+    }
 }
 
 /// Updates the registry, which syncs to disk.
-async fn update(
+async fn blocking<T: Send + 'static>(
     api: Arc<Api>,
-    say: impl FnOnce(&fabriclens_jobs::Registry) -> Result<Job, RegistryError> + Send + 'static,
-) -> Result<Job, ApiError> {
+    say: impl FnOnce(&Registry) -> Result<T, RegistryError> + Send + 'static,
+) -> Result<T, ApiError> {
     let work = tokio::task::spawn_blocking(move || {
-        let job = say(&api.jobs.registry);
+        let said = say(&api.jobs.registry);
         api.jobs.changed();
-        job
+        said
     });
     work.await.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?.map_err(refused)
 }
@@ -125,6 +174,8 @@ pub(super) fn refused(e: RegistryError) -> ApiError {
         RegistryError::Refused { .. } | RegistryError::Overlap { .. } | RegistryError::Ambiguous { .. } => {
             Kind::BadData
         }
+        RegistryError::Foreign { .. } => Kind::Denied,
+        RegistryError::Full { .. } => Kind::Unavailable,
         RegistryError::Unknown(_) => Kind::NotFound,
         RegistryError::Disk(_) => Kind::Internal,
     };

@@ -27,6 +27,7 @@ mod report;
 mod selector;
 mod status;
 mod topology;
+mod unbound;
 
 use std::sync::Arc;
 
@@ -145,8 +146,10 @@ pub fn routes() -> Vec<Route<Arc<Api>>> {
         route(Write, DELETE, "/api/v1/silences/{id}", incidents::actions::unsilence),
         route(Read, GET, "/api/v1/jobs", jobs::list),
         route(Write, POST, "/api/v1/jobs", jobs::begin),
+        route(Admin, DELETE, "/api/v1/jobs", jobs::delete_all),
         route(Read, GET, "/api/v1/jobs/{id}", jobs::one),
         route(Write, PATCH, "/api/v1/jobs/{id}", jobs::change),
+        route(Admin, DELETE, "/api/v1/jobs/{id}", jobs::delete),
         route(Write, POST, "/api/v1/jobs/{id}/end", jobs::end),
         route(Read, GET, "/api/v1/jobs/{id}/report", report::report).linked(),
         route(Read, GET, "/api/v1/topology", topology::topology),

@@ -85,6 +85,23 @@ impl Params {
             Ok(n) => Ok(usize::try_from(n).unwrap_or(usize::MAX)),
         }
     }
+
+    /// `limit` of a list that is returned by page; absent or 0 for the default.
+    ///
+    /// # Errors
+    /// 400 if it is not a whole number.
+    pub fn limit_or(&self, default: usize) -> Result<usize, ApiError> {
+        self.limit().map(|limit| if limit == usize::MAX { default } else { limit })
+    }
+
+    /// `offset` in a list that is returned by page; absent for 0.
+    ///
+    /// # Errors
+    /// 400 if it is not a whole number.
+    pub fn offset(&self) -> Result<usize, ApiError> {
+        let Some(text) = self.get("offset") else { return Ok(0) };
+        text.parse().map_err(|_| ApiError::parameter("offset", format!("{text:?} is not a whole number")))
+    }
 }
 
 impl<S: Send + Sync> FromRequest<S> for Params {

@@ -32,7 +32,11 @@ pub struct Server {
 
 /// Arguments of `jobs`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct JobsArgs {
+    /// Action.
+    #[command(subcommand)]
+    pub action: Option<JobsAction>,
     /// Only jobs in this state
     #[arg(long, value_enum)]
     pub state: Option<State>,
@@ -45,6 +49,9 @@ pub struct JobsArgs {
     /// Only jobs of this cluster
     #[arg(long)]
     pub cluster: Option<String>,
+    /// Only jobs that this sender reported, as the JSON shows it in reported_by: caller/ann, host/gpu-01
+    #[arg(long)]
+    pub sender: Option<String>,
     /// Only jobs that ran after this time, for instance -1d
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub start: Option<String>,
@@ -57,6 +64,26 @@ pub struct JobsArgs {
     /// Print the JSON of the server
     #[arg(long)]
     pub json: bool,
+}
+
+/// Actions on jobs.
+#[derive(Debug, Subcommand)]
+pub enum JobsAction {
+    /// Delete a job with all its runs, or all jobs of one sender; needs the role admin
+    Delete {
+        /// ID of the job
+        #[arg(required_unless_present = "sender")]
+        id: Option<String>,
+        /// Cluster of the job, if the collector serves several clusters
+        #[arg(long, conflicts_with = "sender")]
+        cluster: Option<String>,
+        /// Delete all jobs that only this sender reported, as the JSON shows it in reported_by: host/gpu-01
+        #[arg(long, conflicts_with = "id")]
+        sender: Option<String>,
+        /// Server.
+        #[command(flatten)]
+        server: Server,
+    },
 }
 
 /// Arguments of `incidents`.

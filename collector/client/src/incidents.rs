@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::layout::{printable, rows};
-use super::{ClientError, Form, ask, pairs, print, report::segment, seconds, time_of, url, width};
+use super::{ClientError, Form, ask, pairs, print, print_json, report::segment, seconds, time_of, url, width};
 use crate::args::{Action, IncidentsArgs, IncidentsFormat, Server};
 use fabriclens_base::duration;
 use fabriclens_core::time::{format_time, now_ms};
@@ -94,7 +94,7 @@ pub fn incidents(args: &IncidentsArgs) -> Result<(), ClientError> {
     let body = ask(server, |agent| agent.get(url(server, &path)).query_pairs(pairs(&form)).call())?;
     let mut out = std::io::stdout().lock();
     if args.format == IncidentsFormat::Json {
-        return print(&mut out, &format!("{body}\n"));
+        return print_json(&mut out, &body);
     }
     let text = match &args.id {
         Some(_) => in_full(&serde_json::from_str::<One>(&body).map_err(foreign)?.incident, now_ms(), width::columns()),

@@ -1,4 +1,4 @@
-//! `fabriclens jobs`: lists jobs, one per line.
+//! `fabriclens jobs`: lists jobs, one per line, and deletes them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,17 +6,30 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::layout::{printable, rows};
-use super::{ClientError, Form, ask, pairs, print, seconds, time_of, url};
-use crate::args::{JobsArgs, State};
+use super::{ClientError, Form, ask, pairs, print, print_json, report::segment, seconds, time_of, url};
+use crate::args::{JobsAction, JobsArgs, Server, State};
 use fabriclens_base::duration;
 use fabriclens_core::time::{format_time, now_ms};
 
 /// Most hosts that are named.
 const NAMED: usize = 3;
 
+/// A page of the list.
 #[derive(Deserialize)]
 struct Answer {
     data: Vec<Job>,
+    next: Option<String>,
+}
+
+/// The answer to a deletion.
+#[derive(Deserialize)]
+struct Deleted {
+    data: DeletedRuns,
+}
+
+#[derive(Deserialize)]
+struct DeletedRuns {
+    deleted: usize,
 }
 
 /// The fields of a job that are shown.
@@ -40,15 +53,40 @@ struct Job {
 /// # Errors
 /// [`ClientError`].
 pub fn jobs(args: &JobsArgs) -> Result<(), ClientError> {
-    let form = request(args)?;
-    let body = ask(&args.server, |agent| agent.get(url(&args.server, "api/v1/jobs")).query_pairs(pairs(&form)).call())?;
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        return print(&mut out, &format!("{body}\n"));
+    if let Some(action) = &args.action {
+        return act(action);
     }
-    let answer: Answer = serde_json::from_str(&body)
-        .map_err(|e| ClientError::Foreign { url: args.server.url.clone(), message: e.to_string() })?;
-    print(&mut out, &table(&answer.data, now_ms()))
+    let mut form = request(args)?;
+    let mut out = std::io::stdout().lock();
+    let mut jobs = Vec::new();
+    loop {
+        let get = |agent: &ureq::Agent| agent.get(url(&args.server, "api/v1/jobs")).query_pairs(pairs(&form)).call();
+        let body = ask(&args.server, get)?;
+        let page: Answer = parse(&args.server, &body)?;
+        if args.json {
+            print_json(&mut out, &body)?;
+        } else {
+            jobs.extend(page.data);
+        }
+        let Some(next) = page.next else { break };
+        form.retain(|(name, _)| *name != "cursor");
+        form.push(("cursor", next));
+    }
+    if args.json { Ok(()) } else { print(&mut out, &table(&jobs, now_ms())) }
+}
+
+fn parse<T: serde::de::DeserializeOwned>(server: &Server, body: &str) -> Result<T, ClientError> {
+    serde_json::from_str(body).map_err(|e| ClientError::Foreign { url: server.url.clone(), message: e.to_string() })
+}
+
+fn act(action: &JobsAction) -> Result<(), ClientError> {
+    let JobsAction::Delete { id, cluster, sender, server } = action;
+    let path = id.as_ref().map_or_else(|| "api/v1/jobs".to_owned(), |id| format!("api/v1/jobs/{}", segment(id)));
+    let of = [("cluster", cluster), ("sender", sender)];
+    let form: Form = of.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))).collect();
+    let body = ask(server, |agent| agent.delete(url(server, &path)).query_pairs(pairs(&form)).call())?;
+    let Deleted { data } = parse(server, &body)?;
+    print(&mut std::io::stdout().lock(), &format!("deleted; runs: {}\n", data.deleted))
 }
 
 fn request(args: &JobsArgs) -> Result<Form, ClientError> {
@@ -59,6 +97,7 @@ fn request(args: &JobsArgs) -> Result<Form, ClientError> {
         ("user", args.user.clone()),
         ("host", args.host.clone()),
         ("cluster", args.cluster.clone()),
+        ("sender", args.sender.clone()),
         ("start", time("start", &args.start)?),
         ("end", time("end", &args.end)?),
     ];

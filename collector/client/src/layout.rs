@@ -1,6 +1,7 @@
 //! Lays out labels and values of series: as a table, or as one block per series if a table is too wide. Labels that all
 //! series share are printed once above. Called by [`super::print`].
 
+use fabriclens_base::terminal;
 use std::collections::{BTreeMap, BTreeSet};
 
 type Labels = BTreeMap<String, String>;
@@ -61,7 +62,9 @@ pub(super) fn lay_out(labels: &[&Labels], values: Vec<Column>, when: Option<Stri
         })
         .collect();
     above.extend(when);
-    let texts = differing.iter().map(|n| Column::left(&title(n).to_uppercase(), cells(labels, n, str::to_owned, "-")));
+    let texts = differing
+        .iter()
+        .map(|n| Column::left(&printable(title(n)).to_uppercase(), cells(labels, n, str::to_owned, "-")));
     let columns: Vec<Column> = texts.chain(values).collect();
     let needed = columns.iter().map(Column::width).sum::<usize>() + GAP.len() * columns.len().saturating_sub(1);
     if needed <= width {
@@ -151,6 +154,7 @@ fn title(name: &str) -> &str {
 }
 
 fn pair(name: &str, value: &str) -> String {
+    let name = printable(name);
     if value.contains(char::is_whitespace) { format!("{name}={value:?}") } else { format!("{name}={value}") }
 }
 
@@ -178,9 +182,9 @@ fn right(text: &str, width: usize) -> String {
     format!("{text:>width$}")
 }
 
-/// Replaces control characters, which could move the cursor.
+/// Replaces characters that act on a terminal.
 pub(super) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    terminal::line(text).into_owned()
 }
 
 #[cfg(test)]

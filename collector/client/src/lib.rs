@@ -13,7 +13,7 @@ mod report;
 mod topology;
 mod width;
 
-use std::io::Write as _;
+use fabriclens_base::terminal;
 use std::path::Path;
 use std::time::Duration;
 
@@ -102,8 +102,7 @@ pub fn query(args: &QueryArgs) -> Result<(), ClientError> {
     let body = ask(&args.server, |agent| agent.post(url(&args.server, path)).send_form(pairs(&form)))?;
     let mut out = std::io::stdout().lock();
     if args.format == Format::Json {
-        writeln!(out, "{body}")?;
-        return Ok(());
+        return print_json(&mut out, &body);
     }
     let foreign = |message| ClientError::Foreign { url: args.server.url.clone(), message };
     let answer: Answer = serde_json::from_str(&body).map_err(|e| foreign(e.to_string()))?;
@@ -114,16 +113,28 @@ pub fn query(args: &QueryArgs) -> Result<(), ClientError> {
     };
     print(&mut out, &text)?;
     for notice in answer.notices() {
-        eprintln!("{notice}");
+        eprintln!("{}", terminal::line(notice));
     }
     Ok(())
 }
 
-/// Writes `text` to `out`; a reader that closed the pipe (`| head`) is no error.
+/// Writes JSON of a server and a line break.
+///
+/// # Errors
+/// [`ClientError::Output`].
+fn print_json(out: &mut impl std::io::Write, body: &str) -> Result<(), ClientError> {
+    write_all(out, &format!("{}\n", terminal::json(body)))
+}
+
+/// Writes text for people to `out`, without characters that act on a terminal; a reader that closed the pipe (`| head`) is no error.
 ///
 /// # Errors
 /// [`ClientError::Output`].
 pub fn print(out: &mut impl std::io::Write, text: &str) -> Result<(), ClientError> {
+    write_all(out, &terminal::lines(text))
+}
+
+fn write_all(out: &mut impl std::io::Write, text: &str) -> Result<(), ClientError> {
     match out.write_all(text.as_bytes()) {
         // `| head` closed the pipe.
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),

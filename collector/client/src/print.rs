@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::answer::{Answer, Data, Point, Range};
 use super::layout::{Column, lay_out, names, printable};
+use fabriclens_base::terminal::csv_cell;
 use fabriclens_core::time::format_time;
 
 /// Heights of a sparkline.
@@ -13,7 +14,7 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 /// and the smallest, largest and last value.
 pub(super) fn people(answer: &Answer, width: usize) -> String {
     match &answer.data {
-        Data::Scalar(p) | Data::String(p) => format!("{}\n", p.1),
+        Data::Scalar(p) | Data::String(p) => format!("{}\n", printable(&p.1)),
         Data::Vector(list) if list.is_empty() => "no series at this time\n".to_owned(),
         Data::Matrix(list) if list.is_empty() => "no series in this range\n".to_owned(),
         Data::Vector(list) => {
@@ -61,20 +62,16 @@ pub(super) fn csv(answer: &Answer) -> String {
     let names = names(&labels);
     let mut out = String::new();
     let header: Vec<String> =
-        std::iter::once("time").chain(names.iter().copied()).chain(["value"]).map(quoted).collect();
+        std::iter::once("time").chain(names.iter().copied()).chain(["value"]).map(csv_cell).collect();
     out.push_str(&(header.join(",") + "\n"));
     for (metric, point) in rows {
-        let label = |n: &&str| quoted(metric.get(*n).map_or("", String::as_str));
+        let label = |n: &&str| csv_cell(metric.get(*n).map_or("", String::as_str));
         let mut cells = vec![clock(point.0)];
         cells.extend(names.iter().map(label));
-        cells.push(quoted(&point.1));
+        cells.push(csv_cell(&point.1));
         out.push_str(&(cells.join(",") + "\n"));
     }
     out
-}
-
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
 /// Formats a number: large whole numbers in groups of three, fractions with six digits.
@@ -146,6 +143,23 @@ mod tests {
     }
 
     #[test]
+    fn names_and_values_of_senders_cannot_act() {
+        let metric = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        let body = |labels: BTreeMap<String, String>| {
+            let series = serde_json::json!({"metric": labels, "value": [0, "1"]});
+            let answer = serde_json::json!({"status": "success", "data": {"resultType": "vector", "result": [series]}});
+            serde_json::from_value::<Answer>(answer).unwrap()
+        };
+        for labels in [metric("a\u{9b}2J", "x"), metric("a", "=cmd|'/C calc'!A0\u{1b}[2J")] {
+            for text in
+                [people(&body(labels.clone()), 80), people(&body(labels.clone()), 5), csv(&body(labels.clone()))]
+            {
+                assert!(!text.contains(['\u{9b}', '\u{1b}']) && !text.contains(",=cmd"), "{text:?}");
+            }
+        }
+    }
+
+    #[test]
     fn common_labels_are_above_the_table() {
         let a = answer(
             r#"{"resultType":"vector","result":[
@@ -187,6 +201,6 @@ mod tests {
         assert_eq!(printable("a\u{1b}[2J"), "a\u{fffd}[2J");
         assert_eq!(people(&answer(r#"{"resultType":"vector","result":[]}"#), 80), "no series at this time\n");
         assert_eq!(people(&answer(r#"{"resultType":"scalar","result":[1,"4"]}"#), 80), "4\n");
-        assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
+        assert_eq!(csv_cell("a,\"b\""), "\"a,\"\"b\"\"\"");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{ClientError, ask, print, url};
+use super::{ClientError, ask, print, print_json, url};
 use crate::args::{ReportArgs, ReportFormat};
 
 /// Runs the command.
@@ -16,7 +16,8 @@ pub fn report(args: &ReportArgs) -> Result<(), ClientError> {
     let form: Vec<(&str, &str)> = all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     let body = ask(&args.server, |agent| agent.get(url(&args.server, &path)).query_pairs(form).call())?;
     let Some(path) = &args.output else {
-        return print(&mut std::io::stdout().lock(), &body);
+        let mut out = std::io::stdout().lock();
+        return if format(args) == "json" { print_json(&mut out, &body) } else { print(&mut out, &body) };
     };
     std::fs::write(path, body).map_err(|source| ClientError::File { path: path.display().to_string(), source })
 }

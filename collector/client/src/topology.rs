@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::layout::printable;
-use super::{ClientError, Form, ask, pairs, print, seconds, time_of, url};
+use super::{ClientError, Form, ask, pairs, print, print_json, seconds, time_of, url};
 use crate::args::TopologyArgs;
 use fabriclens_core::time::format_time;
 
@@ -61,7 +61,7 @@ pub fn topology(args: &TopologyArgs) -> Result<(), ClientError> {
     let body = ask(&args.server, |agent| agent.get(of).query_pairs(pairs(&form)).call())?;
     let mut out = std::io::stdout().lock();
     if args.json {
-        return print(&mut out, &format!("{body}\n"));
+        return print_json(&mut out, &body);
     }
     let answer: Answer = serde_json::from_str(&body)
         .map_err(|e| ClientError::Foreign { url: args.server.url.clone(), message: e.to_string() })?;

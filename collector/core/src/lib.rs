@@ -5,6 +5,7 @@
 pub mod byte_quota;
 pub mod client_network;
 pub mod endpoint;
+pub mod exposition;
 pub mod json_text;
 pub mod jsonl;
 pub mod pem;

@@ -67,6 +67,7 @@ pub struct Telemetry {
     pub connections_refused: IntCounter,
     /// Requests refused by authentication, authorization or rate limit, by reason.
     pub denied: IntCounterVec,
+    skipped: IntCounterVec,
     /// Expiry of the server's certificate, Unix seconds.
     pub certificate_expiry: IntGauge,
     /// Reloads of changed files, by value and result (`ok`, `failed`).
@@ -130,7 +131,7 @@ impl ForwardTelemetry {
         self.all.failed.with_label_values(&[&self.queue]).inc();
     }
 
-    /// Counts samples that will never be sent, by reason (`size`, `age`, `rejected`, `damaged`).
+    /// Counts samples that will never be sent, by reason (`size`, `age`, `rejected`, `damaged`, `name`).
     pub fn dropped(&self, reason: &str, samples: u64) {
         self.all.dropped.with_label_values(&[self.queue.as_str(), reason]).inc_by(samples);
     }
@@ -158,9 +159,14 @@ fn raise(gauge: &Gauge, ms: i64) {
 }
 
 /// Reasons for dropping samples of a forward queue.
-const DROPS: [&str; 4] = ["size", "age", "rejected", "damaged"];
+const DROPS: [&str; 5] = ["size", "age", "rejected", "damaged", "name"];
 
 impl Telemetry {
+    /// Counter of the series that an output leaves out because of their names.
+    pub fn skipped_series(&self, output: &str) -> IntCounter {
+        self.skipped.with_label_values(&[output])
+    }
+
     /// Returns the metrics of a forward queue and creates its series.
     pub fn forward(&self, queue: &str) -> ForwardTelemetry {
         let forward = ForwardTelemetry { queue: queue.to_owned(), all: self.forward.clone() };
@@ -240,6 +246,11 @@ impl Telemetry {
             connections_refused: counter(
                 "fabriclens_connections_refused_total",
                 "Connections closed because their address had too many.",
+            )?,
+            skipped: counters(
+                "fabriclens_skipped_series_total",
+                "Series that an output leaves out because their names cannot be written there.",
+                &["output"],
             )?,
             denied: counters(
                 "fabriclens_requests_denied_total",
@@ -436,7 +447,7 @@ mod tests {
         t.samples.with_label_values(&["self"]).inc_by(3);
         t.append_seconds.observe(0.003);
         let names: Vec<String> = t.samples().into_iter().map(|s| s.0).collect();
-        assert!(names.iter().all(|n| n.starts_with("fabriclens_")), "{names:?}");
+        assert!(names.iter().all(|n| fabriclens_model::names::is_reserved(n)), "{names:?}");
         assert!(t.samples().contains(&(
             "fabriclens_ingest_samples_total".to_owned(),
             vec![("source".to_owned(), "self".to_owned())],

@@ -278,6 +278,7 @@ fn start(
         parallel: config.parallel,
         telemetry,
         logged: Default::default(),
+        refused: Mutex::default(),
     };
     tracing::info!(queue = config.name, url = config.endpoint.url, "forwarding samples");
     let thread = std::thread::Builder::new().name("forward".to_owned());

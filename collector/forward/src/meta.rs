@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use fabriclens_model::Matcher;
+use fabriclens_model::names::check_name;
 use fabriclens_store::Store;
 use prost::Message as _;
 
@@ -36,11 +37,13 @@ impl MetadataSender {
         }
         self.last = Some(Instant::now());
         let Some(all) = self.store.upgrade().map(|store| store.metadata()) else { return Vec::new() };
-        let wanted = all.iter().filter(|(name, _)| self.wants(name)).map(|(name, m)| MetricMetadata {
-            kind: MetricMetadata::kind_number(&m.kind),
-            name: name.clone(),
-            help: m.help.clone(),
-            unit: m.unit.clone(),
+        let wanted = all.iter().filter(|(name, _)| check_name(name).is_ok() && self.wants(name)).map(|(name, m)| {
+            MetricMetadata {
+                kind: MetricMetadata::kind_number(&m.kind),
+                name: name.clone(),
+                help: m.help.clone(),
+                unit: m.unit.clone(),
+            }
         });
         let metadata: Vec<MetricMetadata> = wanted.collect();
         let request = |part: &[MetricMetadata]| WriteRequest { timeseries: vec![], metadata: part.to_vec() };

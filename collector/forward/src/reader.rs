@@ -1,10 +1,12 @@
 //! Reads a queue in windows: samples in the order in which they are sent, and the position of the next window.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fabriclens_model::names::is_admitted;
 use fabriclens_model::{Labels, is_absent, present};
 use fabriclens_store::log_record::{self, Record};
 
@@ -26,6 +28,24 @@ pub(super) struct Window {
     pub(super) samples: u64,
     /// Unreadable bytes in it.
     pub(super) damaged: u64,
+    /// Samples whose names are not admitted.
+    pub(super) unnamed: u64,
+}
+
+/// A series of the queue.
+pub(super) struct SeriesToSend {
+    /// Encoded labels.
+    labels: Arc<[u8]>,
+    /// Hash of the host, or else the instance, that it comes from. Refused samples of one cost no others.
+    pub(super) sender: u64,
+    /// Whether its names are admitted; it may be from a version that did not check.
+    admitted: bool,
+}
+
+impl AsRef<[u8]> for SeriesToSend {
+    fn as_ref(&self) -> &[u8] {
+        &self.labels
+    }
 }
 
 /// Reads one queue from its cursor on.
@@ -34,8 +54,9 @@ pub(super) struct Reader {
     segment: u64,
     layouts: HashMap<u32, Vec<u32>>,
     by_labels: HashMap<Arc<[u8]>, u32>,
-    /// Encoded labels by series number.
-    pub(super) series: Vec<Arc<[u8]>>,
+    /// Series by number.
+    pub(super) series: Vec<SeriesToSend>,
+    hash: RandomState,
     buffer: Vec<u8>,
     /// Offset of the buffer in the segment.
     base: u64,
@@ -49,6 +70,7 @@ impl Reader {
             layouts: HashMap::new(),
             by_labels: HashMap::new(),
             series: Vec::new(),
+            hash: RandomState::new(),
             buffer: Vec::new(),
             base: 0,
         }
@@ -61,7 +83,7 @@ impl Reader {
         if segment != self.segment {
             self.enter(segment, from)?;
         }
-        let mut window = Window { segment, from, until: from, points: Vec::new(), samples: 0, damaged: 0 };
+        let mut window = Window { segment, from, until: from, points: Vec::new(), samples: 0, damaged: 0, unnamed: 0 };
         let (stop, most) = (until.unwrap_or(end), until.map_or(samples, |_| usize::MAX));
         while window.until < stop && window.points.len() < most {
             self.record(&mut window, stop)?;
@@ -69,6 +91,9 @@ impl Reader {
         // The first queued sample of a time wins, as in the store.
         window.points.sort_by_key(|p| (p.series, p.time));
         window.points.dedup_by_key(|p| (p.series, p.time));
+        let before = window.points.len();
+        window.points.retain(|p| self.series[p.series as usize].admitted);
+        window.unnamed = (before - window.points.len()) as u64;
         Ok(Some(window))
     }
 
@@ -80,7 +105,8 @@ impl Reader {
         (self.buffer, self.base) = (Vec::new(), 0);
         self.segment = 0;
         let number = segment;
-        let mut skipped = Window { segment, from, until: HEADER as u64, points: Vec::new(), samples: 0, damaged: 0 };
+        let mut skipped =
+            Window { segment, from, until: HEADER as u64, points: Vec::new(), samples: 0, damaged: 0, unnamed: 0 };
         while skipped.until < from {
             self.segment = number;
             if let Err(e) = self.record(&mut skipped, from) {
@@ -161,7 +187,9 @@ impl Reader {
         let key: Arc<[u8]> = request::labels(labels).into();
         let next = self.series.len() as u32;
         *self.by_labels.entry(key.clone()).or_insert_with(|| {
-            self.series.push(key);
+            let sender = [labels.get("host"), labels.get("instance")].into_iter().find(|name| !name.is_empty());
+            let (sender, admitted) = (self.hash.hash_one(sender), is_admitted(labels));
+            self.series.push(SeriesToSend { labels: key, sender, admitted });
             next
         })
     }

@@ -1,6 +1,8 @@
 //! Sends one queue to its receiver: window by window, several requests of a window at a time, and each series in order
-//! of time. Refused requests are split until only the samples are dropped that the receiver cannot accept.
+//! of time. Refused requests are split by host, then within the host, until only the samples are dropped that the receiver
+//! cannot accept: samples of one host never cost those of another.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,7 +11,7 @@ use ureq::http::StatusCode;
 
 use super::meta::MetadataSender;
 use super::queue::Queue;
-use super::reader::{Reader, Window};
+use super::reader::{Reader, SeriesToSend, Window};
 use super::request::{self, Point};
 use fabriclens_core::endpoint;
 use fabriclens_core::endpoint::Client;
@@ -21,8 +23,13 @@ const BATCH_WAIT: Duration = Duration::from_millis(100);
 const IDLE: Duration = Duration::from_secs(5);
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
-/// Most splits of one request.
+/// Most splits of one host's samples in a request, of a host that was refused before, and of all hosts together.
 const MAX_SPLITS: usize = 64;
+const MAX_SPLITS_AGAIN: usize = 8;
+const MAX_SPLITS_OF_ALL: usize = 512;
+/// Most hosts that are sent apart, and for how long after a refusal.
+const APART: usize = 64;
+const APART_TIME: Duration = Duration::from_secs(600);
 /// Pause after a failed read of the queue.
 const READ_RETRY: Duration = Duration::from_secs(1);
 /// Minimum interval of log lines about the same problem.
@@ -39,6 +46,8 @@ pub(super) struct Sender {
     pub(super) telemetry: ForwardTelemetry,
     /// When a temporary failure (0) and a refusal (1) were last logged.
     pub(super) logged: Mutex<[Option<Instant>; 2]>,
+    /// Hosts whose samples were refused, and when: they get requests of their own for a while.
+    pub(super) refused: Mutex<HashMap<u64, Instant>>,
 }
 
 /// Why a window was not finished.
@@ -78,6 +87,7 @@ impl Sender {
             if window.damaged > 0 {
                 tracing::warn!(queue = self.name, bytes = window.damaged, "damaged records of a forward queue skipped");
             }
+            self.telemetry.dropped("name", window.unnamed);
             match self.deliver(&window, &reader.series) {
                 Ok(()) => {
                     self.queue.advance(window.segment, window.until, window.samples);
@@ -93,8 +103,11 @@ impl Sender {
     }
 
     /// A series always uses the same thread, so its samples stay in order.
-    fn deliver(&self, window: &Window, series: &[Arc<[u8]>]) -> Result<(), Unfinished> {
-        let all = |points: &[Point]| points.chunks(self.batch).try_for_each(|part| self.send(window, part, series));
+    fn deliver(&self, window: &Window, series: &[SeriesToSend]) -> Result<(), Unfinished> {
+        let all = |points: &[Point]| {
+            let mut chunks = self.apart(points, series).into_iter();
+            chunks.try_for_each(|part| part.chunks(self.batch).try_for_each(|part| self.send(window, part, series)))
+        };
         if self.parallel == 1 {
             return all(&window.points);
         }
@@ -109,13 +122,34 @@ impl Sender {
         })
     }
 
-    fn send(&self, window: &Window, points: &[Point], series: &[Arc<[u8]>]) -> Result<(), Unfinished> {
-        let (mut splits, mut parts) = (MAX_SPLITS, vec![points.to_vec()]);
+    /// Points of hosts that were refused lately, each host apart, behind all others.
+    fn apart(&self, points: &[Point], series: &[SeriesToSend]) -> Vec<Vec<Point>> {
+        let mut refused = self.refused.lock();
+        refused.retain(|_, at| at.elapsed() < APART_TIME);
+        let (mut together, mut apart) = (Vec::new(), BTreeMap::<u64, Vec<Point>>::new());
+        for point in points {
+            let sender = series[point.series as usize].sender;
+            let list = if refused.contains_key(&sender) { apart.entry(sender).or_default() } else { &mut together };
+            list.push(*point);
+        }
+        std::iter::once(together).chain(apart.into_values()).collect()
+    }
+
+    fn send(&self, window: &Window, points: &[Point], series: &[SeriesToSend]) -> Result<(), Unfinished> {
+        let (mut splits, mut all) = (HashMap::<u64, usize>::new(), MAX_SPLITS_OF_ALL);
+        let mut parts = vec![points.to_vec()];
         while let Some(part) = parts.pop() {
             let Some(why) = self.send_until_decided(window, &part, series)? else { continue };
+            if let Some((first, second)) = split_by_sender(&part, series) {
+                parts.extend([second, first]);
+                continue;
+            }
+            let sender = part.first().map_or(0, |p| series[p.series as usize].sender);
+            let left = splits.entry(sender).or_insert_with(|| self.note_refusal(sender));
             match split(&part) {
-                Some((first, second)) if splits > 0 => {
-                    splits -= 1;
+                Some((first, second)) if *left > 0 && all > 0 => {
+                    *left -= 1;
+                    all -= 1;
                     parts.extend([second, first]);
                 }
                 _ => {
@@ -136,12 +170,22 @@ impl Sender {
         Ok(())
     }
 
+    /// Remembers that samples of a host were refused; returns how often this part of them may be split.
+    fn note_refusal(&self, sender: u64) -> usize {
+        let mut refused = self.refused.lock();
+        let again = refused.contains_key(&sender);
+        if again || refused.len() < APART {
+            refused.insert(sender, Instant::now());
+        }
+        if again { MAX_SPLITS_AGAIN } else { MAX_SPLITS }
+    }
+
     /// Sends until the receiver decides; `Some` holds the reason of a refusal.
     fn send_until_decided(
         &self,
         window: &Window,
         part: &[Point],
-        series: &[Arc<[u8]>],
+        series: &[SeriesToSend],
     ) -> Result<Option<String>, Unfinished> {
         let plain = request::encode(part, series);
         let body = match snap::raw::Encoder::new().compress_vec(&plain) {
@@ -196,7 +240,9 @@ impl Sender {
         let request = request
             .header("content-type", "application/x-protobuf")
             .header("content-encoding", "snappy")
-            .header("x-prometheus-remote-write-version", "0.1.0");
+            .header("x-prometheus-remote-write-version", "0.1.0")
+            // Another collector then takes the series that only collectors write.
+            .header("x-fabriclens-forward", "1");
         let mut response = match request.send(body) {
             Ok(response) => response,
             Err(e) => return Answer::Later(None, e.to_string()),
@@ -235,6 +281,16 @@ fn is_about_samples(status: StatusCode) -> bool {
         StatusCode::TOO_MANY_REQUESTS,
     ];
     status.is_client_error() && !later.contains(&status)
+}
+
+/// Splits a request in two with half of the hosts each; `None` if all samples are of one.
+fn split_by_sender(part: &[Point], series: &[SeriesToSend]) -> Option<(Vec<Point>, Vec<Point>)> {
+    let sender = |point: &Point| series[point.series as usize].sender;
+    let mut senders: Vec<u64> = part.iter().map(sender).collect();
+    senders.sort_unstable();
+    senders.dedup();
+    let border = *senders.get(senders.len() / 2).filter(|_| senders.len() > 1)?;
+    Some(part.iter().partition(|point| sender(point) < border))
 }
 
 /// Splits a request in two, to be sent in this order: older samples first, or by series if all have the same time.

@@ -1,6 +1,7 @@
 //! A stored incident: the verdict of the detectors, its history, and the actions of operators, which the detectors
 //! never overwrite.
 
+use fabriclens_base::host_name::is_same;
 use fabriclens_correlate::IncidentKind;
 use fabriclens_correlate::{Incident, Location, Severity};
 use serde::{Deserialize, Serialize};
@@ -258,8 +259,10 @@ impl Record {
     /// Whether a node is its cause, an end of it, or has a port among the victims.
     pub fn touches(&self, node: &str) -> bool {
         let of = |place: &Location| match place {
-            Location::Port { node: n, .. } | Location::Switch { node: n } | Location::Host { node: n } => n == node,
-            Location::Link { a, b, .. } => a == node || b == node,
+            Location::Port { node: n, .. } | Location::Switch { node: n } | Location::Host { node: n } => {
+                is_same(n, node)
+            }
+            Location::Link { a, b, .. } => is_same(a, node) || is_same(b, node),
             Location::Job { .. } | Location::Fabric => false,
         };
         of(&self.incident.root) || self.incident.victim_ports.iter().any(of)

@@ -127,3 +127,13 @@ fn describe(store: &Store) {
         tracing::warn!(%error, "cannot store metadata of incidents");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_reserved() {
+        assert!(HELP.iter().all(|(name, _)| fabriclens_model::names::is_reserved(name)));
+    }
+}

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::record::{OperatorNote, Record, kind_text};
 use fabriclens_correlate::IncidentKind;
 
+/// Longest value of a matcher, bytes.
+const TEXT: usize = 512;
+
 /// Matcher of a silence; all given fields must match, and at least one must be given.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(deny_unknown_fields, default)]
@@ -36,12 +39,21 @@ pub struct Silence {
     /// Author, time and note.
     #[serde(flatten)]
     pub note: OperatorNote,
+    /// Credential or address of the caller that added it; `""` if unknown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub sender: String,
 }
 
 impl SilenceMatcher {
     /// Whether no field is given.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Whether all texts are within the bound and free of control characters.
+    pub(crate) fn is_bounded(&self) -> bool {
+        let texts = [&self.incident, &self.node, &self.job];
+        texts.into_iter().flatten().all(|text| text.len() <= TEXT && !text.chars().any(char::is_control))
     }
 
     /// Whether all given fields match a record.

@@ -19,6 +19,8 @@ use prost::Message as _;
 
 /// Most resources that are watched; beyond it all are forgotten.
 const WATCHED: usize = 200_000;
+/// Largest resource that is inspected, bytes.
+const RESOURCE: usize = 64 << 10;
 /// Most hosts with their own counter and log line.
 const HOSTS: usize = 1000;
 /// Minimum interval of warnings per host.
@@ -62,6 +64,10 @@ impl ConflictDetector {
         for field in Reader::new(body) {
             let Ok((1, Field::Bytes(metrics))) = field else { continue };
             let Ok(Some((resource, point))) = self.first_point(metrics) else { continue };
+            // The decoder refuses it, and it would take many times its size.
+            if resource.len() > RESOURCE {
+                continue;
+            }
             if let Some(why) = self.observe(peer, point) {
                 self.report(&host_of(resource), peer, why);
             }

@@ -13,6 +13,7 @@ use tonic::Code;
 
 use super::import::import;
 use super::refusal::Refusal;
+use super::reserved::FORWARDED;
 use super::unpack::Compression;
 use super::{Ingest, IngestError, Payload, grpc};
 use fabriclens_config::Access;
@@ -208,7 +209,8 @@ async fn take_remote_write(
             plain.map_err(|e| count(e.into()))?.into()
         }
     };
-    let report = ingest.remote_write(Protocol::RemoteWrite, caller, plain).await?;
+    let forwarded = headers.contains_key(FORWARDED);
+    let report = ingest.remote_write(Protocol::RemoteWrite, caller, forwarded, plain).await?;
     Ok(report.message())
 }
 

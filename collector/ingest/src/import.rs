@@ -104,7 +104,7 @@ impl Import {
         self.lines += lines.iter().filter(|b| **b == b'\n').count() as u64;
         let parsed = tokio::task::spawn_blocking(move || parse(&lines, before)).await;
         let request = parsed.unwrap_or_else(|e| Err(IngestError::Internal(e.to_string())))?;
-        self.report.join(self.ingest.remote_write(Protocol::Import, self.caller.clone(), request.into()).await?);
+        self.report.join(self.ingest.remote_write(Protocol::Import, self.caller.clone(), false, request.into()).await?);
         Ok(())
     }
 }

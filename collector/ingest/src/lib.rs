@@ -21,6 +21,7 @@ mod priority_class;
 mod refusal;
 mod remote;
 mod report;
+mod reserved;
 #[cfg(test)]
 mod tests;
 mod unpack;
@@ -36,8 +37,9 @@ use std::time::{Duration, Instant};
 
 use axum::http::HeaderMap;
 use bytes::Bytes;
+use fabriclens_model::names::{check_name, is_reserved};
 use fabriclens_store::{Metadata, Store};
-use fabriclens_wire::decode::{Meta, cut};
+use fabriclens_wire::decode::{CacheBudget, Meta, cut};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -51,6 +53,7 @@ use fabriclens_forward::Sink;
 use fabriclens_server::auth::{Caller, Hosts};
 use fabriclens_server::body::{self, BODY_TIME};
 use gate::{Gate, Permit, Rejection};
+use reserved::may_write_reserved;
 use unpack::Unpacker;
 
 /// Parallel decoders. Each remembers label sets, so a sender always uses the same one.
@@ -76,6 +79,7 @@ pub struct Ingest {
     otlp: Vec<otlp::Batcher>,
     remote: Vec<Mutex<remote::Decoder>>,
     conflicts: conflict::ConflictDetector,
+    caches: Arc<CacheBudget>,
 }
 
 impl Ingest {
@@ -87,6 +91,7 @@ impl Ingest {
         limits: config::Ingest,
         pressure: Arc<Pressure>,
     ) -> Self {
+        let caches = CacheBudget::new(cache_bytes(pressure.limit()), 2 * DECODERS);
         Self {
             store,
             sink,
@@ -95,11 +100,17 @@ impl Ingest {
             admission: Admission::new(pressure),
             inspector: Arc::default(),
             json: Arc::new(Semaphore::new(1)),
-            otlp: (0..DECODERS).map(|_| otlp::Batcher::default()).collect(),
-            remote: (0..DECODERS).map(|_| Mutex::default()).collect(),
+            otlp: (0..DECODERS).map(|_| otlp::Batcher::new(caches.clone())).collect(),
+            remote: (0..DECODERS).map(|_| Mutex::new(remote::Decoder::new(caches.clone()))).collect(),
             conflicts: conflict::ConflictDetector::new(telemetry.host_conflicts.clone()),
             telemetry,
+            caches,
         }
+    }
+
+    /// Bytes of the label sets that all decoders remember.
+    pub fn cache_bytes(&self) -> usize {
+        self.caches.used()
     }
 
     /// Largest request, compressed or not, bytes.
@@ -251,7 +262,8 @@ impl Ingest {
         result
     }
 
-    /// Stores a decompressed remote-write request, or an import in the same form.
+    /// Stores a decompressed remote-write request, or an import in the same form; `forwarded` if it says that a collector
+    /// forwards it.
     ///
     /// # Errors
     /// [`IngestError`]; nothing of the request is acknowledged.
@@ -259,8 +271,10 @@ impl Ingest {
         self: &Arc<Self>,
         protocol: Protocol,
         caller: Caller,
+        forwarded: bool,
         body: Bytes,
     ) -> Result<Report, IngestError> {
+        let reserved = may_write_reserved(protocol, &caller, forwarded);
         self.blocking(protocol, body.len(), move |this| {
             // By address and not by connection, because senders use many connections for the same series.
             let sender = admission::sender(protocol, &body, &caller);
@@ -270,36 +284,48 @@ impl Ingest {
                 let mut rows = decoder.decode(&body)?;
                 let mut report = std::mem::take(&mut rows.report);
                 // Prometheus sends metadata in separate requests, which belong to no host.
+                let decoded = report.rejected();
                 let apart = rows.groups.is_empty() && report.rejected() == 0 && caller.hosts == Hosts::Any;
                 decoder.owners.keep_own(&mut rows.groups, &caller, &mut report);
+                if !reserved {
+                    decoder.reserved.drop_from(&mut rows.groups, &mut report);
+                }
+                if report.rejected() > decoded {
+                    // Series that the caller may not write.
+                    decoder.forget(rows.request);
+                }
                 if rows.groups.is_empty() && !apart {
                     rows.metadata.clear();
                 }
                 (rows, report)
             };
-            this.remember(&rows.metadata);
+            this.remember(&rows.metadata, reserved);
             if protocol == Protocol::RemoteWrite {
                 rows.groups.iter().for_each(|g| this.conflicts.rows(caller.address, g));
             }
             let timer = this.telemetry.append_seconds.start_timer();
             let appended = this.sink.append(rows.groups).map_err(IngestError::from_sink)?;
             timer.observe_duration();
+            if appended.over_series_limit > 0 {
+                this.remote[shard(caller.address)].lock().forget(rows.request);
+            }
             report.add(&appended, || this.store.refusal());
             Ok(report)
         })
         .await
     }
 
-    /// Stores metadata up to the limit. Samples matter more, so a failure is only logged.
-    fn remember(&self, metadata: &[Meta]) {
+    /// Stores metadata up to the limit, those of reserved names only if they may be written. Samples matter more, so a
+    /// failure is only logged.
+    fn remember(&self, metadata: &[Meta], reserved: bool) {
         if metadata.is_empty() {
             return;
         }
         let known = self.store.metadata();
         let mut free = known.len()..METRICS;
         let kept = metadata.iter().filter(|m| {
-            let fits = m.name.len().max(m.unit.len()) <= TEXT;
-            fits && (known.contains_key(&m.name) || free.next().is_some())
+            let fits = check_name(&m.name).is_ok() && m.name.len().max(m.unit.len()) <= TEXT;
+            fits && (reserved || !is_reserved(&m.name)) && (known.contains_key(&m.name) || free.next().is_some())
         });
         let entries = kept.map(|m| {
             let help = cut(&m.help, TEXT).to_owned();
@@ -375,6 +401,11 @@ impl Payload {
             Self::Packed(bytes) | Self::Plain(bytes) => bytes,
         }
     }
+}
+
+/// Bytes of the caches of all decoders: an eighth of the memory that the process may use.
+fn cache_bytes(memory: u64) -> usize {
+    usize::try_from((memory / 8).clamp(32 << 20, 4 << 30)).unwrap_or(32 << 20)
 }
 
 /// Decoder of a sender: always the same one, which knows its label sets.

@@ -8,16 +8,18 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use fabriclens_wire::decode::Decoder;
+use fabriclens_wire::decode::{CacheBudget, Decoder, Limits};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::admission;
 use super::hosts::Owners;
+use super::reserved::ReservedColumns;
 use super::unpack::{Compression, Unpacker};
 use super::{Ingest, IngestError, Report};
 use fabriclens_core::protocol::Protocol;
@@ -34,12 +36,12 @@ pub(super) struct Job {
 }
 
 /// A queue of requests with the state to decode them.
-#[derive(Default)]
 pub(super) struct Batcher {
     queue: Mutex<Queue>,
     state: Mutex<DecodeState>,
     /// Set if idle senders are to be forgotten by the thread at work.
     forget: AtomicBool,
+    budget: Arc<CacheBudget>,
 }
 
 #[derive(Default)]
@@ -50,14 +52,28 @@ struct Queue {
 }
 
 /// State reused for each request.
-#[derive(Default)]
 struct DecodeState {
     unpacker: Unpacker,
     decoder: Decoder,
     owners: Owners,
+    reserved: ReservedColumns,
+}
+
+/// A request that is written and not yet committed.
+struct Taken {
+    report: Report,
+    written: PendingWrite,
+    /// Resources that are new to the decoder.
+    new: Vec<u32>,
 }
 
 impl Batcher {
+    /// A batcher whose decoder shares this budget.
+    pub(super) fn new(budget: Arc<CacheBudget>) -> Self {
+        let state = Mutex::new(DecodeState::new(&budget));
+        Self { queue: Mutex::default(), state, forget: AtomicBool::new(false), budget }
+    }
+
     /// Queues a request. Returns true if no thread is at work; the caller must then run [`Batcher::work`].
     pub(super) fn push(&self, job: Job) -> bool {
         let mut queue = self.queue.lock();
@@ -78,11 +94,11 @@ impl Batcher {
             while let Some(job) = self.next(taken.len() + done.len()) {
                 // A panic fails only its own request, without a retry delay; a retry would panic again.
                 let took = catch_panic(|| state.take(&job, ingest)).unwrap_or_else(|error| {
-                    *state = DecodeState::default();
+                    *state = DecodeState::new(&self.budget);
                     Err(error)
                 });
                 match took {
-                    Ok((report, written)) => taken.push((job.answer, report, written)),
+                    Ok(new) => taken.push((job.answer, new)),
                     Err(e) => done.push((job.answer, Err(e))),
                 }
             }
@@ -90,8 +106,12 @@ impl Batcher {
                 return;
             }
             let timer = ingest.telemetry.append_seconds.start_timer();
-            let (waiting, written): (Vec<_>, Vec<_>) = taken.into_iter().map(|(a, r, w)| ((a, r), w)).unzip();
-            for ((answer, mut report), appended) in waiting.into_iter().zip(ingest.sink.commit(written)) {
+            let (waiting, written): (Vec<_>, Vec<_>) =
+                taken.into_iter().map(|(answer, t)| ((answer, t.report, t.new), t.written)).unzip();
+            for ((answer, mut report, new), appended) in waiting.into_iter().zip(ingest.sink.commit(written)) {
+                if appended.as_ref().is_ok_and(|appended| appended.over_series_limit > 0) {
+                    state.decoder.forget(&new);
+                }
                 let answer_with = appended.map_err(IngestError::from_sink).map(|appended| {
                     report.add(&appended, || ingest.store.refusal());
                     report
@@ -143,17 +163,28 @@ impl Drop for ResetOnPanic<'_> {
 }
 
 impl DecodeState {
+    fn new(budget: &Arc<CacheBudget>) -> Self {
+        Self {
+            unpacker: Unpacker::default(),
+            decoder: Decoder::sharing(Limits::default(), budget.clone()),
+            owners: Owners::default(),
+            reserved: ReservedColumns::default(),
+        }
+    }
+
     fn forget_idle(&mut self) {
         self.decoder.forget_idle();
         self.owners.forget_unused();
+        self.reserved.forget_unused();
     }
 
     /// Writes a request to the store, not yet durable.
-    fn take(&mut self, job: &Job, ingest: &Ingest) -> Result<(Report, PendingWrite), IngestError> {
+    fn take(&mut self, job: &Job, ingest: &Ingest) -> Result<Taken, IngestError> {
         let body = self.unpacker.unpack(job.compression, &job.body, ingest.message_size())?;
         ingest.telemetry.bytes.with_label_values(&[job.protocol.name()]).inc_by(body.len() as u64);
         let mut rows = self.decoder.bytes(body)?;
         let mut report = Report::from_rejected(&rows.rejected);
+        let decoded = report.rejected();
         if self.owners.keep_own(&mut rows.groups, &job.caller, &mut report) {
             let sender = admission::sender(job.protocol, body, &job.caller);
             // A caller bound to other hosts proves nothing about this one; neither do requests without usable points.
@@ -162,13 +193,20 @@ impl DecodeState {
             }
             ingest.admission.record(&sender, Instant::now());
         }
-        if rows.groups.is_empty() {
+        self.reserved.drop_from(&mut rows.groups, &mut report);
+        let new = if rows.groups.is_empty() {
             // Only senders whose samples are stored may set metadata.
             self.decoder.forget_new();
+            Vec::new()
         } else {
-            ingest.remember(&rows.metadata);
+            ingest.remember(&rows.metadata, false);
+            self.decoder.take_new()
+        };
+        if report.rejected() > decoded {
+            // Series that the caller may not write.
+            self.decoder.forget(&new);
         }
-        Ok((report, ingest.sink.write(rows.groups).map_err(IngestError::from_sink)?))
+        Ok(Taken { report, written: ingest.sink.write(rows.groups).map_err(IngestError::from_sink)?, new })
     }
 }
 
@@ -202,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_panic_resets_the_batcher() {
-        let desk = Batcher::default();
+        let desk = Batcher::new(CacheBudget::new(1 << 20, 1));
         let put = || {
             let (answer, answered) = oneshot::channel();
             let caller = Caller::anonymous([127, 0, 0, 1].into());

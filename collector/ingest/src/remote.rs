@@ -4,8 +4,9 @@
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
+use fabriclens_model::names::{LABELS, check_series};
 use fabriclens_model::{Labels, LayoutInterner, RowGroup};
-use fabriclens_wire::decode::{DecodeError, Meta};
+use fabriclens_wire::decode::{CacheBudget, CacheShare, DecodeError, Meta};
 use fabriclens_wire::proto::{Field, Reader, text};
 use foldhash::HashMap;
 use foldhash::fast::RandomState;
@@ -13,16 +14,19 @@ use prost::Message as _;
 
 use super::hosts::Owners;
 use super::report::{IngestError, Report};
+use super::reserved::ReservedColumns;
 use fabriclens_core::prompb::MetricMetadata;
 
 /// Most label sets that are remembered; beyond it all are forgotten.
 const SERIES: usize = 2_000_000;
-/// Most bytes of encoded label sets that are remembered.
-const BYTES: usize = 512 << 20;
-/// Most labels of a series, `__name__` included.
-const LABELS: usize = 64;
-/// Most bytes of a label name or value.
-const LABEL_BYTES: usize = 4096;
+/// Approximate bytes of a remembered series without its encoded labels.
+const ENTRY: usize = 512;
+/// Most bytes that one request may add to what is remembered; at most half of what its decoder may take.
+const NEW_BYTES: usize = 128 << 20;
+const TOO_MUCH: &str = "the request has too many new series; send smaller requests";
+/// Most samples, and metadata of metrics, of one request.
+const SAMPLES: usize = 2_000_000;
+const METADATA: usize = 50_000;
 
 /// Series with equal values of these labels belong to one source and usually arrive together.
 const SOURCE: [&str; 5] = ["host", "device", "port", "job", "instance"];
@@ -36,15 +40,20 @@ pub(super) struct Rows {
     pub(super) metadata: Vec<Meta>,
     /// Points that were rejected.
     pub(super) report: Report,
+    /// Number of the request, for [`Decoder::forget`].
+    pub(super) request: u64,
 }
 
 /// Remembers label sets and column lists of its senders.
-#[derive(Default)]
 pub(super) struct Decoder {
     by_key: HashMap<Arc<[u8]>, u32>,
     series: Vec<Known>,
-    /// Bytes of all keys.
+    /// Bytes of all series.
     bytes: usize,
+    /// The same at the start of the request, and what the request may add.
+    before: usize,
+    room: usize,
+    share: CacheShare,
     /// The previous series.
     last: u32,
     layouts: LayoutInterner,
@@ -55,6 +64,15 @@ pub(super) struct Decoder {
     hash: RandomState,
     /// Hosts of its column lists.
     pub(super) owners: Owners,
+    /// Reserved names in its column lists.
+    pub(super) reserved: ReservedColumns,
+}
+
+impl Default for Decoder {
+    /// A decoder with a budget of its own.
+    fn default() -> Self {
+        Self::new(CacheBudget::new(64 << 20, 1))
+    }
 }
 
 /// A known label set, its source, and where the current request used it.
@@ -63,9 +81,17 @@ struct Known {
     key: Arc<[u8]>,
     labels: Labels,
     source: u64,
+    /// The request that brought it.
+    born: u64,
     used: (u64, usize),
     /// The series that followed last time. Senders keep their order, which saves a lookup.
     next: u32,
+}
+
+impl Known {
+    fn bytes(&self) -> usize {
+        self.key.len() + ENTRY
+    }
 }
 
 /// A row group being built.
@@ -77,19 +103,47 @@ struct Pending {
 }
 
 impl Decoder {
+    /// A decoder whose memory counts in this budget.
+    pub(super) fn new(budget: Arc<CacheBudget>) -> Self {
+        Self {
+            by_key: HashMap::default(),
+            series: Vec::new(),
+            bytes: 0,
+            before: 0,
+            room: 0,
+            share: CacheShare::new(budget),
+            last: 0,
+            layouts: LayoutInterner::default(),
+            key: Vec::new(),
+            requests: 0,
+            forgotten_at: 0,
+            hash: RandomState::default(),
+            owners: Owners::default(),
+            reserved: ReservedColumns::default(),
+        }
+    }
+
     pub(super) fn decode(&mut self, body: &[u8]) -> Result<Rows, IngestError> {
-        if self.series.len() > SERIES || self.bytes > BYTES {
-            self.series.clear();
-            self.by_key.clear();
+        let allowance = self.share.allowance();
+        if self.series.len() > SERIES || self.bytes > allowance {
+            self.series = Vec::new();
+            self.by_key = HashMap::default();
             self.bytes = 0;
         }
+        (self.before, self.room) = (self.bytes, (allowance / 2).min(NEW_BYTES));
         self.requests += 1;
-        let mut rows = Rows::default();
+        let rows = self.rows(body);
+        self.share.set(self.bytes);
+        rows
+    }
+
+    fn rows(&mut self, body: &[u8]) -> Result<Rows, IngestError> {
+        let mut rows = Rows { request: self.requests, ..Rows::default() };
         let mut groups = Groups::default();
         for field in Reader::new(body) {
             match field.map_err(malformed)? {
                 (1, Field::Bytes(series)) => self.series(series, &mut groups, &mut rows.report).map_err(malformed)?,
-                (3, Field::Bytes(meta)) => {
+                (3, Field::Bytes(meta)) if rows.metadata.len() < METADATA => {
                     let m = MetricMetadata::decode(meta).map_err(|e| not_a_request(&e))?;
                     let kind = m.kind_word();
                     rows.metadata.push(Meta { name: m.name, kind, unit: m.unit, help: m.help });
@@ -101,35 +155,56 @@ impl Decoder {
         Ok(rows)
     }
 
-    /// Forgets series without a request since the previous call.
-    pub(super) fn forget_idle(&mut self) {
-        self.series.retain(|known| known.used.0 > self.forgotten_at);
+    /// Forgets the series that a request brought, because they were refused: what is refused takes no memory.
+    pub(super) fn forget(&mut self, request: u64) {
+        if self.series.iter().rev().any(|known| known.born == request) {
+            self.keep(|known| known.born != request);
+            self.layouts.forget_unused();
+        }
+    }
+
+    fn keep(&mut self, keep: impl Fn(&Known) -> bool) {
+        self.series.retain(keep);
         self.series.shrink_to(2 * self.series.len());
-        self.bytes = self.series.iter().map(|known| known.key.len()).sum();
+        self.bytes = self.series.iter().map(Known::bytes).sum();
         self.by_key = (0..).zip(&self.series).map(|(number, known)| (known.key.clone(), number)).collect();
         // The successors are learned again.
         self.series.iter_mut().for_each(|known| known.next = 0);
-        (self.last, self.forgotten_at) = (0, self.requests);
+        self.last = 0;
+        self.share.set(self.bytes);
+    }
+
+    /// Forgets series without a request since the previous call.
+    pub(super) fn forget_idle(&mut self) {
+        let before = self.forgotten_at;
+        self.keep(|known| known.used.0 > before);
+        self.forgotten_at = self.requests;
         self.layouts.forget_unused();
         self.owners.forget_unused();
+        self.reserved.forget_unused();
     }
 
     fn series(&mut self, body: &[u8], groups: &mut Groups, report: &mut Report) -> Result<(), DecodeError> {
         self.key.clear();
         groups.samples.clear();
-        let mut histograms = 0;
+        let (mut histograms, mut excess) = (0, 0);
         for field in Reader::new(body) {
             match field? {
                 (1, Field::Bytes(label)) => {
                     self.key.extend_from_slice(&(label.len() as u32).to_le_bytes());
                     self.key.extend_from_slice(label);
                 }
-                (2, Field::Bytes(sample)) => groups.samples.push(sample_of(sample)?),
+                (2, Field::Bytes(_)) if groups.count >= SAMPLES => excess += 1,
+                (2, Field::Bytes(sample)) => {
+                    groups.count += 1;
+                    groups.samples.push(sample_of(sample)?);
+                }
                 (4, _) => histograms += 1,
                 _ => {}
             }
         }
         report.reject("unusable", histograms, HISTOGRAM);
+        report.reject("unusable", excess, "the request has more than 2,000,000 samples; send smaller requests");
         if groups.samples.is_empty() {
             return Ok(());
         }
@@ -162,12 +237,16 @@ impl Decoder {
                     Ok(labels) => labels,
                     Err(why) => return Ok(Err(why)),
                 };
+                let bytes = self.key.len() + ENTRY;
+                if self.bytes - self.before + bytes > self.room {
+                    return Ok(Err(TOO_MUCH.to_owned()));
+                }
                 let source = self.hash.hash_one(SOURCE.map(|name| labels.get(name)));
                 let key: Arc<[u8]> = self.key.as_slice().into();
                 let number = self.series.len() as u32;
                 self.by_key.insert(key.clone(), number);
-                self.bytes += key.len();
-                self.series.push(Known { key, labels, source, used: (0, 0), next: number + 1 });
+                self.bytes += bytes;
+                self.series.push(Known { key, labels, source, born: self.requests, used: (0, 0), next: number + 1 });
                 number
             }
         };
@@ -186,6 +265,8 @@ struct Groups {
     by_times: HashMap<(u64, Vec<i64>), usize>,
     last: usize,
     samples: Vec<(i64, f64)>,
+    /// Samples of the request so far.
+    count: usize,
 }
 
 impl Groups {
@@ -266,7 +347,8 @@ fn sample_of(body: &[u8]) -> Result<(i64, f64), DecodeError> {
 /// Decodes the labels of a key; the inner error says why they cannot be stored.
 fn labels_of(mut key: &[u8]) -> Result<Result<Labels, String>, DecodeError> {
     let mut pairs = Vec::new();
-    while let Some((length, rest)) = key.split_first_chunk::<4>() {
+    // One more than admitted is enough to refuse the series.
+    while let Some((length, rest)) = key.split_first_chunk::<4>().filter(|_| pairs.len() <= LABELS) {
         let (label, rest) = rest.split_at(u32::from_le_bytes(*length) as usize);
         key = rest;
         let (mut name, mut value) = ("", "");
@@ -279,27 +361,15 @@ fn labels_of(mut key: &[u8]) -> Result<Result<Labels, String>, DecodeError> {
         }
         pairs.push((name, value));
     }
-    let long = |(n, v): &&(&str, &str)| n.len().max(v.len()) > LABEL_BYTES;
-    if pairs.len() > LABELS {
-        return Ok(Err(format!("a series has more than {LABELS} labels")));
-    }
-    if let Some((name, _)) = pairs.iter().find(long) {
-        let name: String = name.chars().take(40).collect();
-        return Ok(Err(format!("label {name} is longer than {LABEL_BYTES} bytes")));
-    }
-    if pairs.iter().any(|(n, _)| n.is_empty()) {
-        return Ok(Err("a label has no name".to_owned()));
+    if let Err(error) = check_series(pairs.iter().copied()) {
+        return Ok(Err(error.to_string()));
     }
     let mut names: Vec<&str> = pairs.iter().map(|p| p.0).collect();
     names.sort_unstable();
     if let Some(twice) = names.windows(2).find(|w| w[0] == w[1]) {
         return Ok(Err(format!("label {} occurs twice in a series", twice[0])));
     }
-    let labels = Labels::new(pairs);
-    if labels.metric().is_empty() {
-        return Ok(Err("a series has no metric name (__name__)".to_owned()));
-    }
-    Ok(Ok(labels))
+    Ok(Ok(Labels::new(pairs)))
 }
 
 #[cfg(test)]
@@ -380,11 +450,56 @@ mod tests {
             || vec![series(&[("__name__", "a"), ("l", &long)], &[(1, 1.0)]), series(&[("__name__", "b")], &[(1, 1.0)])];
         for _ in 0..3 {
             assert_eq!(decode(&mut d, request()).report.rejected(), 1);
-            assert!((d.series.len(), d.by_key.len()) == (1, 1) && d.bytes < 100, "{}", d.bytes);
+            assert!((d.series.len(), d.by_key.len()) == (1, 1) && d.bytes < 1000, "{}", d.bytes);
         }
         d.forget_idle();
         d.forget_idle();
         assert_eq!((d.series.len(), d.bytes), (0, 0));
+    }
+
+    #[test]
+    fn new_series_of_a_request_are_bounded_and_forgotten() {
+        let budget = CacheBudget::new(200_000, 2);
+        let mut d = Decoder::new(budget.clone());
+        let request = |from: usize| (from..from + 1000).map(|n| series(&[("__name__", &format!("m{n}"))], &[(1, 1.0)]));
+        let rows = decode(&mut d, request(0).collect());
+        assert!(rows.report.message().contains("too many new series"), "{}", rows.report.message());
+        assert!(
+            rows.report.rejected() > 700 && budget.used() <= 100_000,
+            "{} {}",
+            rows.report.rejected(),
+            budget.used()
+        );
+        let known = d.series.len();
+        let refused = decode(&mut d, request(5000).collect());
+        assert!(d.series.len() > known);
+        d.forget(refused.request);
+        assert_eq!((d.series.len(), d.by_key.len()), (known, known));
+        d.forget(rows.request);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn samples_and_metadata_of_a_request_are_bounded() {
+        let empty_samples = [vec![0x0a, 0x05, 0x0a, 0x03, 0x0a, 0x01, b'a'], vec![]].concat();
+        assert!(Decoder::default().decode(&empty_samples).is_ok());
+        let rows = Decoder::default().decode(&[0x1a, 0x00].repeat(METADATA + 10)).unwrap();
+        assert_eq!(rows.metadata.len(), METADATA);
+        let mut one = vec![0x0a, 0x0d];
+        one.extend([0x0a, 0x08]);
+        one.extend(b"__name__");
+        one.extend([0x12, 0x01, b'm']);
+        let samples = [0x12, 0x00].repeat(SAMPLES + 5);
+        let mut body = vec![0x0a];
+        let mut length = one.len() + samples.len();
+        while length >= 0x80 {
+            body.push(length as u8 | 0x80);
+            length >>= 7;
+        }
+        body.push(length as u8);
+        body.extend([one, samples].concat());
+        let rows = Decoder::default().decode(&body).unwrap();
+        assert_eq!((rows.groups.len(), rows.report.rejected()), (1, 5), "{}", rows.report.message());
     }
 
     #[test]

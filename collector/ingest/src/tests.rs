@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use fabriclens_store::{Options, Store};
+use fabriclens_store::{Options, SeriesLimits, Store};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message as _;
 use serde_json::{Value, json};
@@ -17,8 +17,12 @@ struct Bench {
 }
 
 fn bench() -> Bench {
+    bench_over(Options::default())
+}
+
+fn bench_over(options: Options) -> Bench {
     let (dir, telemetry) = (tempfile::tempdir().unwrap(), Telemetry::new().unwrap());
-    let store = Arc::new(Store::open(&dir.path().join("data"), Options::default()).unwrap());
+    let store = Arc::new(Store::open(&dir.path().join("data"), options).unwrap());
     let config = Config::default();
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry).unwrap());
     let pressure = Arc::new(Pressure::fixed(0, 1 << 30));
@@ -68,6 +72,40 @@ impl Bench {
 
 const CUMULATIVE: i32 = 2;
 const DELTA: i32 = 1;
+
+/// A remote-write request with a series of this host.
+fn write_request(host: &str, metrics: usize) -> Bytes {
+    use fabriclens_core::prompb::{Label, Sample, TimeSeries, WriteRequest};
+    let label = |name: &str, value: &str| Label { name: name.into(), value: value.into() };
+    let series = |n: usize| TimeSeries {
+        labels: vec![label("__name__", &format!("m{n}")), label("host", host)],
+        samples: vec![Sample { value: 1.0, timestamp: *NOW }],
+        histograms: vec![],
+    };
+    WriteRequest { timeseries: (0..metrics).map(series).collect(), metadata: vec![] }.encode_to_vec().into()
+}
+
+#[tokio::test]
+async fn what_is_refused_is_forgotten_at_once() {
+    let series = SeriesLimits { all: 10, ..SeriesLimits::default() };
+    let bench = bench_over(Options { series, ..Options::default() });
+    let write = async |caller: &Caller, body: Bytes| {
+        bench.ingest.remote_write(Protocol::RemoteWrite, caller.clone(), false, body).await.unwrap()
+    };
+    // Series of other hosts.
+    bench.send(&bound("own"), &[resource("other", "a", CUMULATIVE, 1)]).await;
+    write(&bound("own"), write_request("other", 3)).await;
+    assert_eq!(bench.ingest.cache_bytes(), 0);
+    write(&unbound(), write_request("h", 10)).await;
+    let kept = bench.ingest.cache_bytes();
+    assert!(kept > 0);
+    // Series beyond the limit of the store.
+    let refused = write(&unbound(), write_request("late", 5)).await;
+    assert_eq!(refused.reasons().next(), Some(("series_limit", 5)));
+    let refused = bench.send(&unbound(), &[resource("late", "a", CUMULATIVE, 1)]).await;
+    assert_eq!(refused.reasons().next(), Some(("series_limit", 1)));
+    assert!(bench.ingest.cache_bytes() <= kept + 2000, "{} {kept}", bench.ingest.cache_bytes());
+}
 
 #[tokio::test]
 async fn requests_lost_to_a_panic_may_retry() {
@@ -126,10 +164,10 @@ async fn metadata_are_bounded_and_need_samples() {
     let meta = |i: usize| Meta { name: format!("m{i}"), kind: "gauge", unit: String::new(), help: "ü".repeat(TEXT) };
     let mut many: Vec<Meta> = (0..METRICS + 10).map(meta).collect();
     many[0].name = "x".repeat(TEXT + 1);
-    bench.ingest.remember(&many);
+    bench.ingest.remember(&many, false);
     let kept = bench.ingest.store.metadata();
     assert_eq!((kept.len(), kept["m1"].help.len()), (METRICS, TEXT));
-    bench.ingest.remember(&[Meta { help: "new".to_owned(), ..meta(1) }]);
+    bench.ingest.remember(&[Meta { help: "new".to_owned(), ..meta(1) }], false);
     assert_eq!(bench.ingest.store.metadata()["m1"].help, "new", "known metadata can be updated");
 }
 

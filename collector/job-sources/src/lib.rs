@@ -18,7 +18,7 @@ mod slurm;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabriclens_jobs::{Registry, RegistryError};
+use fabriclens_jobs::{Limits, Registry, RegistryError};
 use fabriclens_store::{Clock, Store};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -54,9 +54,9 @@ impl Jobs {
     ///
     /// # Errors
     /// [`RegistryError::Disk`].
-    pub fn open(store: &Arc<Store>) -> Result<Self, RegistryError> {
+    pub fn open(store: &Arc<Store>, limits: Limits) -> Result<Self, RegistryError> {
         let table = store.table(TABLE).map_err(|e| RegistryError::Disk(e.to_string()))?;
-        let registry = Registry::open(table)?;
+        let registry = Registry::open(table, limits)?;
         Ok(Self { registry, store: store.clone(), age: store.retention_clock(), changed: Arc::default() })
     }
 
@@ -169,7 +169,7 @@ mod tests {
         const KEEP: Duration = Duration::from_secs(3600);
         let dir = tempfile::tempdir().unwrap();
         let (store, now) = store_with_clock(dir.path(), 60_000);
-        let jobs = Jobs::open(&store).unwrap();
+        let jobs = Jobs::open(&store, Default::default()).unwrap();
         let key = JobKey { cluster: String::new(), id: "7".into() };
         jobs.registry.begin(Source::Http, &key, JobRecord::default(), 1).unwrap();
         jobs.registry.end(Source::Http, &key, 2).unwrap();

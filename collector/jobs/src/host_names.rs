@@ -1,6 +1,7 @@
 //! Maps the names that schedulers use for hosts and devices to the names that agents use. Views of jobs use the
 //! agents' names because series carry them.
 
+use fabriclens_base::host_name::{self, key, short};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Hosts kept after their agents have gone silent.
@@ -12,14 +13,11 @@ pub struct HostNames {
     /// Scheduler name to agent name, from the configuration.
     table: BTreeMap<String, String>,
     hosts: BTreeSet<String>,
-    /// Full name by the part before the first dot; `None` if several hosts share it.
+    /// Agent name by its key, and by that of the part before the first dot; `None` if several hosts share it.
+    full: HashMap<String, Option<String>>,
     short: HashMap<String, Option<String>>,
     /// RDMA devices of each host, by name and by PCI address.
     devices: HashMap<String, BTreeMap<String, String>>,
-}
-
-fn short(name: &str) -> &str {
-    name.split('.').next().unwrap_or(name)
 }
 
 impl HostNames {
@@ -35,8 +33,9 @@ impl HostNames {
             if self.hosts.len() >= HOSTS || !self.hosts.insert(host.to_owned()) {
                 continue;
             }
-            let of_short = self.short.entry(short(host).to_owned());
-            of_short.and_modify(|one| *one = None).or_insert_with(|| Some(host.to_owned()));
+            for (names, name) in [(&mut self.full, host), (&mut self.short, short(host))] {
+                names.entry(key(name)).and_modify(|one| *one = None).or_insert_with(|| Some(host.to_owned()));
+            }
         }
         self.hosts.len() > before
     }
@@ -52,8 +51,8 @@ impl HostNames {
         }
     }
 
-    /// The agent's name of a host: from the table, else the same name, else the only host that is equal up to the
-    /// first dot, else `name` unchanged.
+    /// The agent's name of a host: from the table, else the same name, else the only host with that name in another case,
+    /// else the only one that is equal up to the first dot, else `name` unchanged.
     pub fn host<'a>(&'a self, name: &'a str) -> &'a str {
         if let Some(host) = self.table.get(name) {
             return host;
@@ -61,13 +60,15 @@ impl HostNames {
         if self.hosts.contains(name) {
             return name;
         }
-        self.short.get(short(name)).and_then(Option::as_deref).unwrap_or(name)
+        let known = |names: &'a HashMap<String, Option<String>>, name| names.get(&key(name)).and_then(Option::as_deref);
+        known(&self.full, name).or_else(|| known(&self.short, short(name))).unwrap_or(name)
     }
 
     /// Whether the scheduler's name `name` means the agent's `host`; cheaper than [`Self::host`] for names that
     /// differ.
     pub fn is_same(&self, name: &str, host: &str) -> bool {
-        name == host || ((short(name) == short(host) || self.table.contains_key(name)) && self.host(name) == host)
+        let alike = host_name::is_same(short(name), short(host)) || self.table.contains_key(name);
+        name == host || (alike && self.host(name) == host)
     }
 
     /// Whether no agent has this name; false while no agent is known.
@@ -93,6 +94,8 @@ mod tests {
         assert!(!agents.add_hosts(["gpu-1.a.example"]));
         assert_eq!(agents.host("gpu-1"), "gpu-1.a.example");
         assert_eq!(agents.host("gpu-1.internal"), "gpu-1.a.example");
+        assert_eq!((agents.host("GPU-2.A.example"), agents.host("GPU-3")), ("gpu-2.a.example", "gpu-3"));
+        assert!(agents.is_same("GPU-3", "gpu-3") && !agents.is_same("GPU-2", "gpu-2.a.example"));
         assert_eq!(agents.host("gpu-2"), "gpu-2", "ambiguous short name");
         assert_eq!(agents.host("gpu-2.b.example"), "gpu-2.b.example");
         assert_eq!(agents.host("gpu-3.a.example"), "gpu-3");

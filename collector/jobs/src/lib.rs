@@ -3,10 +3,10 @@
 //! clock and no network.
 //!
 //! ```
-//! use fabriclens_jobs::{JobKey, JobRecord, Registry, Source};
+//! use fabriclens_jobs::{JobKey, JobRecord, Limits, Registry, Source};
 //!
 //! let dir = tempfile::tempdir()?;
-//! let registry = Registry::open(sled::open(dir.path())?.open_tree("jobs")?)?;
+//! let registry = Registry::open(sled::open(dir.path())?.open_tree("jobs")?, Limits::default())?;
 //! let key = JobKey { cluster: String::new(), id: "4711".into() };
 //! let record = JobRecord {
 //!     user: Some("ann".into()),
@@ -32,6 +32,7 @@ mod observe;
 mod occupancy;
 mod record;
 mod registry;
+mod sender;
 mod sighting;
 pub mod slurm;
 mod view;
@@ -42,7 +43,8 @@ pub use host_names::HostNames;
 pub use job_list::{JobList, ListedJob, Unparsed};
 pub use occupancy::{Attribution, Occupancy, overlap_ns};
 pub use record::{HostAllocation, JobKey, JobRecord, RecordError, Source};
-pub use registry::{Filter, Registry, RegistryError};
+pub use registry::{Cursor, Filter, Page, Registry, RegistryError};
+pub use sender::{Limits, Reporter};
 pub use sighting::{OpenRun, SeenJob, Sighting};
 pub use view::Job;
 

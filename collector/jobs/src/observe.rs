@@ -4,6 +4,7 @@
 use crate::disagreements::TOLERANCE_NS;
 use crate::record::{JobKey, JobRecord, Source};
 use crate::registry::{Jobs, Registry, RegistryError, Run};
+use crate::sender::is_host;
 use crate::sighting::{OpenRun, SeenJob, Sighting};
 use crate::view::{Job, run_end, run_start};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,10 +25,14 @@ impl Registry {
         for (key, sighting) in keys.iter().zip(all) {
             key.iter().for_each(|key| by_key.entry(key).or_default().push(&sighting.seen));
         }
+        let mut failed = (0_usize, None);
         for (key, seen) in by_key {
             if let Err(error) = self.observe_one(&mut jobs, key, seen) {
-                tracing::warn!(%error, "cannot store a job that agents see");
+                failed = (failed.0 + 1, failed.1.or(Some(error)));
             }
+        }
+        if let (jobs, Some(error)) = failed {
+            tracing::warn!(jobs, %error, "cannot store jobs that agents see; the first error is shown");
         }
         keys
     }
@@ -35,10 +40,15 @@ impl Registry {
     fn observe_one(&self, jobs: &mut Jobs, key: &JobKey, mut seen: Vec<&SeenJob>) -> Result<(), RegistryError> {
         let first = |seen: &[&SeenJob]| seen.iter().map(|s| s.first_ns).min().unwrap_or(0);
         let Some(last) = jobs.last(key) else {
-            return self.add_seen(jobs, key, Run { number: 1, records: BTreeMap::new() }, &seen);
+            return self.add_seen(jobs, key, Run::new(1), &seen);
         };
+        let next = Run::new(last.number + 1);
         if run_end(&last.records).is_some_and(|end| first(&seen) > end.saturating_add(REAPPEAR_NS)) {
-            let next = Run { number: last.number + 1, records: BTreeMap::new() };
+            return self.add_seen(jobs, key, next, &seen);
+        }
+        if !seen.iter().all(|seen| admits(last, seen)) {
+            // A host took the id of a job that others run.
+            self.end_before(jobs, key, Source::Http, first(&seen))?;
             return self.add_seen(jobs, key, next, &seen);
         }
         // A sighting before the start belongs to the run before, and most sightings add nothing.
@@ -79,7 +89,7 @@ impl Registry {
             .into_iter()
             .flat_map(|name| jobs.with_name(name))
             .filter(cluster)
-            .filter_map(|key| Some((key, jobs.last(key).filter(|run| recent(run))?)))
+            .filter_map(|key| Some((key, jobs.last(key).filter(|run| recent(run) && admits(run, seen))?)))
             .collect();
         found.sort_by_key(|(key, run)| (key.cluster == seen.cluster, key.id == seen.task, run_start(&run.records)));
         found.dedup_by_key(|(key, _)| *key);
@@ -129,7 +139,8 @@ impl Registry {
         new.aliases.sort_unstable();
         new.aliases.dedup();
         record.amend(new);
-        self.check(key, record)?;
+        let checked = key.check().and_then(|()| record.check());
+        checked.map_err(|source| RegistryError::Refused { key: key.clone(), source })?;
         self.put(jobs, key, run).map(|_| ())
     }
 
@@ -150,7 +161,8 @@ impl Registry {
         let Some(run) = jobs.last(key) else { return Ok(None) };
         let (start, end) = (run_start(&run.records), run_end(&run.records).unwrap_or(i64::MAX));
         let same_run = |other: &JobKey| {
-            let Some(records) = jobs.last(other).map(|run| &run.records) else { return false };
+            let Some(run) = jobs.last(other).filter(|run| run.reporting_host().is_none()) else { return false };
+            let records = &run.records;
             let overlaps = run_start(records) <= end.saturating_add(TOLERANCE_NS)
                 && run_end(records).is_none_or(|end| end >= start.saturating_sub(TOLERANCE_NS));
             // Hosts may not know their cluster; hooks do.
@@ -165,13 +177,29 @@ impl Registry {
         if others.is_empty() {
             return Ok(None);
         }
-        for other in &others {
-            for (source, record) in self.take_last(jobs, other)?.map(|other| other.records).into_iter().flatten() {
-                run.records.entry(source).and_modify(|known| merge(known, &record)).or_insert(record);
+        for other in others.iter().filter_map(|other| jobs.last(other)) {
+            for (source, record) in &other.records {
+                run.records.entry(*source).and_modify(|known| merge(known, record)).or_insert_with(|| record.clone());
+            }
+            for (source, sender) in &other.by {
+                run.by.entry(*source).or_insert_with(|| sender.clone());
             }
         }
-        self.put(jobs, key, run).map(Some)
+        let job = match self.put(jobs, key, run) {
+            // They stay apart.
+            Err(RegistryError::Full { .. }) => return Ok(None),
+            put => put?,
+        };
+        for other in &others {
+            self.take_last(jobs, other)?;
+        }
+        Ok(Some(job))
     }
+}
+
+/// Whether a sighting may belong to a run: what a host reported with a credential of its own is a job on that host only.
+fn admits(run: &Run, seen: &SeenJob) -> bool {
+    run.reporting_host().is_none_or(|own| seen.hosts.keys().all(|host| is_host(own, host)))
 }
 
 /// Merges one source's records of a job under two names: earliest start, latest end.

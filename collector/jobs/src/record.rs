@@ -14,6 +14,12 @@ const LABELS: usize = 32;
 const TEXT: usize = 512;
 /// Devices or processes of a job on one host.
 const PER_HOST: usize = 4096;
+/// Most memory of one record, bytes: the most hosts, each with a name of 64 bytes and a few devices.
+pub(crate) const RECORD_BYTES: usize = 16 << 20;
+/// Memory of a record without entries: the nodes of the maps that hold it and its names.
+const RECORD: usize = 2048;
+/// Memory of a label, alias or host besides its text, index included.
+const ENTRY: usize = 128;
 
 /// Source of a record. If names differ, the later variant wins: schedulers know names best.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,6 +136,23 @@ pub enum RecordError {
     /// The end is before the start; the difference in seconds.
     #[error("it would end {0} s before it starts")]
     Backwards(i64),
+    /// Too much text.
+    #[error("it takes {0} bytes of memory, more than {RECORD_BYTES} for one job; report fewer hosts or shorter names")]
+    Large(usize),
+    /// A credential that is bound to a host names another one.
+    #[error("the credential is bound to {own} and cannot report a job on {host}; use one without a host")]
+    OtherHost {
+        /// Named host.
+        host: String,
+        /// Hosts of the credential.
+        own: String,
+    },
+    /// A credential that is bound to a host gives aliases.
+    #[error("the credential is bound to {own} and cannot give aliases of a job; use one without a host")]
+    Aliases {
+        /// Hosts of the credential.
+        own: String,
+    },
 }
 
 fn check_text(field: &'static str, value: &str) -> Result<(), RecordError> {
@@ -174,10 +197,27 @@ impl JobRecord {
             check_count("pids of a host", allocation.pids.len(), PER_HOST)?;
             allocation.devices.iter().try_for_each(|device| check_text("device", device))?;
         }
+        match self.weight() {
+            large if large > RECORD_BYTES => return Err(RecordError::Large(large)),
+            _ => {}
+        }
         match (self.start_ns, self.end_ns) {
             (Some(start), Some(end)) if end < start => Err(RecordError::Backwards((start - end) / 1_000_000_000)),
             _ => Ok(()),
         }
+    }
+
+    /// Estimated memory of the record in the registry, bytes.
+    pub(crate) fn weight(&self) -> usize {
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let labels: usize = self.labels.iter().map(|(name, value)| ENTRY + name.len() + value.len()).sum();
+        // The index of names has a copy of each alias.
+        let aliases: usize = self.aliases.iter().map(|alias| 2 * (ENTRY + alias.len())).sum();
+        let host = |(name, at): (&String, &HostAllocation)| {
+            let devices: usize = at.devices.iter().map(|device| 32 + device.len()).sum();
+            ENTRY + name.len() + devices + 4 * at.pids.len()
+        };
+        RECORD + text(&self.user) + text(&self.name) + labels + aliases + self.hosts.iter().map(host).sum::<usize>()
     }
 
     /// Merges a later record: its fields win, and a host that it has replaces the known one.

@@ -35,6 +35,9 @@ pub struct Job {
     pub sources: Vec<Source>,
     /// Differences between sources, as text.
     pub disagreements: Vec<String>,
+    /// Callers of the API that reported it: `caller/ann`, `host/gpu-01`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reported_by: Vec<String>,
 }
 
 impl Job {
@@ -68,6 +71,7 @@ impl Job {
             hosts: BTreeMap::new(),
             sources: records.keys().copied().collect(),
             disagreements: Vec::new(),
+            reported_by: Vec::new(),
         };
         let mut aliases = BTreeSet::new();
         for record in records.values() {

@@ -47,7 +47,7 @@ async fn told(url: &str) -> Told {
     let near = Collector::with(|c| c.forward = to(url)).await;
     let end = now_ms() / 1000 * 1000;
     for request in Story::new().requests(end) {
-        let (status, text) = near.remote_write(request).await;
+        let (status, text) = near.forwarded_write(request).await;
         assert_eq!(status, 204, "{text}");
     }
     settled(&near).await;

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
 use fabriclens_config::Forward;
 use fabriclens_core::prompb::{MetricMetadata, TimeSeries, WriteRequest};
+use fabriclens_model::names::is_plain_metric;
 use parking_lot::Mutex;
 use prost::Message as _;
 
@@ -135,6 +136,8 @@ struct Receiver {
     answers: Arc<Mutex<VecDeque<(u16, &'static str)>>>,
     /// Rejects requests with a series of this host.
     refuses: Arc<Mutex<Option<String>>>,
+    /// Rejects requests with a metric name of other characters than letters, digits, `_` and `:`.
+    plain_names: Arc<Mutex<bool>>,
     taken: Arc<Mutex<Vec<(HeaderMap, WriteRequest)>>>,
 }
 
@@ -157,7 +160,10 @@ impl Receiver {
         }
         let request = WriteRequest::decode(&snap::raw::Decoder::new().decompress_vec(body).unwrap()[..]).unwrap();
         let refused = self.refuses.lock().clone();
-        let bad = |s: &TimeSeries| s.labels.iter().any(|l| Some(&l.value) == refused.as_ref());
+        let plain_names = *self.plain_names.lock();
+        let odd = |s: &TimeSeries| s.labels.iter().any(|l| l.name == "__name__" && !is_plain_metric(&l.value));
+        let bad =
+            |s: &TimeSeries| s.labels.iter().any(|l| Some(&l.value) == refused.as_ref()) || (plain_names && odd(s));
         if request.timeseries.iter().any(bad) {
             return (StatusCode::BAD_REQUEST, "that host again").into_response();
         }
@@ -203,6 +209,34 @@ async fn forwarding_retries_and_counts_rejections() {
     assert_eq!(of("content-encoding"), "snappy");
     assert_eq!(of("x-prometheus-remote-write-version"), "0.1.0");
     assert_eq!(of("x-scope-orgid"), "fabric");
+}
+
+#[tokio::test]
+async fn names_of_one_host_cost_another_no_sample() {
+    let receiver = Receiver::default();
+    *receiver.plain_names.lock() = true;
+    // Until it answers, the requests become one, in which good and odd series alternate.
+    receiver.answers.lock().push_back((503, "2"));
+    let url = receiver.start().await;
+    let target = Forward { batch: 10_000, ..forward(&url) };
+    let collector = Collector::with(|c| c.forward = vec![target]).await;
+    let begin = now_ms() - 60_000;
+    let good = |n: i64| {
+        let name = format!("fabric_x{n}_total");
+        series(&[("__name__", &name), ("host", "good")], &[(begin, 1.0), (begin + 100, 2.0)])
+    };
+    let odd = |n: i64| {
+        let name = format!("odd name {n}");
+        series(&[("__name__", &name), ("host", "bad")], &[(begin, 1.0)])
+    };
+    assert_eq!(collector.remote_write(vec![good(3000)]).await.0, 204);
+    for round in 0..100 {
+        let mut sent: Vec<TimeSeries> = (round * 3..(round + 1) * 3).map(odd).collect();
+        sent.extend((round * 30..(round + 1) * 30).map(good));
+        assert_eq!(collector.remote_write(sent).await.0, 204);
+    }
+    drained(&collector).await;
+    assert_eq!(receiver.samples().iter().filter(|s| s.0 == "good").count(), 6002);
 }
 
 #[tokio::test]

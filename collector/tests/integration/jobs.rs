@@ -4,6 +4,7 @@ use crate::common;
 use std::time::{Duration, Instant};
 
 use crate::common::Collector;
+use fabriclens_server::auth::new_token;
 use serde_json::{Value, json};
 
 async fn post(c: &Collector, path: &str, body: &str) -> (u16, Value) {
@@ -129,4 +130,77 @@ async fn job_directory_is_read() {
     let job = c.json("/api/v1/jobs/a").await.1["data"].clone();
     assert_eq!((&job["state"], &job["user"]), (&json!("ended"), &json!("root")));
     assert_eq!(job["disagreements"], json!(["user: file says ann, http says root"]));
+}
+
+#[tokio::test]
+async fn large_jobs_and_foreign_jobs_are_refused_and_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tokens");
+    let token = |name: &str, roles: &str, host| new_token(name, &roles.parse().unwrap(), host, None).unwrap();
+    let (ann, ann_line) = token("ann", "read,write", None);
+    let (host, host_line) = token("hook-9", "read,write", Some("n9"));
+    let (root, root_line) = token("root", "admin", None);
+    std::fs::write(&file, format!("{ann_line}\n{host_line}\n{root_line}\n")).unwrap();
+    let c = Collector::over(dir, |config| config.auth.tokens = Some(file)).await;
+    let call = async |method: &str, path: &str, token: &str, body: &str| {
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", c.running.http))
+            .header("authorization", format!("Bearer {token}"))
+            .body(body.to_owned())
+            .unwrap();
+        let answer = tokio::task::spawn_blocking(move || {
+            let mut answer = common::process::agent().run(request).unwrap();
+            (answer.status().as_u16(), answer.body_mut().read_to_string().unwrap())
+        });
+        answer.await.unwrap()
+    };
+    let jobs = "/api/v1/jobs";
+    let job = r#"{"id": 4711, "user": "ann", "hosts": ["n1"], "aliases": [4703]}"#;
+    assert_eq!(call("POST", jobs, &ann, job).await.0, 201);
+    // Short bodies that would expand to much are refused before they do.
+    let long = format!(r#"{{"id": 1, "hosts": "{}[1-65536]"}}"#, "x".repeat(240));
+    let (status, text) = call("POST", jobs, &ann, &long).await;
+    assert!(status == 400 && text.contains("have more than 4194304 bytes in total"), "{status} {text}");
+    // A host neither joins a job of others, nor reports jobs elsewhere, nor silences.
+    for (method, path, body) in [
+        ("POST", jobs, r#"{"id": 4711, "hosts": ["n9"]}"#),
+        ("POST", jobs, r#"{"id": 4703, "hosts": ["n9"]}"#),
+        ("PATCH", "/api/v1/jobs/4711", r#"{"hosts": ["n9"]}"#),
+        ("POST", "/api/v1/jobs/4711/end", ""),
+        ("POST", "/api/v1/silences", r#"{"match": {"node": "n1"}, "for": "1h"}"#),
+    ] {
+        let (status, text) = call(method, path, &host, body).await;
+        assert_eq!(status, 403, "{method} {path} {body}: {text}");
+    }
+    let (status, text) = call("POST", jobs, &host, r#"{"id": 5, "hosts": ["n1"]}"#).await;
+    assert!(status == 400 && text.contains("bound to n9 and cannot report a job on n1"), "{status} {text}");
+    for id in 1..=3 {
+        assert_eq!(call("POST", jobs, &host, &format!(r#"{{"id": {id}, "hosts": ["n9"]}}"#)).await.0, 201);
+    }
+    // Lists are paged; an administrator deletes one job, or all of a sender.
+    let list = async |query: &str| -> Value {
+        let (status, text) = call("GET", &format!("{jobs}?{query}"), &ann, "").await;
+        assert_eq!(status, 200, "{text}");
+        serde_json::from_str(&text).unwrap()
+    };
+    let (mut ids, mut query) = (Vec::new(), "limit=3".to_owned());
+    loop {
+        let page = list(&query).await;
+        ids.extend(page["data"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap().to_owned()));
+        let Some(next) = page["next"].as_str() else { break };
+        query = format!("limit=3&cursor={}", next.replace(':', "%3A"));
+    }
+    ids.sort_unstable();
+    assert_eq!(ids, ["1", "2", "3", "4711"]);
+    assert_eq!(list("sender=host/n9").await["data"][0]["reported_by"], json!(["host/n9"]));
+    assert_eq!(call("DELETE", "/api/v1/jobs/1", &ann, "").await.0, 403);
+    assert_eq!(call("DELETE", jobs, &root, "").await.0, 400);
+    assert_eq!(
+        call("DELETE", "/api/v1/jobs/1", &root, "").await,
+        (200, r#"{"status":"success","data":{"deleted":1}}"#.into())
+    );
+    assert_eq!(call("DELETE", "/api/v1/jobs/1", &root, "").await.0, 404);
+    assert!(call("DELETE", "/api/v1/jobs?sender=host/n9", &root, "").await.1.contains(r#""deleted":2"#));
+    assert_eq!(list("").await["data"].as_array().unwrap().len(), 1);
 }

@@ -20,6 +20,7 @@ mod job_sources;
 mod jobs;
 mod late;
 mod live;
+mod names;
 mod peers;
 mod process;
 mod prometheus;

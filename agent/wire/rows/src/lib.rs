@@ -19,6 +19,7 @@
 mod interner;
 mod labels;
 mod layout;
+pub mod names;
 
 pub use interner::LayoutInterner;
 pub use labels::Labels;

@@ -4,6 +4,7 @@ use super::limits::Limits;
 use super::names;
 use crate::proto::{DecodeError, Field, Reader, text};
 use fabriclens_rows::Labels;
+use fabriclens_rows::names::{NameError, check_series_within};
 use foldhash::HashSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -40,12 +41,12 @@ impl Texts {
 pub(super) struct Identity {
     /// Labels of each series, unordered.
     pub(super) labels: Vec<(String, String)>,
-    /// Labels of `target_info`, if the sender has a `job` or `instance` and further attributes.
+    /// Labels of `target_info`, if the sender has a `job` or `instance` and further attributes, within the limits.
     pub(super) info: Option<Labels>,
 }
 
 /// Decodes the body of a `Resource`.
-pub(super) fn resource(body: &[u8], texts: &mut Texts) -> Result<Identity, DecodeError> {
+pub(super) fn resource(body: &[u8], limits: &Limits, texts: &mut Texts) -> Result<Identity, DecodeError> {
     let mut raw = Vec::new();
     for field in Reader::new(body) {
         if let (1, Field::Bytes(pair)) = field? {
@@ -70,8 +71,9 @@ pub(super) fn resource(body: &[u8], texts: &mut Texts) -> Result<Identity, Decod
         let mut all = joined(rest);
         all.extend(target.iter().chain(&labels).cloned());
         all.push(("__name__".to_owned(), "target_info".to_owned()));
-        labels_of(&sorted(all), texts)
+        sorted(all)
     });
+    let info = info.filter(|all| check(all, limits).is_ok()).map(|all| labels_of(&all, texts));
     labels.extend(target);
     Ok(Identity { labels, info })
 }
@@ -101,17 +103,11 @@ pub(super) fn series(
     }
     all.push(("__name__".to_owned(), name.to_owned()));
     let pairs = sorted(all);
-    if pairs.len() > limits.labels {
-        return too_many();
-    }
-    if let Some((k, _)) = pairs.iter().find(|(k, v)| k.len().max(v.len()) > limits.label_bytes) {
-        let mut shown: String = k.chars().take(40).collect();
-        if shown.len() < k.len() {
-            shown.push('…');
-        }
-        return Ok(Err(format!("label {shown} is longer than {} bytes", limits.label_bytes)));
-    }
-    Ok(Ok(labels_of(&pairs, texts)))
+    Ok(check(&pairs, limits).map(|()| labels_of(&pairs, texts)).map_err(|e| e.to_string()))
+}
+
+fn check(pairs: &[(String, String)], limits: &Limits) -> Result<(), NameError> {
+    check_series_within(pairs.iter().map(|(k, v)| (k.as_str(), v.as_str())), limits.labels, limits.label_bytes)
 }
 
 /// Formats a number as Prometheus does in `le` and `quantile`.

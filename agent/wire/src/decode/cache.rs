@@ -9,17 +9,19 @@ use super::template::Plans;
 use crate::proto::{DecodeError, text};
 use fabriclens_rows::Labels;
 use foldhash::HashMap;
+use std::sync::Arc;
 
 /// Maximum encoded bytes of a resource.
 const RESOURCE: usize = 64 << 10;
-/// Approximate bytes of a cache entry without its key.
-const ENTRY: usize = 128;
+/// Approximate bytes of a cache entry without its key, and of each label of a series: two texts and their place in the table.
+const ENTRY: usize = 256;
+const LABEL: usize = 32;
 const TOO_MUCH: &str = "the request has too many new names and attributes; send smaller requests";
 
 /// Caches keyed by encoded bytes, so that no hash collision can join two series.
 #[derive(Default)]
 pub(super) struct Cache {
-    numbers: HashMap<Box<[u8]>, u32>,
+    numbers: HashMap<Arc<[u8]>, u32>,
     /// By resource number.
     resources: Vec<Resource>,
     /// Unused resource numbers.
@@ -33,6 +35,10 @@ pub(super) struct Cache {
     bytes: usize,
     /// Bytes and number of metric names at the start of the request.
     before: (usize, usize),
+    /// Bytes that this request may add.
+    room: usize,
+    /// Resources that got entries by this request.
+    new: Vec<u32>,
     /// Number of idle sweeps so far.
     round: u32,
     key: Vec<u8>,
@@ -43,6 +49,8 @@ pub(super) struct Cache {
 /// Cached state of a resource.
 #[derive(Default)]
 struct Resource {
+    /// Encoded.
+    key: Arc<[u8]>,
     identity: Identity,
     series: HashMap<Box<[u8]>, Cached>,
     plans: Plans,
@@ -76,27 +84,63 @@ pub(super) enum Part {
 
 impl Cache {
     /// Starts a request: drops all caches if a limit is exceeded.
-    pub(super) fn begin(&mut self, limits: &Limits) {
+    pub(super) fn begin(&mut self, limits: &Limits, allowance: usize) {
         let entries = self.series.max(self.names.len()).max(self.resources.len());
-        if entries > limits.cached_series || self.bytes > limits.cached_bytes {
+        if entries > limits.cached_series || self.bytes > allowance {
             *self = Self::default();
         }
         self.before = (self.bytes, self.names.len());
+        self.room = (allowance / 2).min(limits.new_bytes);
+        self.new.clear();
     }
 
-    /// Forgets the metrics that were new in the last request. Their numbers are not reused, because series refer to
-    /// them.
+    /// Bytes of all entries.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Resources that got entries by the last request.
+    pub(super) fn take_new(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.new)
+    }
+
+    /// Forgets resources; returns the bytes of their entries.
+    pub(super) fn forget(&mut self, resources: &[u32]) -> usize {
+        let before = self.bytes;
+        for number in resources {
+            let Some(resource) = self.resources.get_mut(*number as usize) else { continue };
+            // A number may be free already, or belong to another resource by now, which is only decoded again.
+            if self.numbers.get(&resource.key) != Some(number) {
+                continue;
+            }
+            let Resource { key, series, bytes, .. } = std::mem::take(resource);
+            self.numbers.remove(&key);
+            self.series -= series.len();
+            self.bytes -= bytes;
+            self.free.push(*number);
+        }
+        before - self.bytes
+    }
+
+    /// Forgets the metrics that were new in the last request; the resources that it changed must be forgotten, too.
     pub(super) fn forget_new(&mut self) {
         let first = self.before.1;
         if self.names.len() > first {
-            self.metrics.retain(|_, id| (*id as usize) < first);
+            let bytes = &mut self.bytes;
+            self.metrics.retain(|key, id| {
+                let known = (*id as usize) < first;
+                *bytes -= if known { 0 } else { key.len() + ENTRY };
+                known
+            });
+            // Only series of the new resources, which are forgotten with them, refer to these names.
+            self.names.truncate(first);
         }
     }
 
     /// Whether one request may add an entry of this many bytes. A request can create far more cache entries than its
     /// size, such as a histogram, whose buckets repeat all attributes.
-    fn takes(&self, bytes: usize, limits: &Limits) -> bool {
-        self.bytes - self.before.0 + bytes <= limits.cached_bytes / 2
+    fn takes(&self, bytes: usize) -> bool {
+        self.bytes - self.before.0 + bytes <= self.room
     }
 
     /// Drops resources without a request since the previous call.
@@ -132,17 +176,20 @@ impl Cache {
             return Ok(Err(format!("its resource is larger than {RESOURCE} bytes; drop attributes of it")));
         }
         let bytes = body.len() + ENTRY;
-        if !self.takes(bytes, limits) {
+        if !self.takes(bytes) {
             return Ok(Err(TOO_MUCH.to_owned()));
         }
-        let identity = attributes::resource(body, &mut self.texts)?;
+        let identity = attributes::resource(body, limits, &mut self.texts)?;
         let number = self.free.pop().unwrap_or(self.resources.len() as u32);
         if number as usize == self.resources.len() {
             self.resources.push(Resource::default());
         }
-        self.resources[number as usize] = Resource { identity, round: self.round, bytes, ..Resource::default() };
+        let key: Arc<[u8]> = body.into();
+        self.resources[number as usize] =
+            Resource { key: key.clone(), identity, round: self.round, bytes, ..Resource::default() };
         self.bytes += bytes;
-        self.numbers.insert(body.into(), number);
+        self.numbers.insert(key, number);
+        self.new.push(number);
         Ok(Ok(number))
     }
 
@@ -184,7 +231,7 @@ impl Cache {
             return Ok(Ok(*id));
         }
         let bytes = self.key.len() + ENTRY;
-        if !self.takes(bytes, limits) {
+        if !self.takes(bytes) {
             return Ok(Err(TOO_MUCH.to_owned()));
         }
         let [name, unit, help] = [text(fields[0])?, text(fields[1])?, text(fields[2])?];
@@ -240,8 +287,9 @@ impl Cache {
             self.remember(sink.id(), index);
             return Ok(Ok(index));
         }
-        let bytes = self.key.len() + ENTRY;
-        if !self.takes(bytes, limits) {
+        let labels = of.identity.labels.len() + attributes.len() + 2;
+        let bytes = self.key.len() + ENTRY + LABEL * labels;
+        if !self.takes(bytes) {
             return Ok(Err(TOO_MUCH.to_owned()));
         }
         let of = &mut self.resources[resource as usize];
@@ -264,6 +312,9 @@ impl Cache {
         let index = sink.series(labels.clone());
         self.series += 1;
         self.bytes += bytes;
+        if self.new.last() != Some(&resource) {
+            self.new.push(resource);
+        }
         of.bytes += bytes;
         of.series.insert(self.key.as_slice().into(), Cached { labels, sink: sink.id(), index });
         self.remember(sink.id(), index);

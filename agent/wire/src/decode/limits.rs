@@ -1,5 +1,7 @@
 //! Limits of a request and of the caches of a decoder.
 
+use fabriclens_rows::names::{LABELS, VALUE_BYTES};
+
 /// Limits of one request, and of the decoder's caches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -7,18 +9,30 @@ pub struct Limits {
     pub points: usize,
     /// Labels of a series, including `__name__`.
     pub labels: usize,
-    /// Bytes of a label name or value.
+    /// Bytes of a label value.
     pub label_bytes: usize,
     /// Cached label sets. If exceeded, the whole cache is dropped and built again; see also
     /// [`super::Decoder::forget_idle`].
     pub cached_series: usize,
-    /// Bytes of cache keys. One request may add half of this.
+    /// Bytes of the caches of a decoder without a shared budget ([`super::CacheBudget`]). One request may add half of it.
     pub cached_bytes: usize,
+    /// Bytes that one request may add to the caches in any case.
+    pub new_bytes: usize,
+    /// Buckets of a histogram point, or quantiles of a summary; each becomes a series.
+    pub buckets: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { points: 2_000_000, labels: 64, label_bytes: 4096, cached_series: 2_000_000, cached_bytes: 512 << 20 }
+        Self {
+            points: 2_000_000,
+            labels: LABELS,
+            label_bytes: VALUE_BYTES,
+            cached_series: 2_000_000,
+            cached_bytes: 512 << 20,
+            new_bytes: 128 << 20,
+            buckets: 1024,
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use super::limits::Limits;
 use super::names::Shape;
 use super::rows::Rows;
 use crate::proto::{DecodeError, Field, Reader, repeated64, text};
+use fabriclens_rows::names::LABELS;
 use fabriclens_rows::stale;
 
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
@@ -157,6 +158,10 @@ impl Point {
         let number = matches!(self.data, Data::Gauge | Data::Sum);
         for field in Reader::new(body) {
             match (self.data, field?) {
+                // One more than any limit is enough to refuse the point.
+                (Data::Histogram, (9, Field::Bytes(_)))
+                | (Data::Gauge | Data::Sum | Data::Summary, (7, Field::Bytes(_)))
+                    if attributes.len() > LABELS => {}
                 (Data::Histogram, (9, Field::Bytes(b))) => attributes.push(b),
                 (Data::Histogram, (6, f)) => repeated64(f, &mut self.counts)?,
                 (Data::Histogram, (7, f)) => repeated64(f, &mut self.bounds)?,
@@ -202,6 +207,10 @@ impl Point {
         cache: &mut Cache,
         into: &mut Into<'_>,
     ) -> Result<Result<(), String>, DecodeError> {
+        let most = into.limits.buckets;
+        if self.bounds.len() > most {
+            return Ok(Err(format!("it has more than {most} buckets or quantiles; send fewer, wider ones")));
+        }
         let samples = match self.check() {
             Ok(n) => n,
             Err(why) => return Ok(Err(why.to_owned())),

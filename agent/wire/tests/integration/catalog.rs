@@ -20,3 +20,12 @@ fn catalog_names_match_the_translation() {
     assert!(metrics::all().count() > 100);
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+/// What agents send is not reserved for the collector.
+#[test]
+fn catalog_names_are_not_reserved() {
+    let reserved: Vec<String> =
+        metrics::all().map(|m| m.prometheus_name()).filter(|name| fabriclens_rows::names::is_reserved(name)).collect();
+    assert!(reserved.is_empty(), "add an exception to RESERVED: {reserved:?}");
+    assert!(metrics::all().any(|m| m.prometheus_name().starts_with("fabric_job_")));
+}

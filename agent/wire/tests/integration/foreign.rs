@@ -1,7 +1,7 @@
 //! Senders other than the agent: every kind of metric, odd names, limits, and malformed requests.
 
 use fabriclens_rows::{LayoutId, RowGroup, STALE_NAN};
-use fabriclens_wire::decode::{DecodeError, Decoder, Limits, Rows};
+use fabriclens_wire::decode::{CacheBudget, DecodeError, Decoder, Limits, Rows};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList, any_value::Value};
 use opentelemetry_proto::tonic::metrics::v1::{
@@ -374,6 +374,39 @@ fn attributes_are_not_multiplied_by_buckets() {
     let rows = small.request(&r).unwrap();
     assert!(rows.rejected[0].reason.contains("send smaller requests"), "{rows:?}");
     assert!(rows.samples() < 50 && lines(&rows).contains(&"g{} 1".to_owned()), "{}", rows.samples());
+}
+
+/// A histogram whose points have this many bounds each, all different.
+fn histogram_of(points: usize, bounds: usize) -> ExportMetricsServiceRequest {
+    let point = |n: usize| HistogramDataPoint {
+        time_unix_nano: T,
+        bucket_counts: vec![1; bounds + 1],
+        explicit_bounds: (0..bounds).map(|bound| (n * bounds + bound) as f64).collect(),
+        ..Default::default()
+    };
+    let histogram = Histogram { data_points: (0..points).map(point).collect(), aggregation_temporality: 2 };
+    request(vec![], vec![metric("h", "", Data::Histogram(histogram))])
+}
+
+#[test]
+fn histograms_are_bounded() {
+    assert_eq!(decode(&histogram_of(1, 1024)).samples(), 1026, "with +Inf and count, without sum");
+    let rows = decode(&histogram_of(1, 1025));
+    assert!(rows.samples() == 0 && rows.rejected[0].reason.contains("more than 1024 buckets"), "{rows:?}");
+    // Many points with other bounds each are bounded by what a request may add, and refused ones are forgotten.
+    let budget = CacheBudget::new(1 << 20, 2);
+    let mut decoder = Decoder::sharing(Limits::default(), budget.clone());
+    let rows = decoder.request(&histogram_of(100, 1000)).unwrap();
+    assert!(rows.samples() < 3000 && rows.rejected[0].reason.contains("send smaller requests"), "{}", rows.samples());
+    assert!((100_000..=(1 << 19)).contains(&budget.used()), "{}", budget.used());
+    let new = decoder.take_new();
+    decoder.forget(&new);
+    assert!(budget.used() < 1000, "{}", budget.used());
+    decoder.request(&histogram_of(1, 100)).unwrap();
+    decoder.forget_new();
+    assert!(budget.used() < 1000, "{}", budget.used());
+    drop(decoder);
+    assert_eq!(budget.used(), 0);
 }
 
 #[test]

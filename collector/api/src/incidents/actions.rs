@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{One, blocking, json, refused};
 use crate::Api;
 use crate::encode::Json;
+use crate::unbound::Unbound;
 use fabriclens_core::time::{now_ns, parse_duration, parse_time};
 use fabriclens_incidents::{Classification, IncidentStoreError, OperatorNote, Record, Silence, SilenceMatcher};
 use fabriclens_server::error::{ApiError, Kind};
@@ -67,6 +68,7 @@ struct SilenceAllBody {
 
 /// Acknowledges an incident.
 pub(crate) async fn acknowledge(
+    _: Unbound,
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
     body: Bytes,
@@ -78,6 +80,7 @@ pub(crate) async fn acknowledge(
 
 /// Reclassifies an incident.
 pub(crate) async fn reclassify(
+    _: Unbound,
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
     body: Bytes,
@@ -89,6 +92,7 @@ pub(crate) async fn reclassify(
 
 /// Silences an incident.
 pub(crate) async fn silence(
+    Unbound(caller): Unbound,
     State(api): State<Arc<Api>>,
     Path(id): Path<String>,
     body: Bytes,
@@ -97,19 +101,25 @@ pub(crate) async fn silence(
     let note = operator_note(by, note)?;
     let until_ns = end(duration, until, note.at_ns)?;
     let of = SilenceMatcher { incident: Some(id.clone()), ..SilenceMatcher::default() };
+    let sender = caller.sender();
     apply(api, move |api| {
-        api.incidents.silence(of, until_ns, note)?;
+        api.incidents.silence(&sender, of, until_ns, note)?;
         api.incidents.get(&id).ok_or(IncidentStoreError::Unknown(id))
     })
     .await
 }
 
 /// Silences all matching incidents.
-pub(crate) async fn silence_all(State(api): State<Arc<Api>>, body: Bytes) -> Result<Json, ApiError> {
+pub(crate) async fn silence_all(
+    Unbound(caller): Unbound,
+    State(api): State<Arc<Api>>,
+    body: Bytes,
+) -> Result<Json, ApiError> {
     let SilenceAllBody { of, duration, until, by, note } = read(&body)?;
     let note = operator_note(by, note)?;
     let until_ns = end(duration, until, note.at_ns)?;
-    blocking(move || json(&api.incidents.silence(of, until_ns, note).map_err(refused)?)).await
+    let sender = caller.sender();
+    blocking(move || json(&api.incidents.silence(&sender, of, until_ns, note).map_err(refused)?)).await
 }
 
 /// Lists the silences in force.
@@ -122,7 +132,11 @@ pub(crate) async fn silences(State(api): State<Arc<Api>>) -> Result<Json, ApiErr
 }
 
 /// Ends a silence.
-pub(crate) async fn unsilence(State(api): State<Arc<Api>>, Path(id): Path<String>) -> Result<Json, ApiError> {
+pub(crate) async fn unsilence(
+    _: Unbound,
+    State(api): State<Arc<Api>>,
+    Path(id): Path<String>,
+) -> Result<Json, ApiError> {
     blocking(move || json(&api.incidents.unsilence(&id, now_ns()).map_err(refused)?)).await
 }
 

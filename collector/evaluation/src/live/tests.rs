@@ -24,7 +24,7 @@ fn state(dir: &std::path::Path) -> AppState {
         queried: data.clone(),
         data,
         sink: Arc::new(Sink::start(store.clone(), &config, &telemetry).unwrap()),
-        jobs: Arc::new(Jobs::open(&store).unwrap()),
+        jobs: Arc::new(Jobs::open(&store, Default::default()).unwrap()),
         incidents: Arc::new(IncidentStore::open(&store, config.retention.incidents).unwrap()),
         topologies: Arc::new(Topologies::open(&store, &config).unwrap()),
         pressure: Arc::new(Pressure::new(config.memory)),

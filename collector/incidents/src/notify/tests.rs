@@ -149,7 +149,7 @@ fn silenced_and_acknowledged_incidents_are_quiet() {
     let incidents = incidents(dir.path());
     let mut webhook = fake.webhook(60);
     let of = SilenceMatcher { node: Some("h3".into()), ..SilenceMatcher::default() };
-    incidents.silence(of, 100 * S, operator_note(S, "ann")).unwrap();
+    incidents.silence("ann", of, 100 * S, operator_note(S, "ann")).unwrap();
     incidents.update(3 * S, &[incident("a")]);
     assert!(notify(&mut webhook, &incidents, 3) && fake.take().is_empty());
     notify(&mut webhook, &incidents, 100);

@@ -7,8 +7,9 @@ use super::{IncidentStore, IncidentStoreError, Inner, disk, encode};
 use crate::record::{Classification, OperatorNote, Reclassified, Record, State};
 use crate::silence::{Silence, SilenceMatcher};
 
-/// Most silences in force.
+/// Most silences in force, and of one sender.
 const MOST: usize = 1000;
+const MOST_OF_ONE: usize = MOST / 4;
 
 impl IncidentStore {
     /// Acknowledges an incident.
@@ -59,6 +60,7 @@ impl IncidentStore {
     /// [`IncidentStoreError`].
     pub fn silence(
         &self,
+        sender: &str,
         of: SilenceMatcher,
         until_ns: i64,
         note: OperatorNote,
@@ -66,6 +68,9 @@ impl IncidentStore {
         let bad = |text: &str| Err(IncidentStoreError::Silence(text.to_owned()));
         if of.is_empty() {
             return bad("it would match every incident; give incident, kind, node or job");
+        }
+        if !of.is_bounded() {
+            return bad("incident, node and job have at most 512 bytes without control characters");
         }
         if until_ns <= note.at_ns {
             return bad("its end has passed; give a time in the future");
@@ -78,9 +83,12 @@ impl IncidentStore {
         if inner.silences.len() >= MOST {
             return bad("too many silences are in force; end some first (DELETE /api/v1/silences/ID)");
         }
+        if inner.silences.values().filter(|silence| silence.sender == sender).count() >= MOST_OF_ONE {
+            return bad("too many silences of one caller are in force; end some first (DELETE /api/v1/silences/ID)");
+        }
         let free = |n: &i64| !inner.silences.contains_key(&n.to_string());
         let number = (note.at_ns / 1_000_000..).find(free).unwrap_or_default();
-        let silence = Silence { id: number.to_string(), of, until_ns, note };
+        let silence = Silence { id: number.to_string(), of, until_ns, note, sender: sender.to_owned() };
         self.silences.insert(silence.id.as_bytes(), encode(&silence)?).map_err(disk)?;
         inner.silences.insert(silence.id.clone(), silence.clone());
         self.note_silence(&mut inner, &silence, State::Silenced)?;

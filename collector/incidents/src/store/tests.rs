@@ -114,6 +114,7 @@ fn restart_keeps_incidents_and_actions() {
         incidents.reclassify("a", Classification::Kind(IncidentKind::Incast), operator_note(7 * S, "bob")).unwrap();
         incidents
             .silence(
+                "ann",
                 SilenceMatcher { node: Some("h7".to_owned()), ..SilenceMatcher::default() },
                 100 * S,
                 operator_note(8 * S, ""),
@@ -218,7 +219,7 @@ fn clock_leaps_delete_nothing() {
     let incidents = IncidentStore::open(&store, Duration::from_secs(3600)).unwrap();
     incidents.update(20 * S, &[Incident { end_ns: Some(10 * S), ..incident("a") }]);
     let node = SilenceMatcher { node: Some("x".into()), ..SilenceMatcher::default() };
-    incidents.silence(node, 90 * S, operator_note(62 * S, "ann")).unwrap();
+    incidents.silence("ann", node, 90 * S, operator_note(62 * S, "ann")).unwrap();
     now.fetch_add(365 * 86_400_000, Ordering::Relaxed);
     assert_eq!((incidents.expire().unwrap(), incidents.silences(70 * S).len()), (0, 1));
     now.fetch_sub(365 * 86_400_000, Ordering::Relaxed);
@@ -254,7 +255,7 @@ fn filters_and_silences_match() {
     assert_eq!(threads(62 * S), 2);
     let of =
         SilenceMatcher { kind: Some(IncidentKind::SlowReceiver), node: Some("h3".into()), ..SilenceMatcher::default() };
-    let silence = incidents.silence(of, 90 * S, operator_note(62 * S, "ann")).unwrap();
+    let silence = incidents.silence("ann", of, 90 * S, operator_note(62 * S, "ann")).unwrap();
     assert_eq!((threads(63 * S), threads(90 * S)), (1, 2));
     assert_eq!(incidents.silences(63 * S), std::slice::from_ref(&silence));
     incidents.unsilence(&silence.id, 64 * S).unwrap();
@@ -262,12 +263,19 @@ fn filters_and_silences_match() {
     incidents.reclassify("a", Classification::NotAProblem, operator_note(66 * S, "")).unwrap();
     assert_eq!(threads(67 * S), 1, "incidents classified as no problem are not notified");
     let error = |of: SilenceMatcher, until: i64| {
-        incidents.silence(of, until, operator_note(70 * S, "")).unwrap_err().to_string()
+        incidents.silence("ann", of, until, operator_note(70 * S, "")).unwrap_err().to_string()
     };
     assert!(error(SilenceMatcher::default(), 99 * S).contains("give incident, kind, node or job"));
     let node = SilenceMatcher { node: Some("x".into()), ..SilenceMatcher::default() };
     assert!(error(node, 70 * S).contains("its end has passed"));
     let unknown = SilenceMatcher { incident: Some("q".into()), ..SilenceMatcher::default() };
     assert!(error(unknown, 99 * S).starts_with("there is no incident \"q\""));
+    let long = SilenceMatcher { node: Some("x".repeat(513)), ..SilenceMatcher::default() };
+    assert!(error(long, 99 * S).contains("at most 512 bytes"));
+    // One caller does not take the places of all.
+    let node = |n: usize| SilenceMatcher { node: Some(n.to_string()), ..SilenceMatcher::default() };
+    let add = |who: &str, n| incidents.silence(who, node(n), 99 * S, operator_note(70 * S, ""));
+    assert_eq!((0..300).filter(|n| add("mallory", *n).is_ok()).count(), 250);
+    assert!(add("ann", 1).is_ok());
     assert!(incidents.unsilence(&silence.id, 70 * S).is_err());
 }

@@ -236,6 +236,7 @@ mod tests {
             assert!(fabriclens_promql::check(row.promql).is_ok(), "{}: {:?}", row.name, row.promql);
             let plain = fabriclens_promql::selector(row.promql, &mut fabriclens_model::Patterns::default()).is_ok();
             assert!(row.fold != Fold::Total || (plain && row.join == Join::Sum), "{}", row.name);
+            assert!(fabriclens_model::names::is_reserved(row.name), "hosts could write {}", row.name);
             assert_eq!(row.name.ends_with("_total"), row.kind() == "counter", "{}", row.name);
         }
     }

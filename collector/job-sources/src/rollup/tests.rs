@@ -28,7 +28,7 @@ impl Lab {
         let config = Config { data: self.dir.path().join("data"), ..Config::default() };
         let sink = Sink::start(self.store.clone(), &config, &Telemetry::new().unwrap()).unwrap();
         let data = Data::Local(self.store.clone());
-        let jobs = Jobs::open(&self.store).unwrap();
+        let jobs = Jobs::open(&self.store, Default::default()).unwrap();
         Rollup::new(Arc::new(jobs), Arc::new(data), Arc::new(sink), Engine::default())
     }
 

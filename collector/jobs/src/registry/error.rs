@@ -30,6 +30,27 @@ pub enum RegistryError {
         /// The job.
         key: JobKey,
     },
+    /// A credential that is bound to a host would change a job that others reported.
+    #[error(
+        "job {key} was reported by others; a credential that is bound to a host changes only jobs that it reported itself"
+    )]
+    Foreign {
+        /// The job.
+        key: JobKey,
+    },
+    /// No room: what is kept are running jobs.
+    #[error(
+        "job {key} is not kept: {who} may take {limit} bytes of the job registry, and running jobs take them; end or \
+         delete jobs, or raise limits.memory"
+    )]
+    Full {
+        /// The job.
+        key: JobKey,
+        /// The sender, or the senders together.
+        who: String,
+        /// Bytes.
+        limit: usize,
+    },
     /// The database failed.
     #[error("cannot use the job registry in the data directory: {0}; check the disk and the permissions")]
     Disk(String),

@@ -2,16 +2,19 @@
 
 mod error;
 mod query;
+mod remove;
 mod runs;
 mod storage;
+mod usage;
 
 pub use error::RegistryError;
-pub use query::Filter;
+pub use query::{Cursor, Filter, Page};
 pub(crate) use runs::{Jobs, Run};
 
 use crate::disagreements::TOLERANCE_NS;
 use crate::host_names::HostNames;
 use crate::record::{JobKey, JobRecord, RecordError, Source};
+use crate::sender::{Limits, Reporter};
 use crate::view::{Job, run_end, run_start};
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashSet;
@@ -26,12 +29,13 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Opens the registry in a tree of a database. A record that cannot be decoded is logged, left in place and not shown.
+    /// Opens the registry in a tree of a database. A record that cannot be decoded, or is too large, is logged, left in place
+    /// and not shown.
     ///
     /// # Errors
     /// [`RegistryError::Disk`].
-    pub fn open(tree: sled::Tree) -> Result<Self, RegistryError> {
-        let (storage, jobs) = Storage::open(tree)?;
+    pub fn open(tree: sled::Tree, limits: Limits) -> Result<Self, RegistryError> {
+        let (storage, jobs) = Storage::open(tree, limits)?;
         Ok(Self { storage, jobs: Mutex::new(jobs), host_names: RwLock::default() })
     }
 
@@ -62,25 +66,42 @@ impl Registry {
     ///
     /// # Errors
     /// [`RegistryError`]; nothing is changed then.
-    pub fn begin(&self, source: Source, key: &JobKey, record: JobRecord, now_ns: i64) -> Result<Job, RegistryError> {
-        self.check(key, &record)?;
+    pub fn begin(
+        &self,
+        reporter: impl Into<Reporter>,
+        key: &JobKey,
+        record: JobRecord,
+        now_ns: i64,
+    ) -> Result<Job, RegistryError> {
+        let reporter = reporter.into();
+        self.check(&reporter, key, &record)?;
         let mut jobs = self.jobs.lock();
-        let key = &self.resolve(&jobs, source, key, record.start_ns.unwrap_or(now_ns));
-        let job = self.begin_run(&mut jobs, source, key, record, now_ns)?;
+        let key = &self.resolve(&jobs, reporter.source, key, record.start_ns.unwrap_or(now_ns));
+        let job = self.begin_run(&mut jobs, &reporter, key, record, now_ns)?;
+        if reporter.is_bound() {
+            return Ok(job);
+        }
         Ok(self.merge_aliases(&mut jobs, key)?.unwrap_or(job))
     }
 
     fn begin_run(
         &self,
         jobs: &mut Jobs,
-        source: Source,
+        reporter: &Reporter,
         key: &JobKey,
         mut record: JobRecord,
         now_ns: i64,
     ) -> Result<Job, RegistryError> {
+        let source = reporter.source;
+        let first = |number, record| {
+            let mut run = Run::new(number);
+            run.records.insert(source, record);
+            run.set_sender(source, &reporter.sender);
+            run
+        };
         let Some(last) = jobs.last(key) else {
             record.start_ns.get_or_insert(now_ns);
-            return self.put(jobs, key, Run { number: 1, records: [(source, record)].into() });
+            return self.put(jobs, key, first(1, record));
         };
         let (number, ended) = (last.number, run_end(&last.records));
         let before = last.records.get(&source);
@@ -89,15 +110,22 @@ impl Registry {
         if source == Source::Kubernetes && before.is_some_and(|known| intersect(&known.aliases, &record.aliases)) {
             record.start_ns = known_start;
         }
-        let same_run = match (record.start_ns, ended) {
-            (None, end) => end.is_none(),
-            (Some(start), _) if known_start == Some(start) => true,
-            (Some(start), Some(end)) if start < end && known_start.is_some() => {
-                return Err(RegistryError::Overlap { key: key.clone() });
-            }
-            (Some(start), Some(end)) => start < end,
-            (Some(start), None) => known_start.is_none_or(|known| start < known),
-        };
+        let may_change = reporter.may_change(last);
+        if !may_change && ended.is_none_or(|end| record.start_ns.unwrap_or(now_ns) < end) {
+            return Err(RegistryError::Foreign { key: key.clone() });
+        }
+        // What a host with a credential of its own reported is never part of what others report.
+        let joins = may_change && (reporter.is_bound() || last.reporting_host().is_none());
+        let same_run = joins
+            && match (record.start_ns, ended) {
+                (None, end) => end.is_none(),
+                (Some(start), _) if known_start == Some(start) => true,
+                (Some(start), Some(end)) if start < end && known_start.is_some() => {
+                    return Err(RegistryError::Overlap { key: key.clone() });
+                }
+                (Some(start), Some(end)) => start < end,
+                (Some(start), None) => known_start.is_none_or(|known| start < known),
+            };
         if same_run {
             let mut run = last.clone();
             let known = run.records.entry(source).or_default();
@@ -106,30 +134,46 @@ impl Registry {
                 known.end_ns = None;
             }
             known.amend(record);
+            known.check().map_err(|source| RegistryError::Refused { key: key.clone(), source })?;
+            run.set_sender(source, &reporter.sender);
             return self.put(jobs, key, run);
         }
         let start = *record.start_ns.get_or_insert(now_ns);
-        if ended.is_none() {
-            // The end of the run before was never reported; it ended at the latest when this one began.
-            let mut before = last.clone();
-            before.records.entry(source).or_default().end_ns = Some(start);
-            self.put(jobs, key, before)?;
-        }
-        self.put(jobs, key, Run { number: number + 1, records: [(source, record)].into() })
+        self.end_before(jobs, key, source, start)?;
+        self.put(jobs, key, first(number + 1, record))
+    }
+
+    /// Ends the last run of a job whose end was never reported: it ended at the latest when the next one began.
+    pub(crate) fn end_before(
+        &self,
+        jobs: &mut Jobs,
+        key: &JobKey,
+        source: Source,
+        start_ns: i64,
+    ) -> Result<(), RegistryError> {
+        let Some(last) = jobs.last(key).filter(|last| !last.is_ended()) else { return Ok(()) };
+        let mut before = last.clone();
+        let source = if before.reporting_host().is_some() { Source::Http } else { source };
+        let record = before.records.entry(source).or_default();
+        record.end_ns = Some(start_ns.max(record.start_ns.unwrap_or(start_ns)));
+        self.put(jobs, key, before).map(|_| ())
     }
 
     /// Corrects the last run of a job.
     ///
     /// # Errors
     /// [`RegistryError`]; nothing is changed then.
-    pub fn amend(&self, source: Source, key: &JobKey, record: JobRecord) -> Result<Job, RegistryError> {
-        self.check(key, &record)?;
+    pub fn amend(&self, reporter: impl Into<Reporter>, key: &JobKey, record: JobRecord) -> Result<Job, RegistryError> {
+        let reporter = reporter.into();
+        let source = reporter.source;
+        self.check(&reporter, key, &record)?;
         let mut jobs = self.jobs.lock();
         let key = &self.resolve(&jobs, source, key, i64::MIN);
-        let mut run = last_run(&jobs, key)?.clone();
+        let mut run = changeable(&jobs, key, &reporter)?.clone();
         let known = run.records.entry(source).or_default();
         known.amend(record);
         known.check().map_err(|source| RegistryError::Refused { key: key.clone(), source })?;
+        run.set_sender(source, &reporter.sender);
         self.put(&mut jobs, key, run)
     }
 
@@ -137,10 +181,13 @@ impl Registry {
     ///
     /// # Errors
     /// [`RegistryError`]; nothing is changed then.
-    pub fn end(&self, source: Source, key: &JobKey, at_ns: i64) -> Result<Job, RegistryError> {
+    pub fn end(&self, reporter: impl Into<Reporter>, key: &JobKey, at_ns: i64) -> Result<Job, RegistryError> {
+        let reporter = reporter.into();
+        let source = reporter.source;
         let mut jobs = self.jobs.lock();
         let key = &self.resolve(&jobs, source, key, at_ns);
-        let mut run = last_run(&jobs, key)?.clone();
+        let mut run = changeable(&jobs, key, &reporter)?.clone();
+        let is_new = !run.records.contains_key(&source);
         let start = run_start(&run.records);
         if at_ns < start - TOLERANCE_NS {
             let source = RecordError::Backwards((start - at_ns) / 1_000_000_000);
@@ -152,6 +199,9 @@ impl Registry {
         }
         // Clocks differ, and hooks report whole seconds.
         *end = Some(at_ns.max(start));
+        if is_new {
+            run.set_sender(source, &reporter.sender);
+        }
         self.put(&mut jobs, key, run)
     }
 
@@ -160,16 +210,19 @@ impl Registry {
     /// # Errors
     /// [`RegistryError::Disk`].
     pub fn expire(&self, before_ns: i64) -> Result<usize, RegistryError> {
-        let expired = |run: &Run| run_end(&run.records).is_some_and(|end| end < before_ns);
+        let expired = |_: &JobKey, run: &Run| run_end(&run.records).is_some_and(|end| end < before_ns);
         self.storage.remove_all(&mut self.jobs.lock(), expired)
     }
 
-    pub(crate) fn check(&self, key: &JobKey, record: &JobRecord) -> Result<(), RegistryError> {
-        key.check().and_then(|()| record.check()).map_err(|source| RegistryError::Refused { key: key.clone(), source })
+    fn check(&self, reporter: &Reporter, key: &JobKey, record: &JobRecord) -> Result<(), RegistryError> {
+        let checked = key.check().and_then(|()| record.check()).and_then(|()| reporter.check(record));
+        checked.map_err(|source| RegistryError::Refused { key: key.clone(), source })
     }
 
     pub(crate) fn view(&self, key: &JobKey, run: &Run) -> Job {
-        Job::with_host_names(key, run.number, &run.records, &self.host_names())
+        let mut job = Job::with_host_names(key, run.number, &run.records, &self.host_names());
+        job.reported_by = run.by.values().cloned().collect();
+        job
     }
 
     /// Stores a run, and returns its view.
@@ -180,7 +233,7 @@ impl Registry {
     }
 
     /// Removes the last run of a job that is merged into another one.
-    pub(crate) fn take_last(&self, jobs: &mut Jobs, key: &JobKey) -> Result<Option<Run>, RegistryError> {
+    pub(crate) fn take_last(&self, jobs: &mut Jobs, key: &JobKey) -> Result<(), RegistryError> {
         self.storage.take_last(jobs, key)
     }
 }
@@ -190,6 +243,8 @@ fn intersect(some: &[String], others: &[String]) -> bool {
     others.iter().any(|name| some.contains(name))
 }
 
-fn last_run<'a>(jobs: &'a Jobs, key: &JobKey) -> Result<&'a Run, RegistryError> {
-    jobs.last(key).ok_or_else(|| RegistryError::Unknown(key.clone()))
+/// The last run of a job, if this reporter may change it.
+fn changeable<'a>(jobs: &'a Jobs, key: &JobKey, reporter: &Reporter) -> Result<&'a Run, RegistryError> {
+    let run = jobs.last(key).ok_or_else(|| RegistryError::Unknown(key.clone()))?;
+    if reporter.may_change(run) { Ok(run) } else { Err(RegistryError::Foreign { key: key.clone() }) }
 }

@@ -2,10 +2,14 @@
 
 use super::Registry;
 use super::error::RegistryError;
-use super::runs::Jobs;
+use super::runs::{Jobs, Run};
+use crate::host_names::HostNames;
 use crate::record::JobKey;
-use crate::view::{Job, run_end};
+use crate::view::{Job, run_end, run_start};
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
 
 /// Selects runs; `None` matches all.
 #[derive(Clone, Debug, Default)]
@@ -22,17 +26,71 @@ pub struct Filter {
     pub host: Option<String>,
     /// Cluster name.
     pub cluster: Option<String>,
+    /// Sender that reported it: `caller/ann`, `host/gpu-01`.
+    pub sender: Option<String>,
 }
 
 impl Filter {
-    /// Tests everything except `running`, which needs no view of the job.
-    fn matches(&self, job: &Job) -> bool {
-        self.from_ns.is_none_or(|from| job.end_ns.is_none_or(|end| end >= from))
-            && self.to_ns.is_none_or(|to| job.start_ns <= to)
-            && self.user.as_ref().is_none_or(|user| *user == job.user)
-            && self.host.as_ref().is_none_or(|host| job.hosts.contains_key(host))
-            && self.cluster.as_ref().is_none_or(|cluster| *cluster == job.cluster)
+    /// Decides by the records; the view of a large job is expensive.
+    fn matches(&self, key: &JobKey, run: &Run, names: &HostNames) -> bool {
+        let end = run_end(&run.records);
+        let user = || run.records.values().rev().find_map(|record| record.user.as_deref()).unwrap_or_default();
+        let on = |host: &String| {
+            let mut hosts = run.records.values().flat_map(|record| record.hosts.keys());
+            hosts.any(|name| names.is_same(name, host))
+        };
+        self.running.is_none_or(|running| running == end.is_none())
+            && self.from_ns.is_none_or(|from| end.is_none_or(|end| end >= from))
+            && self.to_ns.is_none_or(|to| run_start(&run.records) <= to)
+            && self.cluster.as_ref().is_none_or(|cluster| *cluster == key.cluster)
+            && self.user.as_ref().is_none_or(|of| *of == user())
+            && self.sender.as_ref().is_none_or(|of| run.charges().iter().any(|(sender, _)| sender == of))
+            && self.host.as_ref().is_none_or(on)
     }
+}
+
+/// Position in the list of runs: the last one that a page has. As text it is opaque.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    start_ns: i64,
+    key: JobKey,
+    run: u32,
+}
+
+impl Cursor {
+    fn rank(&self) -> (Reverse<i64>, &str, &str, Reverse<u32>) {
+        (Reverse(self.start_ns), &self.key.id, &self.key.cluster, Reverse(self.run))
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { start_ns, key, run } = self;
+        write!(f, "{start_ns}:{run}:{}:{}{}", key.cluster.len(), key.cluster, key.id)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut parts = text.splitn(4, ':');
+        let mut number = || parts.next().and_then(|part| part.parse::<i64>().ok()).ok_or(());
+        let (start_ns, run, length) = (number()?, number()?, number()?);
+        let names = parts.next().ok_or(())?;
+        let (cluster, id) = usize::try_from(length).ok().and_then(|at| names.split_at_checked(at)).ok_or(())?;
+        let key = JobKey { cluster: cluster.to_owned(), id: id.to_owned() };
+        Ok(Self { start_ns, key, run: u32::try_from(run).map_err(|_| ())? })
+    }
+}
+
+/// A part of the list of runs.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// Runs, the latest start first.
+    pub jobs: Vec<Job>,
+    /// Where the next page begins; `None` if this is the last one.
+    pub next: Option<Cursor>,
 }
 
 impl Registry {
@@ -79,13 +137,30 @@ impl Registry {
 
     /// All runs that match, the latest start first.
     pub fn list(&self, filter: &Filter) -> Vec<Job> {
-        let jobs = self.jobs();
-        let all = jobs.runs.iter().flat_map(|(key, runs)| runs.iter().map(move |r| (key, r)));
-        // The view of a large job is expensive. Most stored runs have ended, and most requests are for running ones.
-        let all = all.filter(|(_, r)| filter.running.is_none_or(|running| running == run_end(&r.records).is_none()));
-        let mut found: Vec<Job> = all.map(|(key, r)| self.view(key, r)).filter(|job| filter.matches(job)).collect();
-        drop(jobs);
-        found.sort_by(|a, b| b.start_ns.cmp(&a.start_ns).then_with(|| a.id.cmp(&b.id)));
-        found
+        self.page(filter, None, usize::MAX, usize::MAX).jobs
+    }
+
+    /// The runs that match and follow `after`, the latest start first: at most `most`, which take about `bytes` of memory,
+    /// but at least one.
+    pub fn page(&self, filter: &Filter, after: Option<&Cursor>, most: usize, bytes: usize) -> Page {
+        let (jobs, names) = (self.jobs(), self.host_names());
+        let all = jobs.runs.iter().flat_map(|(key, runs)| runs.iter().map(move |run| (key, run)));
+        let all = all.filter(|(key, run)| filter.matches(key, run, &names));
+        let mut found: Vec<(Cursor, &Run)> = all
+            .map(|(key, run)| (Cursor { start_ns: run_start(&run.records), key: key.clone(), run: run.number }, run))
+            .filter(|(at, _)| after.is_none_or(|after| at.rank() > after.rank()))
+            .collect();
+        found.sort_unstable_by(|(a, _), (b, _)| a.rank().cmp(&b.rank()));
+        let mut page = Page::default();
+        let mut taken = 0_usize;
+        for (n, (at, run)) in found.iter().enumerate() {
+            taken = taken.saturating_add(run.records.values().map(crate::JobRecord::weight).sum());
+            if n > 0 && (n >= most || taken > bytes) {
+                page.next = Some(found[n - 1].0.clone());
+                break;
+            }
+            page.jobs.push(self.view(&at.key, run));
+        }
+        page
     }
 }

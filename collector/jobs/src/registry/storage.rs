@@ -2,11 +2,19 @@
 
 use super::error::RegistryError;
 use super::runs::{Jobs, Run};
-use crate::record::JobKey;
+use super::usage::Bound;
+use crate::record::{JobKey, RECORD_BYTES};
+use crate::sender::Limits;
+use crate::view::run_end;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Runs kept of one job, so that a job that is requeued without end does not fill the registry.
 const MAX_RUNS: usize = 100;
+/// Part of a bound that is freed beyond what is needed, so that a sender at its bound does not free room with each report.
+const SPARE: usize = 16;
+/// Longest stored run that is read; a longer one is from a version without bounds.
+const STORED_BYTES: usize = 2 * RECORD_BYTES;
 
 /// The tree, and a number that changes with its content.
 pub(super) struct Storage {
@@ -15,14 +23,20 @@ pub(super) struct Storage {
 }
 
 impl Storage {
-    /// Reads all runs. A record that cannot be decoded is logged and left in place.
-    pub(super) fn open(tree: sled::Tree) -> Result<(Self, Jobs), RegistryError> {
-        let mut jobs = Jobs::default();
+    /// Reads all runs. A record that cannot be decoded, or exceeds the bounds, is logged and left in place.
+    pub(super) fn open(tree: sled::Tree, limits: Limits) -> Result<(Self, Jobs), RegistryError> {
+        let mut jobs = Jobs::new(limits);
         for entry in &tree {
             let (key, value) = entry.map_err(disk_error)?;
+            if value.len() > STORED_BYTES {
+                let job = decode_key(&key).map(|key| key.to_string()).unwrap_or_default();
+                tracing::error!(job, bytes = value.len(), "a stored job is too large and is not shown; delete it");
+                continue;
+            }
             match (decode_key(&key), serde_json::from_slice::<Run>(&value)) {
                 (Some(key), Ok(run)) => {
                     jobs.index(&key, &run);
+                    jobs.usage.add(&run);
                     jobs.runs.entry(key).or_default().push(run);
                 }
                 (_, read) => {
@@ -42,8 +56,17 @@ impl Storage {
         self.revision.fetch_add(1, Ordering::Release);
     }
 
-    /// Writes a run to disk, then to `jobs`. A run that equals the stored one is not flushed.
+    /// Writes a run to disk, then to `jobs`. A run that equals the stored one is not flushed. Where a bound is reached,
+    /// ended runs make room, oldest first.
+    ///
+    /// # Errors
+    /// [`RegistryError::Full`] if running jobs leave no room.
     pub(super) fn put(&self, jobs: &mut Jobs, key: &JobKey, run: Run) -> Result<(), RegistryError> {
+        let known = |jobs: &Jobs| jobs.runs.get(key).and_then(|runs| runs.iter().position(|r| r.number == run.number));
+        let before = known(jobs).map(|at| &jobs.runs[key][at]);
+        for (bound, bytes) in jobs.usage.exceeded(before, &run) {
+            self.make_room(jobs, key, &bound, bytes)?;
+        }
         let value = serde_json::to_vec(&run).map_err(|e| RegistryError::Disk(e.to_string()))?;
         let stored = encode_key(key, run.number);
         if self.tree.insert(stored, value.as_slice()).map_err(disk_error)?.as_deref() != Some(&value[..]) {
@@ -51,44 +74,115 @@ impl Storage {
             self.changed();
         }
         jobs.index(key, &run);
+        jobs.usage.add(&run);
         let runs = jobs.runs.entry(key.clone()).or_default();
-        match runs.iter_mut().find(|r| r.number == run.number) {
-            Some(known) => *known = run,
-            None => runs.push(run),
+        let gone = match runs.iter_mut().find(|r| r.number == run.number) {
+            Some(known) => Some(std::mem::replace(known, run)),
+            None => {
+                runs.push(run);
+                let oldest = (runs.len() > MAX_RUNS).then(|| runs.remove(0));
+                if let Some(oldest) = &oldest {
+                    self.tree.remove(encode_key(key, oldest.number)).map_err(disk_error)?;
+                }
+                oldest
+            }
+        };
+        if let Some(gone) = gone {
+            jobs.usage.remove(&gone);
         }
-        if runs.len() > MAX_RUNS {
-            let oldest = runs.remove(0);
-            self.tree.remove(encode_key(key, oldest.number)).map_err(disk_error)?;
-        }
+        jobs.trim_index();
         Ok(())
     }
 
-    /// Removes the last run of a job, and returns it.
-    pub(super) fn take_last(&self, jobs: &mut Jobs, key: &JobKey) -> Result<Option<Run>, RegistryError> {
-        let Some(run) = jobs.runs.get_mut(key).and_then(Vec::pop) else { return Ok(None) };
+    /// Removes ended runs that a bound counts, oldest first, until `bytes` are free, and some more.
+    fn make_room(&self, jobs: &mut Jobs, keep: &JobKey, bound: &Bound, bytes: usize) -> Result<(), RegistryError> {
+        let limit = jobs.usage.limit(bound);
+        let full = || RegistryError::Full { key: keep.clone(), who: bound.text(), limit };
+        if jobs.usage.ended(bound) < bytes {
+            return Err(full());
+        }
+        let mut ended = Vec::new();
+        for (key, run) in
+            jobs.runs.iter().filter(|(key, _)| *key != keep).flat_map(|(k, runs)| runs.iter().map(move |r| (k, r)))
+        {
+            let Some(end) = run_end(&run.records) else { continue };
+            let of_bound: usize =
+                run.charges().iter().filter(|(sender, _)| bound.covers(sender)).map(|(_, bytes)| bytes).sum();
+            if of_bound > 0 {
+                ended.push((end, key.clone(), run.number, of_bound));
+            }
+        }
+        ended.sort_unstable();
+        let (mut free, mut gone) = (0, HashSet::new());
+        for (_, key, number, of_run) in ended {
+            if free >= bytes + limit / SPARE {
+                break;
+            }
+            free += of_run;
+            gone.insert((key, number));
+        }
+        if free < bytes {
+            return Err(full());
+        }
+        tracing::warn!(
+            runs = gone.len(),
+            who = bound.text(),
+            limit,
+            "the job registry is full; the oldest ended runs are deleted"
+        );
+        self.remove_all(jobs, |key, run| gone.contains(&(key.clone(), run.number))).map(|_| ())
+    }
+
+    /// Removes the last run of a job.
+    pub(super) fn take_last(&self, jobs: &mut Jobs, key: &JobKey) -> Result<(), RegistryError> {
+        let Some(run) = jobs.runs.get_mut(key).and_then(Vec::pop) else { return Ok(()) };
+        jobs.usage.remove(&run);
         self.tree.remove(encode_key(key, run.number)).map_err(disk_error)?;
         self.changed();
         if jobs.runs.get(key).is_some_and(Vec::is_empty) {
             jobs.runs.remove(key);
         }
-        Ok(Some(run))
+        Ok(())
     }
 
     /// Removes all runs for which `expired` is true, and returns how many.
-    pub(super) fn remove_all(&self, jobs: &mut Jobs, expired: impl Fn(&Run) -> bool) -> Result<usize, RegistryError> {
+    pub(super) fn remove_all(
+        &self,
+        jobs: &mut Jobs,
+        expired: impl Fn(&JobKey, &Run) -> bool,
+    ) -> Result<usize, RegistryError> {
         let mut gone = Vec::new();
         for (key, runs) in &jobs.runs {
-            gone.extend(runs.iter().filter(|r| expired(r)).map(|r| (key.clone(), r.number)));
+            gone.extend(runs.iter().filter(|r| expired(key, r)).map(|r| encode_key(key, r.number)));
         }
-        for (key, number) in &gone {
-            self.tree.remove(encode_key(key, *number)).map_err(disk_error)?;
+        for key in &gone {
+            self.tree.remove(key).map_err(disk_error)?;
         }
         if !gone.is_empty() {
             self.tree.flush().map_err(disk_error)?;
-            jobs.retain(|r| !expired(r));
+            jobs.retain(|key, run| !expired(key, run));
             self.changed();
         }
         Ok(gone.len())
+    }
+
+    /// Removes all runs of a job from the tree, those that are not shown included, and returns how many.
+    pub(super) fn remove_job(&self, jobs: &mut Jobs, key: &JobKey) -> Result<usize, RegistryError> {
+        let stored = encode_key(key, 0);
+        let mut gone = 0;
+        for entry in self.tree.scan_prefix(&stored[..stored.len() - 4]) {
+            let (found, _) = entry.map_err(disk_error)?;
+            if decode_key(&found).as_ref() == Some(key) {
+                self.tree.remove(found).map_err(disk_error)?;
+                gone += 1;
+            }
+        }
+        if gone > 0 {
+            self.tree.flush().map_err(disk_error)?;
+            jobs.retain(|other, _| other != key);
+            self.changed();
+        }
+        Ok(gone)
     }
 }
 

@@ -40,7 +40,7 @@ impl Fleet {
     fn restart(&mut self) {
         drop(self.registry.take());
         let tree = common::database(self.dir.path()).open_tree("jobs").unwrap();
-        self.registry = Some(Registry::open(tree).unwrap());
+        self.registry = Some(Registry::open(tree, fabriclens_jobs::Limits::default()).unwrap());
         self.end_detector = EndDetector::default();
     }
 

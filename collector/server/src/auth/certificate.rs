@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fabriclens_base::host_name;
 use fabriclens_config::HostId;
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
@@ -21,7 +22,7 @@ impl Certificate {
         let mut names: Vec<Arc<str>> = Vec::new();
         let mut hosts = Vec::new();
         let mut dns = |name: &str, names: &mut Vec<Arc<str>>| {
-            let name = name.to_ascii_lowercase();
+            let name = host_name::key(name);
             hosts.push(name.clone());
             hosts.extend(name.split_once('.').map(|(short, _)| short.to_owned()));
             names.push(name.into());
@@ -38,7 +39,7 @@ impl Certificate {
             let common = certificate.subject().iter_common_name().next()?.as_str().ok()?;
             dns(common, &mut names);
         }
-        hosts.extend(ids.iter().filter_map(|id| host_id.host(id)).map(str::to_ascii_lowercase));
+        hosts.extend(ids.iter().filter_map(|id| host_id.host(id)).map(host_name::key));
         // IDs come first, since logs show the first name.
         names.splice(0..0, ids.into_iter().map(Arc::from));
         names.retain(|name| !name.is_empty());

@@ -28,7 +28,7 @@ use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 
 use crate::peer::Peer;
-use fabriclens_base::host_check;
+use fabriclens_base::{host_check, host_name};
 use fabriclens_config as config;
 use fabriclens_config::{Access, Config, Role, Roles};
 use fabriclens_core::byte_quota::ByteQuota;
@@ -56,7 +56,7 @@ impl Hosts {
     pub fn has(&self, host: &str) -> bool {
         match self {
             Self::Any => true,
-            Self::Only(own) => own.iter().any(|own| own.eq_ignore_ascii_case(host)),
+            Self::Only(own) => own.iter().any(|own| host_name::is_same(own, host)),
         }
     }
 }
@@ -72,6 +72,13 @@ pub struct Caller {
     pub roles: Roles,
     /// Hosts whose samples it may write.
     pub hosts: Hosts,
+}
+
+impl Caller {
+    /// Name in the accounts of what callers keep here: the credential's, or the address.
+    pub fn sender(&self) -> String {
+        self.name.as_deref().map_or_else(|| self.address.to_string(), str::to_owned)
+    }
 }
 
 /// Authenticates and authorizes requests; shared by all listeners.
@@ -211,7 +218,7 @@ impl Guard {
                 return Err(Denied::ExpiredToken { name: token.name.clone(), at: format_time(at) });
             }
             let hosts = match (&token.host, certified) {
-                (Some(host), _) => Hosts::Only([host.to_ascii_lowercase()].into()),
+                (Some(host), _) => Hosts::Only([host_name::key(host)].into()),
                 // A shared token does not widen what the certificate allows.
                 (None, Some(certified)) => certified.hosts,
                 (None, None) => Hosts::Any,
