@@ -1,7 +1,6 @@
 //! The highest throughput of each job since it began. A baseline remembers a minute, and a job may evaluate, compute or
 //! wait for its input for longer: when it goes on, it moves what it always did.
 
-use crate::baseline::job_load::JobLoad;
 use crate::model::fabric::Fabric;
 use std::collections::HashMap;
 
@@ -25,12 +24,12 @@ impl Highs {
 pub(super) struct JobHighs(HashMap<(String, i64), Highs>);
 
 impl JobHighs {
-    /// Learns from the last frames of a job's calm load; gives all that is known of the job.
-    pub fn learn(&mut self, fabric: &Fabric, job: usize, load: &JobLoad) -> Highs {
-        let key = (fabric.jobs[job].id.clone(), load.since_ns);
+    /// Learns from a job's calm load, given as the mean of its last frames by their number; gives all that is known of the job.
+    pub fn learn(&mut self, fabric: &Fabric, job: usize, last_mean: impl Fn(usize) -> Option<f64>) -> Highs {
+        let key = (fabric.jobs[job].id.clone(), fabric.jobs[job].since_ns);
         let highs = self.0.entry(key).or_default();
         for (length, high) in LENGTHS.iter().zip(&mut highs.0) {
-            *high = load.last_mean(*length).map_or(*high, |mean| mean.max(*high));
+            *high = last_mean(*length).map_or(*high, |mean| mean.max(*high));
         }
         *highs
     }

@@ -31,7 +31,7 @@ impl Baseline {
         let load = |job: usize| {
             let load = JobLoad::of(window.load(fabric, job), fabric.jobs[job].since_ns);
             let mut load = load.filter(|load| load.ticks.len() >= least)?;
-            load.highs = highs.learn(fabric, job, &load);
+            load.highs = highs.learn(fabric, job, |ticks| load.last_mean(ticks));
             Some(load)
         };
         let jobs = (0..fabric.jobs.len()).map(load).collect();
