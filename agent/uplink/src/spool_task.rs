@@ -239,7 +239,7 @@ mod tests {
         assert!(spool_task.next().await.is_err());
         let reasons_text = reasons(&counters);
         assert!(
-            reasons_text.contains("the spool cannot be read") && reasons_text.contains("Input/output error"),
+            reasons_text.contains("the spool cannot be read") && reasons_text.contains("symbolic links"),
             "{reasons_text}"
         );
         assert!(!reasons_text.contains("cannot be written"), "{reasons_text}");

@@ -6,6 +6,7 @@
 //! lists in their segment, and many senders wait for the sync of each append; here records are opaque and appends do
 //! not sync.
 
+mod owned;
 mod quarantine;
 mod recovery;
 mod segment;
@@ -16,9 +17,9 @@ use fabriclens_agent_host::clock::Clock;
 pub use recovery::{Usage, usage};
 use segment::{Cursor, HEADER, Head, QuarantinedSegment};
 use std::collections::VecDeque;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -185,12 +186,13 @@ impl Spool {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(wrong(e)),
             _ => {}
         }
-        let lock = kept(&dir.join("lock")).map_err(wrong)?;
+        owned::check_dir(dir).map_err(wrong)?;
+        let lock = owned::read_and_write(&dir.join("lock")).map_err(wrong)?;
         match rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(SpoolError::Busy { dir: dir.to_owned() }),
             other => other.map_err(|e| wrong(e.into()))?,
         }
-        let cursor = kept(&dir.join("cursor")).map_err(wrong)?;
+        let cursor = owned::read_and_write(&dir.join("cursor")).map_err(wrong)?;
         let at = Cursor::load(&cursor).unwrap_or_default();
         let mut spool = Self {
             dir: dir.to_owned(),
@@ -284,7 +286,7 @@ impl Spool {
         let number = self.newest + 1;
         self.newest = number;
         let path = self.path(number);
-        let out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        let out = owned::options().write(true).create_new(true).open(&path)?;
         let written = out.write_all_at(&segment::header(number), 0);
         if let Err(error) = written.and_then(|()| File::open(&self.dir)?.sync_all()) {
             self.remove(number);
@@ -350,7 +352,7 @@ impl Spool {
         }
         let file = match self.reading.take() {
             Some((number, file)) if number == first.number => file,
-            _ => File::open(self.path(first.number))?,
+            _ => owned::read(&self.path(first.number))?,
         };
         let Some((at, head)) = segment::find(&file, self.at.offset, first.end)? else { return Ok(Next::None) };
         let payload = segment::payload(&file, at, &head)?;
@@ -428,9 +430,4 @@ impl Spool {
     fn wrong(&self, source: io::Error) -> SpoolError {
         SpoolError::Io { dir: self.dir.clone(), source }
     }
-}
-
-/// Opens a file, and creates it if it does not exist.
-fn kept(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }

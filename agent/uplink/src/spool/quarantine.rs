@@ -3,7 +3,7 @@
 //! delivers what has become readable. Until then it counts towards the limits and is removed first.
 
 use super::segment::{self, HEADER, QuarantinedSegment};
-use super::{DOUBT, Now, Segment, Spool};
+use super::{DOUBT, Now, Segment, Spool, owned};
 use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ impl Spool {
         let mut back = Vec::new();
         for number in aside {
             let path = self.dir.join(segment::aside_name(number));
-            let why = match File::open(&path).and_then(|file| readable(&file)) {
+            let why = match owned::read(&path).and_then(|file| readable(&file)) {
                 Err(error) if passes(&error) => return Err(error),
                 Err(error) => error.to_string(),
                 Ok(Some(why)) => why,

@@ -1,7 +1,7 @@
 //! Recovery of a spool at startup, and its usage for `doctor` while another process has it open.
 
 use super::quarantine::{later, passes};
-use super::{HEADER, Now, Segment, Spool, segment};
+use super::{HEADER, Now, Segment, Spool, owned, segment};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -21,7 +21,7 @@ impl Spool {
         self.newest = numbers.iter().chain(&aside).copied().fold(self.at.segment, u64::max);
         numbers.extend(self.take_back(aside, now)?);
         for number in numbers {
-            let file = File::open(self.path(number));
+            let file = owned::read(&self.path(number));
             if let Some(version) = file.as_ref().ok().and_then(segment::foreign) {
                 // Its segments are of another release; the cursor is of this one and does not apply.
                 let until = self.written(number, now);

@@ -165,7 +165,7 @@ fn what_is_damaged_while_it_waits_is_counted_when_the_cursor_is_beyond_it() {
     let dir = dir();
     let mut spool = open(dir.path(), WIDE);
     (1..=3).for_each(|n| _ = put(&mut spool, n, 10, 20));
-    let file = OpenOptions::new().write(true).open(&files(dir.path())[0]).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&files(dir.path())[0]).unwrap();
     file.write_all_at(&[0xff; 4], (HEADER + segment::HEAD + 20) as u64).unwrap();
     assert_eq!(drain(&mut spool), (vec![1, 3], 10));
     assert_eq!(spool.held(), SpoolContents::default());
@@ -195,7 +195,7 @@ fn a_part_that_cannot_be_read_is_told_and_costs_no_other() {
     assert_eq!(spool.held().aside, 2);
 }
 
-/// A segment whose disk gives nothing: the memory of a process at its address 0, which is what `EIO` says.
+/// A segment that cannot be read: a link, which the spool does not follow.
 fn spoil(segment: &Path) {
     std::fs::remove_file(segment).unwrap();
     std::os::unix::fs::symlink("/proc/self/mem", segment).unwrap();
@@ -214,7 +214,7 @@ fn a_part_that_the_disk_does_not_give_is_set_aside_and_what_is_behind_it_deliver
     assert_eq!(spool.done(&first), Some(Lost::default()));
     for s in [5, 15, 64] {
         let (lost, next) = spool.next(at(s));
-        assert!(lost == Lost::default() && next.unwrap_err().to_string().contains("Input/output error"), "at {s} s");
+        assert!(lost == Lost::default() && next.unwrap_err().to_string().contains("symbolic links"), "at {s} s");
     }
     let (lost, next) = spool.next(at(65));
     assert_eq!((lost, next.unwrap().unwrap().payload[0]), (Lost { unreadable: 10, ..Lost::default() }, 3));
@@ -385,7 +385,7 @@ fn files_that_others_remove_or_shorten_are_counted() {
     let files = files(dir.path());
     assert_eq!(files.len(), 4);
     std::fs::remove_file(&files[0]).unwrap();
-    OpenOptions::new().write(true).open(&files[2]).unwrap().set_len(100).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&files[2]).unwrap().set_len(100).unwrap();
     assert_eq!(drain(&mut spool), (vec![2, 4], 20));
     assert!(spool.is_empty());
 }
@@ -426,5 +426,29 @@ proptest! {
             prop_assert_eq!(put, given + lost + spool.held().points);
             prop_assert!(spool.held().bytes <= limits.bytes);
         }
+    }
+}
+
+#[test]
+fn links_are_not_followed() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    for name in ["lock", "cursor"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (spool, victim) = (dir.path().join("spool"), dir.path().join("victim"));
+        std::fs::create_dir(&spool).unwrap();
+        std::fs::write(&victim, "precious").unwrap();
+        symlink(&victim, spool.join(name)).unwrap();
+        assert!(Spool::open(&spool, WIDE, now(0)).is_err(), "{name} is a link");
+        std::fs::remove_file(spool.join(name)).unwrap();
+        std::fs::hard_link(&victim, spool.join(name)).unwrap();
+        let error = Spool::open(&spool, WIDE, now(0)).err().unwrap().to_string();
+        assert!(error.contains("has another name"), "{error}");
+        std::fs::remove_file(spool.join(name)).unwrap();
+        std::fs::set_permissions(&spool, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let error = Spool::open(&spool, WIDE, now(0)).err().unwrap().to_string();
+        assert!(error.contains("every user can write into it; run: chmod o-w"), "{error}");
+        std::fs::set_permissions(&spool, std::fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(Spool::open(&spool, WIDE, now(0)).is_ok());
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
     }
 }

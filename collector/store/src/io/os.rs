@@ -5,6 +5,7 @@ use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 /// The real file system.
@@ -13,7 +14,8 @@ pub struct OsFiles;
 
 impl Files for OsFiles {
     fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        fs::create_dir_all(dir)
+        // Samples, jobs and incidents are no business of other users of the host.
+        fs::DirBuilder::new().recursive(true).mode(0o750).create(dir)
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn Output>> {
