@@ -1,7 +1,6 @@
 //! Who reports a job, and the share of the registry that its reports may take.
 
 use crate::record::{JobRecord, RecordError, Source};
-use crate::registry::Run;
 use fabriclens_base::host_name;
 use std::sync::Arc;
 
@@ -118,11 +117,6 @@ impl Reporter {
             return Err(RecordError::OtherHost { host: host.clone(), own: own.join(", ") });
         }
         if record.aliases.is_empty() { Ok(()) } else { Err(RecordError::Aliases { own: own.join(", ") }) }
-    }
-
-    /// Whether it may change a run: a bound reporter only its own, seen by no other host.
-    pub(crate) fn may_change(&self, run: &Run) -> bool {
-        self.hosts.is_none() || run.is_only_of_host(&self.sender)
     }
 
     /// Whether its credential is bound to a host.

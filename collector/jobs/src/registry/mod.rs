@@ -110,7 +110,7 @@ impl Registry {
         if source == Source::Kubernetes && before.is_some_and(|known| intersect(&known.aliases, &record.aliases)) {
             record.start_ns = known_start;
         }
-        let may_change = reporter.may_change(last);
+        let may_change = last.may_be_changed_by(reporter);
         if !may_change && ended.is_none_or(|end| record.start_ns.unwrap_or(now_ns) < end) {
             return Err(RegistryError::Foreign { key: key.clone() });
         }
@@ -246,5 +246,5 @@ fn intersect(some: &[String], others: &[String]) -> bool {
 /// The last run of a job, if this reporter may change it.
 fn changeable<'a>(jobs: &'a Jobs, key: &JobKey, reporter: &Reporter) -> Result<&'a Run, RegistryError> {
     let run = jobs.last(key).ok_or_else(|| RegistryError::Unknown(key.clone()))?;
-    if reporter.may_change(run) { Ok(run) } else { Err(RegistryError::Foreign { key: key.clone() }) }
+    if run.may_be_changed_by(reporter) { Ok(run) } else { Err(RegistryError::Foreign { key: key.clone() }) }
 }

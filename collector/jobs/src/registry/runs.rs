@@ -1,8 +1,8 @@
 //! The runs of all jobs in memory, with an index from every name of a job to its key.
 
-use super::usage::Usage;
+use super::usage::{Charges, Usage};
 use crate::record::{JobKey, JobRecord, Source};
-use crate::sender::{Limits, SenderClass, host_sender, is_host};
+use crate::sender::{Limits, Reporter, SenderClass, host_sender, is_host};
 use crate::view::run_end;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -66,6 +66,16 @@ impl Run {
         all
     }
 
+    /// The same for the accounts.
+    pub(super) fn usage(&self) -> Charges {
+        Charges { of: self.charges(), ended: self.is_ended() }
+    }
+
+    /// Whether a reporter may change it: a bound one only what it reported itself and no other host has seen.
+    pub(super) fn may_be_changed_by(&self, reporter: &Reporter) -> bool {
+        !reporter.is_bound() || self.is_only_of_host(&reporter.sender)
+    }
+
     /// The host that reported it, if nobody else did; agents may have seen it.
     pub(crate) fn reporting_host(&self) -> Option<&str> {
         let http_only = self.records.keys().all(|s| matches!(s, Source::Http | Source::Agent));
@@ -73,7 +83,7 @@ impl Run {
     }
 
     /// Whether only this host (its name as a sender) reported it or saw it.
-    pub(crate) fn is_only_of_host(&self, host: &str) -> bool {
+    fn is_only_of_host(&self, host: &str) -> bool {
         let seen = self.records.get(&Source::Agent).into_iter().flat_map(|record| record.hosts.keys());
         let reported = self.records.keys().filter(|source| **source != Source::Agent);
         reported.clone().all(|source| *source == Source::Http && self.sender(*source) == host)
@@ -145,7 +155,7 @@ impl Jobs {
             runs.retain(|run| {
                 let keep = keep(key, run);
                 if !keep {
-                    usage.remove(run);
+                    usage.remove(run.usage());
                 }
                 keep
             });

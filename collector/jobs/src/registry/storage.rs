@@ -36,7 +36,7 @@ impl Storage {
             match (decode_key(&key), serde_json::from_slice::<Run>(&value)) {
                 (Some(key), Ok(run)) => {
                     jobs.index(&key, &run);
-                    jobs.usage.add(&run);
+                    jobs.usage.add(run.usage());
                     jobs.runs.entry(key).or_default().push(run);
                 }
                 (_, read) => {
@@ -63,8 +63,8 @@ impl Storage {
     /// [`RegistryError::Full`] if running jobs leave no room.
     pub(super) fn put(&self, jobs: &mut Jobs, key: &JobKey, run: Run) -> Result<(), RegistryError> {
         let known = |jobs: &Jobs| jobs.runs.get(key).and_then(|runs| runs.iter().position(|r| r.number == run.number));
-        let before = known(jobs).map(|at| &jobs.runs[key][at]);
-        for (bound, bytes) in jobs.usage.exceeded(before, &run) {
+        let before = known(jobs).map(|at| jobs.runs[key][at].usage());
+        for (bound, bytes) in jobs.usage.exceeded(before, run.usage()) {
             self.make_room(jobs, key, &bound, bytes)?;
         }
         let value = serde_json::to_vec(&run).map_err(|e| RegistryError::Disk(e.to_string()))?;
@@ -74,7 +74,7 @@ impl Storage {
             self.changed();
         }
         jobs.index(key, &run);
-        jobs.usage.add(&run);
+        jobs.usage.add(run.usage());
         let runs = jobs.runs.entry(key.clone()).or_default();
         let gone = match runs.iter_mut().find(|r| r.number == run.number) {
             Some(known) => Some(std::mem::replace(known, run)),
@@ -88,7 +88,7 @@ impl Storage {
             }
         };
         if let Some(gone) = gone {
-            jobs.usage.remove(&gone);
+            jobs.usage.remove(gone.usage());
         }
         jobs.trim_index();
         Ok(())
@@ -136,7 +136,7 @@ impl Storage {
     /// Removes the last run of a job.
     pub(super) fn take_last(&self, jobs: &mut Jobs, key: &JobKey) -> Result<(), RegistryError> {
         let Some(run) = jobs.runs.get_mut(key).and_then(Vec::pop) else { return Ok(()) };
-        jobs.usage.remove(&run);
+        jobs.usage.remove(run.usage());
         self.tree.remove(encode_key(key, run.number)).map_err(disk_error)?;
         self.changed();
         if jobs.runs.get(key).is_some_and(Vec::is_empty) {

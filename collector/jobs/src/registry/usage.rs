@@ -1,8 +1,13 @@
 //! Accounts of the registry: the memory that each sender's reports take, and what must go to make room.
 
-use super::runs::Run;
 use crate::sender::{Limits, SenderClass};
 use std::collections::HashMap;
+
+/// What a run takes: senders with bytes, and whether it has ended.
+pub(super) struct Charges {
+    pub(super) of: Vec<(String, usize)>,
+    pub(super) ended: bool,
+}
 
 /// Estimated bytes by sender, by class, and in total.
 #[derive(Debug)]
@@ -78,11 +83,11 @@ impl Usage {
     }
 
     /// Bounds that a run would exceed in the place of the one before, each with the bytes to remove.
-    pub(super) fn exceeded(&self, before: Option<&Run>, run: &Run) -> Vec<(Bound, usize)> {
+    pub(super) fn exceeded(&self, before: Option<Charges>, run: Charges) -> Vec<(Bound, usize)> {
         let mut wanted: HashMap<Bound, (usize, usize)> = HashMap::new();
         let both = [(before, true), (Some(run), false)];
         for (run, is_before) in both.into_iter().filter_map(|(run, is)| Some((run?, is))) {
-            for (sender, bytes) in run.charges() {
+            for (sender, bytes) in run.of {
                 for bound in Bound::of(sender) {
                     let (old, new) = wanted.entry(bound).or_default();
                     *(if is_before { old } else { new }) += bytes;
@@ -99,24 +104,22 @@ impl Usage {
         wanted.into_iter().filter_map(over).collect()
     }
 
-    pub(super) fn add(&mut self, run: &Run) {
-        let is_ended = run.is_ended();
-        for (sender, bytes) in run.charges() {
+    pub(super) fn add(&mut self, run: Charges) {
+        for (sender, bytes) in run.of {
             for bound in Bound::of(sender) {
                 let taken = self.taken.entry(bound).or_default();
                 taken.all += bytes;
-                taken.ended += if is_ended { bytes } else { 0 };
+                taken.ended += if run.ended { bytes } else { 0 };
             }
         }
     }
 
-    pub(super) fn remove(&mut self, run: &Run) {
-        let is_ended = run.is_ended();
-        for (sender, bytes) in run.charges() {
+    pub(super) fn remove(&mut self, run: Charges) {
+        for (sender, bytes) in run.of {
             for bound in Bound::of(sender) {
                 let Some(taken) = self.taken.get_mut(&bound) else { continue };
                 taken.all = taken.all.saturating_sub(bytes);
-                taken.ended = taken.ended.saturating_sub(if is_ended { bytes } else { 0 });
+                taken.ended = taken.ended.saturating_sub(if run.ended { bytes } else { 0 });
                 if taken.all == 0 {
                     self.taken.remove(&bound);
                 }
