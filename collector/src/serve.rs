@@ -25,6 +25,7 @@ use fabriclens_ingest::Ingest;
 use fabriclens_job_sources as jobs;
 use fabriclens_job_sources::Jobs;
 use fabriclens_jobs::Limits;
+use fabriclens_server::answers::Answers;
 use fabriclens_server::auth::{ErrorFormat, Guard};
 use fabriclens_server::listener::{ListenError, Listener, bind};
 use fabriclens_server::route;
@@ -124,6 +125,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         guard: guard.clone(),
         tls: tls.clone(),
         limits: config.listen.connections,
+        answers: Answers::new(config.query.memory, telemetry.slow_readers.clone()),
         telemetry: telemetry.clone(),
     };
     let startup_listeners = [(http, ListenerKind::Http), (grpc, ListenerKind::Grpc), (otlp, ListenerKind::Otlp)]

@@ -65,6 +65,8 @@ pub struct Telemetry {
     pub host_conflicts: IntCounterVec,
     /// Connections closed because their address had too many.
     pub connections_refused: IntCounter,
+    /// Connections closed because their reader was slow.
+    pub slow_readers: IntCounter,
     /// Requests refused by authentication, authorization or rate limit, by reason.
     pub denied: IntCounterVec,
     skipped: IntCounterVec,
@@ -245,7 +247,11 @@ impl Telemetry {
             )?,
             connections_refused: counter(
                 "fabriclens_connections_refused_total",
-                "Connections closed because their address had too many.",
+                "Connections closed because their address, or all addresses together, had too many.",
+            )?,
+            slow_readers: counter(
+                "fabriclens_slow_readers_total",
+                "Connections closed because their client read answers too slowly.",
             )?,
             skipped: counters(
                 "fabriclens_skipped_series_total",

@@ -8,20 +8,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::Request;
-use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use hyper_util::service::TowerToHyperService;
-use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 
+use crate::activity::Activity;
+use crate::answers::Answers;
 use crate::peer::Peer;
 
 /// Time for TLS handshake and first bytes; after it the connection is dropped.
@@ -29,8 +30,10 @@ pub const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Time without progress in a write, after which the connection is dropped: unread answers are memory that other
 /// requests need.
 const STALL: Duration = Duration::from_secs(60);
-/// Time to receive the head of an HTTP/1 request, which is also the longest idle time of a connection.
-const HEAD: Duration = Duration::from_secs(60);
+/// Time to receive the head of an HTTP/1 request after its first byte.
+const HEAD: Duration = Duration::from_secs(10);
+/// Longest idle time of an HTTP/1 connection.
+const HTTP1_IDLE: Duration = Duration::from_secs(60);
 /// Longest idle time of an HTTP/2 connection. Its clients answer pings forever, and the connection holds a slot that
 /// others need.
 const IDLE: Duration = Duration::from_secs(120);
@@ -43,45 +46,73 @@ const GRACE: Duration = Duration::from_secs(30);
 /// First bytes of an HTTP/2 connection.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Serves a connection until it ends; once `end` completes, only finishes the requests in progress.
-pub async fn serve(mut connection: Connection, peer: Peer, router: Router, end: impl Future<Output = ()>) {
+/// Answers the requests of connections.
+#[derive(Clone)]
+pub struct Service {
+    /// Answers the requests.
+    pub router: Router,
+    /// Answers that wait for their readers.
+    pub answers: Arc<Answers>,
+}
+
+/// Serves a connection until it ends, or until its [`Activity`] is cut and the caller drops this; once `end` completes, only finishes the requests in progress.
+pub async fn serve(mut connection: Connection, peer: Peer, service: Service, end: impl Future<Output = ()>) {
     let http2 = match tokio::time::timeout(HANDSHAKE, connection.speaks_http2()).await {
         Ok(Ok(http2)) => http2,
         Ok(Err(error)) => return tracing::debug!(peer = %peer.address, %error, "connection ended before a request"),
         Err(_) => return tracing::debug!(peer = %peer.address, "connection without a request timed out"),
     };
-    serve_stream(connection, http2, peer, router, end).await;
+    let activity = connection.activity.clone();
+    serve_stream(connection, http2, peer, service, activity, end).await;
 }
 
 /// Serves a stream after its HTTP version was detected.
-async fn serve_stream<T>(stream: T, http2: bool, peer: Peer, router: Router, end: impl Future<Output = ()>)
-where
+async fn serve_stream<T>(
+    stream: T,
+    http2: bool,
+    peer: Peer,
+    service: Service,
+    activity: Arc<Activity>,
+    end: impl Future<Output = ()>,
+) where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let address = peer.address;
+    let Service { router, answers } = service;
     let routed = TowerToHyperService::new(router);
-    let active = ActiveRequests::default();
-    let requests = active.clone();
+    let (waiting, active) = (answers.clone(), activity.clone());
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer.clone()));
-        let (answer, active_request) = (routed.call(request.map(Body::new)), requests.begin());
-        async move { answer.await.map(|response| response.map(|body| Answer { body, _active: active_request })) }
+        let (answer, request, waiting) = (routed.call(request.map(Body::new)), active.begin(), waiting.clone());
+        async move { answer.await.map(|response| waiting.admit(response, address.ip(), request)) }
     });
     let io = TokioIo::new(stream);
-    let ended = if http2 {
-        let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder.timer(TokioTimer::new()).keep_alive_interval(PING);
-        let end = async {
+    let serve = async {
+        if http2 {
+            let mut builder = http2::Builder::new(TokioExecutor::new());
+            builder.timer(TokioTimer::new()).keep_alive_interval(PING);
+            let end = async {
+                tokio::select! {
+                    () = end => {}
+                    () = activity.idle(IDLE) => {}
+                }
+            };
+            serve_until(end, builder.serve_connection(io, service)).await
+        } else {
+            let mut builder = http1::Builder::new();
+            builder.timer(TokioTimer::new()).header_read_timeout(HTTP1_IDLE).max_buf_size(HEAD_BYTES);
             tokio::select! {
-                () = end => {}
-                () = active.idle() => {}
+                ended = serve_until(end, builder.serve_connection(io, service)) => ended,
+                () = activity.overdue(HEAD) => {
+                    tracing::debug!(peer = %address, "incomplete request head timed out");
+                    Ok(())
+                }
             }
-        };
-        serve_until(end, builder.serve_connection(io, service)).await
-    } else {
-        let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEAD_BYTES);
-        serve_until(end, builder.serve_connection(io, service)).await
+        }
+    };
+    let ended = tokio::select! {
+        ended = serve => ended,
+        () = answers.watch(&activity) => Ok(()),
     };
     if let Err(error) = ended {
         tracing::debug!(peer = %address, %error, "connection ended");
@@ -97,75 +128,11 @@ async fn serve_until<C: GracefulConnection>(end: impl Future<Output = ()>, conne
     tokio::time::timeout(GRACE, connection).await.unwrap_or(Ok(()))
 }
 
-/// Requests in progress on a connection, and when the last one ended.
-#[derive(Clone)]
-struct ActiveRequests(Arc<Mutex<(usize, Instant)>>);
-
-impl Default for ActiveRequests {
-    fn default() -> Self {
-        Self(Arc::new(Mutex::new((0, Instant::now()))))
-    }
-}
-
-impl ActiveRequests {
-    fn begin(&self) -> ActiveRequest {
-        self.0.lock().0 += 1;
-        ActiveRequest(self.clone())
-    }
-
-    /// Completes after [`IDLE`] without a request.
-    async fn idle(&self) {
-        loop {
-            let (requests, since) = *self.0.lock();
-            let left = if requests > 0 { IDLE } else { IDLE.saturating_sub(since.elapsed()) };
-            if left.is_zero() {
-                return;
-            }
-            tokio::time::sleep(left).await;
-        }
-    }
-}
-
-/// A request in progress; dropped after the last byte of its answer.
-struct ActiveRequest(ActiveRequests);
-
-impl Drop for ActiveRequest {
-    fn drop(&mut self) {
-        let mut active = self.0.0.lock();
-        *active = (active.0 - 1, Instant::now());
-    }
-}
-
-/// Body of an answer, which keeps its request in progress.
-struct Answer {
-    body: Body,
-    _active: ActiveRequest,
-}
-
-impl HttpBody for Answer {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: Context<'_, '_>,
-    ) -> std::task::Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
 /// A stream with the bytes that were read to detect the HTTP version.
 pub struct Connection {
     stream: Stream,
     begin: Vec<u8>,
+    activity: Arc<Activity>,
     write_timeout: WriteTimeout,
 }
 
@@ -179,8 +146,8 @@ pub enum Stream {
 
 impl Connection {
     /// Wraps a stream of which nothing was read.
-    pub fn new(stream: Stream) -> Self {
-        Self { stream, begin: Vec::new(), write_timeout: WriteTimeout::default() }
+    pub fn new(stream: Stream, activity: Arc<Activity>) -> Self {
+        Self { stream, begin: Vec::new(), activity, write_timeout: WriteTimeout::default() }
     }
 
     /// Reads until the bytes are the HTTP/2 preface or cannot become it.
@@ -230,7 +197,12 @@ type Poll<T> = std::task::Poll<io::Result<T>>;
 impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: Context<'_, '_>, buf: &mut ReadBuf<'_>) -> Poll<()> {
         if self.begin.is_empty() {
-            return either!(self, poll_read, cx, buf);
+            let before = buf.filled().len();
+            let polled = either!(self, poll_read, cx, buf);
+            if buf.filled().len() > before {
+                self.activity.received();
+            }
+            return polled;
         }
         let read = self.begin.len().min(buf.remaining());
         buf.put_slice(&self.begin[..read]);
@@ -270,7 +242,7 @@ impl AsyncWrite for Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::time::{sleep, timeout};
+    use tokio::time::{Instant, sleep, timeout};
 
     #[tokio::test(start_paused = true)]
     async fn stalled_writes_time_out_and_slow_ones_do_not() {
@@ -288,22 +260,24 @@ mod tests {
         assert_eq!((end.unwrap_err().kind(), began.elapsed().as_secs()), (io::ErrorKind::TimedOut, STALL.as_secs()));
     }
 
-    fn site(address: std::net::SocketAddr) -> (Peer, Router) {
+    fn site(address: std::net::SocketAddr) -> (Peer, Service) {
         let slow = || async {
             sleep(2 * IDLE).await;
             "at last"
         };
         let router = Router::new().route("/", axum::routing::get(|| async { "here" }));
         let router = router.route("/slow", axum::routing::get(slow));
-        (Peer { address, loopback: true, certificate: None }, router)
+        let router = router.route("/large", axum::routing::get(|| async { vec![b'x'; LARGE] }));
+        let answers = Answers::new(0, prometheus::IntCounter::new("cut", "cut").unwrap());
+        (Peer { address, loopback: true, certificate: None, reserved: false }, Service { router, answers })
     }
 
     #[tokio::test(start_paused = true)]
     async fn idle_http2_connections_are_closed() {
         // In memory, because the paused clock of tokio does not see what sockets have in flight.
         let (client, stream) = tokio::io::duplex(1 << 16);
-        let (peer, router) = site(([127, 0, 0, 1], 1).into());
-        tokio::spawn(serve_stream(stream, true, peer, router, std::future::pending()));
+        let (peer, service) = site(([127, 0, 0, 1], 1).into());
+        tokio::spawn(serve_stream(stream, true, peer, service, Activity::new(), std::future::pending()));
         let io = TokioIo::new(client);
         let (mut ask, connection) =
             hyper::client::conn::http2::handshake::<_, _, Body>(TokioExecutor::new(), io).await.unwrap();
@@ -333,8 +307,9 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, address) = listener.accept().await.unwrap();
-        let (peer, router) = site(address);
-        tokio::spawn(serve(Connection::new(Stream::Plain(stream)), peer, router, std::future::pending()));
+        let (peer, service) = site(address);
+        let connection = Connection::new(Stream::Plain(stream), Activity::new());
+        tokio::spawn(serve(connection, peer, service, std::future::pending()));
         client.write_all(sent).await.unwrap();
         let began = Instant::now();
         let mut got = Vec::new();
@@ -349,11 +324,62 @@ mod tests {
         }
         let (got, after) = answer(b"GET / HTTP/1.1\r\nHost: x\r\nX: ").await;
         assert!(!got.contains("here") && after == HEAD.as_secs(), "{after}: {got}");
-        // A complete request is answered, and its idle connection lives until the head timeout.
+        // A complete request is answered, and its idle connection lives longer.
         let (got, after) = answer(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
-        assert!(got.ends_with("here") && after == HEAD.as_secs(), "{after}: {got}");
+        assert!(got.ends_with("here") && after == HTTP1_IDLE.as_secs(), "{after}: {got}");
+        let (got, after) = answer(b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET").await;
+        assert!(got.ends_with("here") && after <= HTTP1_IDLE.as_secs(), "{after}: {got}");
         let (got, _) = answer(b"PUT").await;
         assert!(!got.contains("here"));
+    }
+
+    /// Bytes of a large answer.
+    const LARGE: usize = 4 << 20;
+
+    /// Serves one client in memory until its connection is cut.
+    fn client(service: &Service, http2: bool, ip: u8) -> tokio::io::DuplexStream {
+        let (client, stream) = tokio::io::duplex(1 << 10);
+        let (peer, service) = (site(([10, 0, 0, ip], 1).into()).0, service.clone());
+        tokio::spawn(async move {
+            let activity = Activity::new();
+            tokio::select! {
+                () = serve_stream(stream, http2, peer, service, activity.clone(), std::future::pending()) => {}
+                () = activity.ended() => {}
+            }
+        });
+        client
+    }
+
+    /// Asks for a large answer and reads some bytes of it each second; returns how many until the end.
+    async fn read_at(mut client: tokio::io::DuplexStream, a_second: usize) -> usize {
+        use tokio::io::AsyncWriteExt as _;
+        client.write_all(b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+        let (mut all, mut some) = (0, vec![0; a_second]);
+        loop {
+            match client.read_exact(&mut some).await {
+                Ok(_) => all += a_second,
+                Err(_) => return all,
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_readers_are_cut_off() {
+        let service = site(([127, 0, 0, 1], 1).into()).1;
+        let (fast, slow) =
+            tokio::join!(read_at(client(&service, false, 1), 32 << 10), read_at(client(&service, false, 2), 8 << 10));
+        assert!(fast >= LARGE - (32 << 10), "{fast}");
+        assert!(slow < LARGE / 4, "{slow}");
+        // A client of HTTP/2 that opens no window: its socket is never full.
+        let io = TokioIo::new(client(&service, true, 3));
+        let (mut ask, connection) =
+            hyper::client::conn::http2::handshake::<_, _, Body>(TokioExecutor::new(), io).await.unwrap();
+        tokio::spawn(connection);
+        let request = Request::get("http://x/large").body(Body::empty()).unwrap();
+        let answer = ask.send_request(request).await.unwrap();
+        sleep(Duration::from_secs(120)).await;
+        assert!(axum::body::to_bytes(Body::new(answer.into_body()), LARGE).await.is_err());
     }
 
     #[tokio::test(start_paused = true)]

@@ -16,6 +16,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod activity;
+pub mod answers;
 pub mod auth;
 pub mod body;
 mod connection;
@@ -23,6 +25,7 @@ pub mod error;
 mod listen_error;
 pub mod listener;
 pub mod peer;
+mod places;
 pub mod retry;
 pub mod route;
 mod security_headers;

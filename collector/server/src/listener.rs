@@ -9,10 +9,12 @@ use axum::Router;
 use foldhash::HashMap;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
-use super::connection::{self, Connection, HANDSHAKE, Stream};
+use super::answers::Answers;
+use super::connection::{self, Connection, HANDSHAKE, Service, Stream};
+use super::places::{Place, Places};
 use super::tls::{Acceptor, client_refused};
 use crate::auth::Guard;
 pub use crate::listen_error::ListenError;
@@ -41,6 +43,8 @@ pub struct Listener {
     pub tls: Option<Arc<Acceptor>>,
     /// Limits of the connections.
     pub limits: ConnectionLimits,
+    /// Answers that wait for their readers.
+    pub answers: Arc<Answers>,
     /// Counts refused connections.
     pub telemetry: Telemetry,
 }
@@ -49,16 +53,13 @@ impl Listener {
     /// Accepts connections and lets `router` answer their requests until `stop` becomes true, then waits for requests
     /// in progress.
     pub async fn run(self, socket: TcpListener, router: Router, mut stop: watch::Receiver<bool>) {
-        let slots = Arc::new(Semaphore::new(self.limits.all));
+        let places = Places::new(self.limits.all);
         let counts = ConnectionCounts::default();
         let loopback = socket.local_addr().is_ok_and(|address| address.ip().is_loopback());
+        let service = Service { router, answers: self.answers.clone() };
         loop {
-            let accept = async {
-                let slot = slots.clone().acquire_owned().await;
-                (slot, socket.accept().await)
-            };
-            let (slot, accepted) = tokio::select! {
-                accepted = accept => accepted,
+            let accepted = tokio::select! {
+                accepted = socket.accept() => accepted,
                 _ = stop.wait_for(|s| *s) => break,
             };
             let (stream, peer) = match accepted {
@@ -75,16 +76,22 @@ impl Listener {
                 tracing::debug!(%peer, most = self.limits.of_address, "connection closed; its address has too many (listen.connections_per_address)");
                 continue;
             };
+            let Some(place) = places.take(&self.telemetry).await else {
+                self.telemetry.connections_refused.inc();
+                continue;
+            };
             _ = stream.set_nodelay(true);
-            let (listener, router, stop) = (self.clone(), router.clone(), stop.clone());
+            let (listener, service, stop) = (self.clone(), service.clone(), stop.clone());
             tokio::spawn(async move {
-                let _held = (slot, counted);
-                listener.serve(stream, peer, loopback, router, stop).await;
+                let _counted = counted;
+                tokio::select! {
+                    () = listener.serve(stream, peer, loopback, &place, service, stop) => {}
+                    () = place.activity().ended() => tracing::debug!(%peer, "connection cut"),
+                }
             });
         }
         drop(socket);
-        // All permits are free once the last connection ended.
-        _ = slots.acquire_many(u32::try_from(self.limits.all).unwrap_or(u32::MAX)).await;
+        places.all_free().await;
     }
 
     async fn serve(
@@ -92,7 +99,8 @@ impl Listener {
         stream: TcpStream,
         address: SocketAddr,
         loopback: bool,
-        router: Router,
+        place: &Place,
+        service: Service,
         mut stop: watch::Receiver<bool>,
     ) {
         let Some((stream, shown)) = self.handshake(stream, address).await else { return };
@@ -101,9 +109,11 @@ impl Listener {
             tokio::select! {
                 _ = stop.wait_for(|s| *s) => {}
                 () = client_refused(self.tls.as_deref(), shown) => {}
+                () = place.over() => {}
             }
         };
-        connection::serve(Connection::new(stream), Peer { address, loopback, certificate }, router, end).await;
+        let peer = Peer { address, loopback, certificate, reserved: place.is_reserved() };
+        connection::serve(Connection::new(stream, place.activity().clone()), peer, service, end).await;
     }
 
     /// Completes the TLS handshake and returns the certificates of the client. Runs outside the accept loop, so that a

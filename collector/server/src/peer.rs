@@ -14,4 +14,6 @@ pub struct Peer {
     pub loopback: bool,
     /// Verified client certificate.
     pub certificate: Option<Arc<Certificate>>,
+    /// Whether its connection has a place for health checks alone.
+    pub reserved: bool,
 }

@@ -92,6 +92,7 @@ fn not_ready(kind: ListenerKind, path: &str) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answers::Answers;
     use crate::auth::Guard;
     use fabriclens_config::Config;
     use fabriclens_core::telemetry::Telemetry;
@@ -101,7 +102,8 @@ mod tests {
     fn listener() -> Listener {
         let (config, telemetry) = (Config::default(), Telemetry::new().unwrap());
         let guard = Arc::new(Guard::new(&config, &telemetry).unwrap());
-        Listener { guard, tls: None, limits: config.listen.connections, telemetry }
+        let answers = Answers::new(config.query.memory, telemetry.slow_readers.clone());
+        Listener { guard, tls: None, limits: config.listen.connections, answers, telemetry }
     }
 
     /// Sends a GET and returns status line, head and body.

@@ -55,6 +55,9 @@ pub enum Denied {
         /// Requested host name.
         host: String,
     },
+    /// No place is left but those for health checks.
+    #[error("too many connections have requests in progress (listen.connections); retry in a moment")]
+    Connections,
     /// Rate limit exceeded.
     #[error("more than {per_second} requests a second (listen.requests); retry in {} ms", .after.as_millis())]
     RateLimit {
@@ -76,6 +79,7 @@ impl Denied {
             Self::MissingRole { .. } => "role",
             Self::CrossSite { .. } => "cross_site",
             Self::ForeignHost { .. } => "host",
+            Self::Connections => "connections",
             Self::RateLimit { .. } => "rate",
         }
     }

@@ -45,6 +45,9 @@ pub(crate) async fn authorize(
     next: Next,
 ) -> Response {
     let Gate { guard, access, linked, format } = gate;
+    if peer.reserved && access != Access::Public {
+        return refuse(&Denied::Connections, format);
+    }
     let caller = match guard.admit(&peer, request.headers(), access) {
         Ok(caller) => caller,
         Err(denied) => return refuse(&denied, format),

@@ -11,6 +11,9 @@ use super::Denied;
 use crate::error::{ApiError, Kind};
 use crate::retry;
 
+/// Retry delay when no place is left for a connection.
+const CONNECTIONS_DELAY: Duration = Duration::from_secs(5);
+
 /// Format of refusals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorFormat {
@@ -24,12 +27,16 @@ pub enum ErrorFormat {
 pub(super) fn refuse(denied: &Denied, format: ErrorFormat) -> Response {
     let after = match denied {
         Denied::RateLimit { after, .. } => Some(*after),
+        Denied::Connections => Some(CONNECTIONS_DELAY),
         _ => None,
     };
     let text = denied.to_string();
     match (format, denied) {
         (ErrorFormat::Grpc, Denied::RateLimit { after, .. }) => {
             retry::later(Code::ResourceExhausted, &text, *after).into_http::<Body>()
+        }
+        (ErrorFormat::Grpc, Denied::Connections) => {
+            retry::later(Code::Unavailable, &text, CONNECTIONS_DELAY).into_http::<Body>()
         }
         (ErrorFormat::Grpc, Denied::MissingRole { .. } | Denied::CrossSite { .. } | Denied::ForeignHost { .. }) => {
             Status::permission_denied(text).into_http::<Body>()
@@ -40,6 +47,7 @@ pub(super) fn refuse(denied: &Denied, format: ErrorFormat) -> Response {
                 Denied::RateLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
                 Denied::MissingRole { .. } | Denied::CrossSite { .. } => StatusCode::FORBIDDEN,
                 Denied::ForeignHost { .. } => StatusCode::MISDIRECTED_REQUEST,
+                Denied::Connections => StatusCode::SERVICE_UNAVAILABLE,
                 _ => StatusCode::UNAUTHORIZED,
             };
             let mut response = answer(status, Kind::Denied, text);
