@@ -40,7 +40,7 @@ impl SenderClass {
     }
 }
 
-/// Bounds of the registry in bytes of memory, estimated by [`JobRecord::weight`].
+/// Bounds of the registry in bytes of memory, estimated by `JobRecord::weight`.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     all: usize,
