@@ -11,6 +11,8 @@ use fabriclens_server::error::{ApiError, Kind};
 
 /// Longest form, bytes.
 const FORM_BYTES: usize = 4 << 20;
+/// Most parameters: each takes at least a hundred bytes, however short it is.
+const MAX_PARAMETERS: usize = 1000;
 
 /// Names and values as sent; form before URL query, as in Prometheus.
 #[derive(Clone, Debug, Default)]
@@ -133,6 +135,9 @@ async fn form(body: Body) -> Result<Vec<(String, String)>, ApiError> {
 }
 
 fn decode(text: &[u8]) -> Result<Vec<(String, String)>, ApiError> {
+    if text.iter().filter(|b| **b == b'&').count() >= MAX_PARAMETERS {
+        return Err(ApiError::new(Kind::BadData, format!("more than {MAX_PARAMETERS} parameters")));
+    }
     serde_urlencoded::from_bytes(text)
         .map_err(|e| ApiError::new(Kind::BadData, format!("error parsing form values: {e}")))
 }

@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::net::TcpStream;
 
-use crate::common::{Collector, now_ms, series, until};
+use crate::common::{Collector, now_ms, post, series, until};
 use serde_json::Value;
 
 /// `{l0=~"pattern",l1=~…}`; the patterns differ.
@@ -64,6 +64,21 @@ async fn patterns_are_bounded_on_every_route() {
     }
     let (status, answer) = c.form("/api/v1/series", &many[..100]).await;
     assert_eq!(status, 200, "{answer}");
+}
+
+#[tokio::test]
+async fn parameters_and_annotation_requests_are_bounded() {
+    let c = Collector::start().await;
+    let (status, answer) = c.form("/api/v1/query", &vec![("a", ""); 1001]).await;
+    assert!(status == 400 && answer["error"].as_str().unwrap().contains("more than 1000 parameters"), "{answer}");
+    let body = |parts: usize| {
+        let parts = vec![r#"{"a":1}"#; parts].join(",");
+        format!(r#"{{"range":{{"from":"1","to":"2"}},"annotation":[{parts}]}}"#).into_bytes()
+    };
+    let url = format!("http://{}/api/v1/annotations", c.running.http);
+    assert_eq!(post(url.clone(), &[], body(100)).await.0, 200);
+    let (status, text) = post(url, &[], body(100_000)).await;
+    assert!(status == 400 && text.contains("at most 16384 bytes"), "{status} {text}");
 }
 
 /// A series whose label takes a while to match, for each host.

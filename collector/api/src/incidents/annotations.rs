@@ -17,6 +17,8 @@ use fabriclens_server::error::{ApiError, Kind};
 
 /// Most annotations of an answer; more cannot be distinguished on a graph.
 const MAX_ANNOTATIONS: usize = 1000;
+/// Longest request of Simple JSON, bytes: each annotation repeats it.
+const REQUEST_BYTES: usize = 16 << 10;
 
 /// Request of Simple JSON; other fields are ignored.
 #[derive(Deserialize)]
@@ -50,6 +52,10 @@ struct Annotation<'a> {
 
 /// Handles Simple JSON: a range, and in `annotation.query` the filters of the list (`kind=incast&node=h3`).
 pub(crate) async fn post(State(api): State<Arc<Api>>, body: Bytes) -> Result<Json, ApiError> {
+    if body.len() > REQUEST_BYTES {
+        let message = format!("an annotation request has at most {REQUEST_BYTES} bytes");
+        return Err(ApiError::new(Kind::BadData, message));
+    }
     let asked: AnnotationRequest = serde_json::from_slice(&body)
         .map_err(|e| ApiError::new(Kind::BadData, format!("the body is not an annotation request: {e}")))?;
     let query = asked.annotation["query"].as_str().unwrap_or_default().trim().replace(' ', "&");
