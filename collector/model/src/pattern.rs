@@ -180,6 +180,11 @@ impl<'a> Patterns<'a> {
         self.budget.request(bytes).map_err(PatternError::Ended)
     }
 
+    /// Budget of the request.
+    pub fn budget(&self) -> &'a dyn Budget {
+        self.budget
+    }
+
     fn literals(&self, text: &str) -> Result<Option<Literals>, PatternError> {
         if text.len() > MAX_LITERALS {
             return Err(PatternError::Long(text.len()));

@@ -15,9 +15,20 @@ use std::sync::Once;
 
 static REGISTER: Once = Once::new();
 
+/// Bytes of the syntax tree and the plan for each byte of the text and for each operand, at most; those of ordinary
+/// queries are not worth counting.
+const TREE_OF_BYTE: usize = 64;
+const TREE_OF_OPERAND: usize = 6 << 10;
+const FREE_TREE: usize = 64 << 10;
+/// Most operands of a query that is formatted: each level of nesting indents all lines within.
+const MAX_FORMATTED: usize = 1000;
+
 /// Parses and type-checks a query.
 pub(crate) fn parse(query: &str, patterns: &mut Patterns<'_>) -> Result<Expr, QueryError> {
     let scanned = scan::scan(query)?;
+    // The syntax tree, and the stack of those who walk it.
+    let bytes = scanned.text.len() * TREE_OF_BYTE + scanned.leaves.len() * TREE_OF_OPERAND;
+    patterns.budget().request(bytes.saturating_sub(FREE_TREE))?;
     let tree = grammar(&scanned.text).map_err(|m| explain::explain(query, &scanned, &m))?;
     lower::Lowering::new(query, &scanned, patterns).expr(&tree)
 }
@@ -25,6 +36,10 @@ pub(crate) fn parse(query: &str, patterns: &mut Patterns<'_>) -> Result<Expr, Qu
 /// Pretty-prints a valid query. The grammar crate compiles what stands where a pattern is, so that becomes a number.
 pub(crate) fn format(query: &str) -> Result<String, QueryError> {
     let scanned = scan::scan(query)?;
+    if scanned.leaves.len() > MAX_FORMATTED {
+        let message = format!("query has more than {MAX_FORMATTED} operands; format its parts");
+        return Err(QueryError::parse(message));
+    }
     let mut mark = "pattern".to_owned();
     while query.contains(&mark) {
         mark.push('_');

@@ -175,7 +175,7 @@ fn formatting_is_bounded_like_parsing() {
     for query in [vec!["m"; 1_000].join("+"), format!("{}m{}", "(".repeat(450), ")".repeat(450))] {
         assert!(fabriclens_promql::format(&query, &Unlimited).is_ok(), "{}…", &query[..20]);
     }
-    for query in ["(".repeat(100_000), "m+".repeat(100_000) + "m", "sum(".to_owned()] {
+    for query in ["(".repeat(100_000), "m+".repeat(100_000) + "m", "m+".repeat(1_000) + "m", "sum(".to_owned()] {
         assert_eq!(fabriclens_promql::format(&query, &Unlimited).unwrap_err().kind(), "bad_data");
     }
 }
@@ -219,6 +219,24 @@ fn patterns_are_bounded_before_they_are_built() {
     let budget = Arc::new(RecordingBudget { bytes: 16 << 20, asked: AtomicUsize::new(0) });
     let e = Engine::default().within(budget).instant(&data, &format!("m{{{}}}", large.join(",")), 0);
     assert_eq!(e.unwrap_err(), QueryError::Memory);
+}
+
+#[test]
+fn syntax_trees_are_charged_before_they_are_built() {
+    let data = store(1, 1);
+    let ask = |query: &str, bytes: usize| {
+        let budget = Arc::new(RecordingBudget { bytes, asked: AtomicUsize::new(0) });
+        Engine::default().within(budget).instant(&data, query, 0).map(|_| ())
+    };
+    for query in [
+        vec!["1"; 4_900].join("+"),
+        vec![format!("sum by ({}) (m)", vec!["a"; 127].join(",")); 1_000].join("+"),
+        format!("m{{a=\"{}\"}}", "x".repeat(1_000_000)),
+    ] {
+        assert_eq!(ask(&query, 8 << 20), Err(QueryError::Memory), "{query:.40}");
+        assert_eq!(ask(&query, 512 << 20), Ok(()), "{query:.40}");
+    }
+    assert_eq!(ask("m{a=\"b\"}", 100), Ok(()));
 }
 
 #[test]
