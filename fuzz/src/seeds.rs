@@ -192,6 +192,23 @@ pub(crate) fn lines() -> Vec<Vec<u8>> {
     vec![line.into(), format!("{line}\n\n{}\n", line.replace("+Inf", "\"-Inf\"")).into()]
 }
 
+/// Patterns that are short and become large, and ordinary ones.
+pub(crate) fn patterns() -> Vec<Vec<u8>> {
+    let all = [
+        "gpu-.*",
+        "(gpu-01|10\\.0\\.0\\.1)",
+        r"\pL{150}x",
+        r"((((a{100}){100}){100}){100})",
+        r"(?i)[\x{0}-\x{10FFFF}][[:^alpha:]]",
+        r"(?x: a # b
+            (?P<n>[^\pL]+) )*?",
+        ".{0,1000}",
+        r"(?:a*)*(?-u:\w)\bé|",
+        "(.*)-([0-9]+)",
+    ];
+    all.map(|text| text.as_bytes().to_vec()).to_vec()
+}
+
 /// Queries of the PromQL scripts and of the dashboard comparison.
 pub(crate) fn promql() -> Vec<Vec<u8>> {
     let scripts = files("tests/promql").into_iter().filter_map(|text| String::from_utf8(text).ok());

@@ -14,13 +14,14 @@ use fabriclens_ingest as ingest;
 use fabriclens_job_sources as jobs;
 use fabriclens_jobs::{HostNames, kubernetes, slurm};
 use fabriclens_kernel::{live, lldp, recorded};
-use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series};
+use fabriclens_model::{Budget, Labels, MAX_COMPILED, Matcher, Patterns, Read, ReadError, Series};
 use fabriclens_promql::{Engine, Limits};
 use fabriclens_server::auth::Certificate;
 use fabriclens_wire::Section;
 use fabriclens_wire::decode::Decoder;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -50,6 +51,7 @@ pub const ALL: &[Target] = &[
     row("lines", "people: JSON lines of an import", seeds::lines, ingest::fuzzing::lines),
     row("certificate", "clients: names in certificates", seeds::certificates, certificate),
     row("promql", "people: queries, parsed and evaluated", seeds::promql, promql),
+    row("patterns", "people: regular expressions of matchers and label functions", seeds::patterns, patterns),
     row("block", "the disk: block files", seeds::blocks, fabriclens_store::fuzzing::block),
     row("log", "the disk: the store's log", seeds::logs, fabriclens_store::fuzzing::log),
     row("forward", "the disk: queues to other servers", seeds::queues, forward),
@@ -133,7 +135,39 @@ fn promql(bytes: &[u8]) {
         assert!(checked.is_ok() || instant.is_err(), "invalid queries have no result");
         _ = engine.range(&*SERIES, query, 0, 600_000, 60_000);
         _ = fabriclens_promql::format(query, &fabriclens_model::Unlimited);
-        _ = fabriclens_promql::selector(query, &mut fabriclens_model::Patterns::default());
+        _ = fabriclens_promql::selector(query, &mut Patterns::default());
+    });
+}
+
+/// Grants a number of bytes, and counts them.
+#[derive(Debug)]
+struct CountingBudget(AtomicUsize);
+
+/// Enough for each pattern that is accepted.
+const PATTERN_BYTES: usize = 64 << 20;
+
+impl Budget for CountingBudget {
+    fn take(&self, bytes: usize) -> bool {
+        self.0.fetch_add(bytes, Ordering::Relaxed) + bytes <= PATTERN_BYTES
+    }
+}
+
+fn patterns(bytes: &[u8]) {
+    text(bytes, |pattern| {
+        let budget = CountingBudget(AtomicUsize::new(0));
+        let compiled = Patterns::new(&budget).compile(pattern);
+        let charged = budget.0.load(Ordering::Relaxed);
+        if let Ok(compiled) = &compiled {
+            assert!(compiled.memory() <= charged, "{} bytes held, {charged} charged", compiled.memory());
+            assert!(compiled.memory() <= 2 * MAX_COMPILED + 16 * pattern.len(), "{} bytes held", compiled.memory());
+            _ = compiled.matches("") || compiled.matches("gpu-01");
+        }
+        if let Ok(groups) = Patterns::new(&budget).with_groups(pattern) {
+            _ = groups.find("gpu-01").map(|found| found.expand("$1 ${a}"));
+        }
+        // The same pattern in a selector is accepted or refused without a panic, and never by the grammar.
+        let quoted = pattern.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        _ = fabriclens_promql::selector(&format!("m{{a=~\"{quoted}\"}}"), &mut Patterns::new(&budget));
     });
 }
 

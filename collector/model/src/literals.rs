@@ -60,6 +60,11 @@ impl Literals {
         Self { text, spans }
     }
 
+    /// Bytes of memory that it takes.
+    pub fn memory(&self) -> usize {
+        self.text.capacity() + size_of::<(u32, u32)>() * self.spans.capacity()
+    }
+
     /// Whether a value is one of them.
     pub fn contain(&self, wanted: &str) -> bool {
         self.spans.binary_search_by(|span| value(&self.text, *span).cmp(wanted)).is_ok()

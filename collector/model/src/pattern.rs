@@ -50,6 +50,14 @@ impl Pattern {
             Kind::Regex(regex) => regex.is_match(value),
         }
     }
+
+    /// Bytes of memory that it takes, without those of searches.
+    pub fn memory(&self) -> usize {
+        match &*self.0 {
+            Kind::Literals(literals) => literals.memory(),
+            Kind::Regex(regex) => regex.memory_usage(),
+        }
+    }
 }
 
 /// A pattern with groups, for replacements.

@@ -1,5 +1,6 @@
 //! The faults: what is injected into the test bed, one row per fault in the file of its kind.
 
+mod attacks;
 mod clock;
 mod devices;
 mod network;
@@ -48,7 +49,9 @@ impl Outcome {
 
 /// Every fault, in the order of a short run.
 pub fn all() -> impl Iterator<Item = &'static Fault> {
-    [processes::FAULTS, network::FAULTS, resources::FAULTS, clock::FAULTS, devices::FAULTS].into_iter().flatten()
+    [processes::FAULTS, network::FAULTS, resources::FAULTS, clock::FAULTS, devices::FAULTS, attacks::FAULTS]
+        .into_iter()
+        .flatten()
 }
 
 /// Waits until `/healthz` of every agent has a reason with `words`.
