@@ -145,7 +145,9 @@ impl Answers {
     pub(crate) async fn watch(&self, connection: &Arc<Activity>) {
         loop {
             sleep(TICK).await;
-            self.cut_slow(connection);
+            if connection.rank().is_none() {
+                self.cut_slow(connection);
+            }
         }
     }
 

@@ -55,7 +55,8 @@ pub struct Service {
     pub answers: Arc<Answers>,
 }
 
-/// Serves a connection until it ends, or until its [`Activity`] is cut and the caller drops this; once `end` completes, only finishes the requests in progress.
+/// Serves a connection until it ends; once `end` completes, only finishes the requests in progress. The caller drops this
+/// when the [`Activity`] of the connection is cut.
 pub async fn serve(mut connection: Connection, peer: Peer, service: Service, end: impl Future<Output = ()>) {
     let http2 = match tokio::time::timeout(HANDSHAKE, connection.speaks_http2()).await {
         Ok(Ok(http2)) => http2,
