@@ -177,7 +177,7 @@ fn scrubbed_recording_has_no_canaries() {
     let function = "sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0";
     let (net, ib) = (format!("{function}/net/eth9"), format!("{function}/infiniband/mlx5_0"));
     for (path, text) in [
-        (format!("{net}/ifalias"), "uplink to canary-a, 10.77.1.2, caf\u{e9}canary\n"),
+        (format!("{net}/ifalias"), "uplink to canary-a, 10.77.1.2, \u{e9}-canary\n"),
         (format!("{net}/phys_port_name"), "canary-b\n"),
         (format!("{net}/netdev_group"), "canary-c\n"),
         (format!("{net}/bonding/primary"), "canary-d0\n"),
