@@ -30,11 +30,17 @@ pub struct Packages {
     pub key: String,
 }
 
-/// Resolves the packages of the newest guest with apt, without network access.
+/// Resolves the packages of the newest guest with apt, and fetches its lists again if those do not suffice: an installed
+/// package may be newer than they are.
 ///
 /// # Errors
 /// When apt is missing or knows no kernel; the message names the remedy.
 pub fn resolve() -> Result<Packages> {
+    known().or_else(|error| if apt("apt-get", &["update"]).is_ok() { known() } else { Err(error) })
+}
+
+/// Resolves the packages without network access.
+fn known() -> Result<Packages> {
     let depends = apt("apt-cache", &["depends", "linux-image-amd64"])?;
     let kernel = depends
         .lines()
