@@ -123,7 +123,9 @@ pub(super) fn overloaded(ctx: &DetectorContext<'_>, host: usize, end: &Bottlenec
     let got = evidence(ctx, Signal::Rx, host, received.unwrap_or(before), before);
     let found =
         Finding::new(IncidentKind::Incast, LocationId::Port(host), 0.85, got, text).with_evidence(waited(ctx, end));
-    Some(found.with_culprits(job.into_iter().collect()).with_receivers(vec![host]))
+    let found = found.with_culprits(job.into_iter().collect()).with_receivers(vec![host]);
+    // Storage, which jobs read and write as fast as it can.
+    Some(found.harmless_if(fabric.is_outside_jobs(host)))
 }
 
 /// Whether most other hosts of a job receive more as well: it is faster, or in another phase, and sends to all of them.

@@ -1,5 +1,6 @@
 //! Many senders exceed the link rate of one receiver: the switch port to a host is full while the host takes
-//! everything.
+//! everything. A host outside all jobs is storage, which jobs read and write as fast as it can: those that do at once share it,
+//! and that is an observation.
 
 use crate::detectors::backpressure::{load_while, waited_for};
 use crate::detectors::context::DetectorContext;
@@ -71,6 +72,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
             .with_receivers(ports)
             .in_priorities(which)
             .began_at(began)
+            .harmless_if(ctx.fabric.is_outside_jobs(port))
     };
     targets.into_iter().map(found).collect()
 }

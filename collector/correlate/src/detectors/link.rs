@@ -1,4 +1,5 @@
-//! Links that are down or flap. All links of a node at once are one finding.
+//! Links that are down or flap. All links of a node at once are one finding. Hosts that no job uses are rebooted and their
+//! drivers reloaded: what goes down there is an observation.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
@@ -38,6 +39,8 @@ thresholds! {
     /// hosts, switches and links that go down together from which they are one finding, because their cause is
     /// elsewhere
     MANY = "link_down.many", 16.0, "places";
+    /// load just before it went down up to which a host without a job is out of use
+    IDLE = "link_down.idle", 0.01, "share of rate";
     /// how often a link went down in ten minutes to count as flapping
     SHORT = "link_flap.in_10m", 3.0, "times";
     /// the same in a day, if it also did in the last ten minutes
@@ -88,6 +91,23 @@ fn fell(ctx: &DetectorContext<'_>, port: usize) -> Option<i64> {
     (f64::from(samples) >= ctx.threshold(&SAMPLES) && was_up(ctx, port)).then_some(began)?
 }
 
+/// Seconds before a port went down in which it must have moved something to be in use.
+const BEFORE_S: f64 = 5.0;
+
+/// Whether a location is of hosts that no job uses, and moved nothing before.
+fn is_unused(ctx: &DetectorContext<'_>, root: &LocationId, began_ns: i64) -> bool {
+    let from_ns = began_ns - (BEFORE_S * 1e9) as i64;
+    let is_idle = |port: usize| {
+        let Some(rate) = ctx.line_rate(port) else { return false };
+        let before = ctx.history.frames().iter().rev().filter(|f| f.time_ns < began_ns);
+        let before = before.take_while(|f| f.time_ns >= from_ns);
+        let loads = before.filter_map(|f| Some((f.get(Signal::Tx, port)? + f.get(Signal::Rx, port)?) / rate));
+        loads.max_by(f64::total_cmp).is_some_and(|most| most <= ctx.threshold(&IDLE))
+    };
+    let mut hosts = root.ports(ctx.fabric).into_iter().filter(|port| ctx.fabric.is_host(*port)).peekable();
+    hosts.peek().is_some() && hosts.all(|port| ctx.fabric.is_outside_jobs(port) && is_idle(port))
+}
+
 fn down(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let fell_cabling = |cabling: &Cabling| {
         Some((*cabling, ends(ctx, *cabling).filter_map(|p| Some((p, fell(ctx, p)?))).min_by_key(|f| f.1)?))
@@ -112,12 +132,17 @@ fn down(ctx: &DetectorContext<'_>) -> Vec<Finding> {
             _ => (LocationId::Switch(node), "the switch is down or restarts"),
         };
         let text = format!("{n} links of {} went down together: {why}.", named.name);
-        found.push(Finding::new(IncidentKind::LinkDown, root, 0.97, evidence, text).began_at(Some(began)));
+        let unused = is_unused(ctx, &root, began);
+        let whole = Finding::new(IncidentKind::LinkDown, root, 0.97, evidence, text);
+        found.push(whole.began_at(Some(began)).harmless_if(unused));
     }
     found.extend(fallen.into_iter().map(|(cabling, (port, began))| {
         let evidence = evidence(ctx, Signal::Up, port, 0.0, 1.0);
         let text = format!("the link at {} is down; it was up before.", name(ctx, port));
-        Finding::new(IncidentKind::LinkDown, root(cabling), 0.95, evidence, text).began_at(Some(began))
+        let unused = is_unused(ctx, &root(cabling), began);
+        Finding::new(IncidentKind::LinkDown, root(cabling), 0.95, evidence, text)
+            .began_at(Some(began))
+            .harmless_if(unused)
     }));
     if found.len() as f64 <= ctx.threshold(&MANY) { found } else { together(ctx, found) }
 }
@@ -135,7 +160,7 @@ fn together(ctx: &DetectorContext<'_>, found: Vec<Finding>) -> Vec<Finding> {
             threshold: ctx.threshold(&MANY),
             ..first.evidence[0].clone()
         };
-        Finding { root: LocationId::Fabric, explanation, ..first }.with_evidence(many)
+        Finding { root: LocationId::Fabric, explanation, harmless: false, ..first }.with_evidence(many)
     };
     first.map(together).into_iter().collect()
 }

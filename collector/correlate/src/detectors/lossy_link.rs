@@ -2,7 +2,8 @@
 //! tell the cable from the transceivers at its ends.
 //!
 //! Errors come either in a burst above the baseline, or in a trickle, counted over 12 and 125 minutes against what the
-//! line rate allows (bit error rates of 1e-14 and 1e-15, as accepted for links of 400 Gb/s).
+//! line rate allows (bit error rates of 1e-14 and 1e-15, as accepted for links of 400 Gb/s). A fleet always has links with a
+//! frame lost now and then, which costs no job anything: those are observations.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
@@ -32,6 +33,10 @@ thresholds! {
     BER_SHORT = "lossy_link.ber_12m", 1e-14, "errors per bit";
     /// bit error rate over 125 minutes above which a link is getting bad
     BER_LONG = "lossy_link.ber_125m", 1e-15, "errors per bit";
+    /// bit error rate above which loss costs a job something
+    BER_COST = "lossy_link.ber_cost", 3e-12, "errors per bit";
+    /// errors in a second above which it does: each costs a time-out at most
+    RATE_COST = "lossy_link.rate_cost", 0.33, "frames per second";
     /// code words that error correction could not correct
     LOST = "lossy_link.fec_lost", 1.0, "code words";
 }
@@ -45,6 +50,17 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
             .or_else(|| trickle(ctx, port, root))
     };
     ctx.ports().filter_map(find).collect()
+}
+
+/// Shortest time in seconds over which errors make a rate.
+const SHORTEST_S: f64 = 15.0;
+
+/// Whether so many errors in so many seconds cost no job anything.
+fn is_harmless(ctx: &DetectorContext<'_>, port: usize, errors: f64, seconds: f64) -> bool {
+    let rate = errors / seconds.max(SHORTEST_S);
+    let rare = rate < ctx.threshold(&RATE_COST);
+    let few = ctx.line_rate(port).is_some_and(|bytes| rate < ctx.threshold(&BER_COST) * bytes * 8.0);
+    rare && few
 }
 
 fn burst(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Finding> {
@@ -62,7 +78,8 @@ fn burst(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Fin
     let both = peer.is_some_and(|p| ctx.mean(Signal::WireErrors, p).is_some_and(|rate| rate > 0.0));
     let whose = if both { "; so did the other end, so it is the cable" } else { "" };
     let text = format!("{} received {errors:.0} frames that the link had corrupted{whose}.", name(ctx, port));
-    Some(Finding::new(IncidentKind::LossyLink, root, 0.92, evidence, text).began_at(began))
+    let harmless = is_harmless(ctx, port, errors, ctx.seconds());
+    Some(Finding::new(IncidentKind::LossyLink, root, 0.92, evidence, text).began_at(began).harmless_if(harmless))
 }
 
 /// Error correction failed, so frames were lost.
@@ -77,7 +94,8 @@ fn uncorrectable(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Op
         "{} could not correct {lost:.0} code words that the link had corrupted: frames were lost.",
         name(ctx, port)
     );
-    Some(Finding::new(IncidentKind::LossyLink, root, 0.7, evidence, text).began_at(began))
+    let harmless = is_harmless(ctx, port, lost, ctx.seconds());
+    Some(Finding::new(IncidentKind::LossyLink, root, 0.7, evidence, text).began_at(began).harmless_if(harmless))
 }
 
 /// More errors in a long time than a good link of this rate has.
@@ -99,6 +117,7 @@ fn trickle(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<F
             "{} received {errors:.0} errors, while a good link of its rate has at most {most:.1} in {told}.",
             name(ctx, port)
         );
-        Some(Finding::new(IncidentKind::LossyLink, root.clone(), sure, evidence, text))
+        let harmless = is_harmless(ctx, port, errors, seconds);
+        Some(Finding::new(IncidentKind::LossyLink, root.clone(), sure, evidence, text).harmless_if(harmless))
     })
 }

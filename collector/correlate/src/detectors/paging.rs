@@ -1,5 +1,5 @@
-//! Which findings page. What is less certain is kept as an observation: it is shown where it was seen, notifies nobody, does
-//! not stop baselines from learning and hides no other finding.
+//! Which findings page. What is less certain, or costs no job anything, is kept as an observation: it is shown where it was
+//! seen, notifies nobody, does not stop baselines from learning and hides no other finding.
 
 use crate::detectors::thresholds::{Thresholds, thresholds};
 use crate::model::finding::Finding;
@@ -9,7 +9,7 @@ thresholds! {
     CONFIDENCE = "page.confidence", 0.5, "probability";
 }
 
-/// Whether a finding is certain enough to page.
+/// Whether a finding pages.
 pub fn pages(finding: &Finding, limits: &Thresholds) -> bool {
-    finding.confidence >= limits.get(&CONFIDENCE)
+    !finding.harmless && finding.confidence >= limits.get(&CONFIDENCE)
 }

@@ -159,6 +159,11 @@ impl Fabric {
         self.owner.get(port).copied().flatten()
     }
 
+    /// Whether no job uses a port, although jobs are known.
+    pub fn is_outside_jobs(&self, port: usize) -> bool {
+        !self.jobs.is_empty() && !self.jobs.iter().any(|job| job.ports.contains(&port))
+    }
+
     /// Stores the queue-pair peers of a port ([`crate::connected_ports`]).
     pub fn set_peers(&mut self, port: usize, others: BTreeSet<usize>) {
         self.peers.insert(port, others);

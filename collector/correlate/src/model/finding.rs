@@ -48,6 +48,8 @@ pub struct Finding {
     pub inferred: bool,
     /// A port where the effect shows, if the location itself has none.
     pub observed_at: Option<usize>,
+    /// It costs no job anything that is not the job's own doing: it is an observation, however certain, and has no victims.
+    pub harmless: bool,
 }
 
 impl Finding {
@@ -67,6 +69,7 @@ impl Finding {
             action: kind.spec().action.to_owned(),
             inferred: !kind.is_observed(),
             observed_at: None,
+            harmless: false,
         }
     }
 
@@ -118,6 +121,12 @@ impl Finding {
     #[must_use]
     pub fn with_action(self, action: &str) -> Self {
         Self { action: action.to_owned(), ..self }
+    }
+
+    /// Sets whether it is harmless.
+    #[must_use]
+    pub fn harmless_if(self, harmless: bool) -> Self {
+        Self { harmless, ..self }
     }
 
     /// Sets a port where the effect shows.

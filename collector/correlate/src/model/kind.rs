@@ -99,6 +99,8 @@ pub struct KindSpec {
     pub explains: &'static [IncidentKind],
     /// It may show at several links one after the other: a dying switch takes seconds to lose all of them.
     pub may_spread: bool,
+    /// It comes and goes by its nature, such as errors of a link: one that is harmless stays open for an hour after it was last seen.
+    pub recurs: bool,
     /// It keeps senders from sending, so that they are paused because of it.
     pub holds_others_back: bool,
     /// It only states that something suffers; a finer kind explains it.
@@ -154,6 +156,7 @@ impl IncidentKind {
                 freezes_baseline: true,
                 explains: &[Self::TransportErrors],
                 may_spread: false,
+                recurs: false,
                 holds_others_back: true,
                 is_coarse: false,
                 action: "Drain the host and reset its NIC. Check the NIC firmware, the PFC watchdog of the switch \
@@ -167,6 +170,7 @@ impl IncidentKind {
                 freezes_baseline: true,
                 explains: &[],
                 may_spread: false,
+                recurs: false,
                 holds_others_back: true,
                 is_coarse: false,
                 action: "Check the host: PCIe width and speed, PCIe stalls, IOMMU, memory and CPU pressure, \
@@ -180,6 +184,7 @@ impl IncidentKind {
                 freezes_baseline: true,
                 explains: &[],
                 may_spread: false,
+                recurs: true,
                 holds_others_back: true,
                 is_coarse: false,
                 action: "Change the job's traffic pattern: fewer senders at a time, more receivers, or smaller \
@@ -193,6 +198,7 @@ impl IncidentKind {
                 freezes_baseline: true,
                 explains: &[],
                 may_spread: false,
+                recurs: false,
                 holds_others_back: true,
                 is_coarse: false,
                 action: "Check the cable and the transceivers at both ends. Take the link out of ECMP until it is \
@@ -206,6 +212,7 @@ impl IncidentKind {
                 freezes_baseline: false,
                 explains: &[Self::TransportErrors],
                 may_spread: false,
+                recurs: true,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Clean or replace the cable and the transceivers. Take the link out of service until then.",
@@ -218,6 +225,7 @@ impl IncidentKind {
                 freezes_baseline: false,
                 explains: &[Self::TransportErrors],
                 may_spread: true,
+                recurs: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Replace the cable or the transceiver. Keep the link down until then.",
@@ -230,6 +238,7 @@ impl IncidentKind {
                 freezes_baseline: true,
                 explains: &[],
                 may_spread: true,
+                recurs: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Check the cable, the transceivers and the port at the other end.",
@@ -242,6 +251,7 @@ impl IncidentKind {
                 freezes_baseline: true,
                 explains: &[],
                 may_spread: false,
+                recurs: false,
                 holds_others_back: false,
                 is_coarse: true,
                 action: "Spread jobs over more leaves, or add links. Check that traffic uses all uplinks.",
@@ -254,6 +264,7 @@ impl IncidentKind {
                 freezes_baseline: true,
                 explains: &[],
                 may_spread: false,
+                recurs: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Increase the entropy of the flows (source ports, more queue pairs) or use adaptive \
@@ -267,6 +278,7 @@ impl IncidentKind {
                 freezes_baseline: true,
                 explains: &[],
                 may_spread: false,
+                recurs: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Compare ECN marking on the switches and DCQCN on the NICs with the rest of the fabric, for this priority.",
@@ -279,6 +291,7 @@ impl IncidentKind {
                 freezes_baseline: true,
                 explains: &[],
                 may_spread: false,
+                recurs: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Limit the job's rate, move it, or give it a priority of its own.",
@@ -291,6 +304,7 @@ impl IncidentKind {
                 freezes_baseline: true,
                 explains: &[],
                 may_spread: false,
+                recurs: false,
                 holds_others_back: false,
                 is_coarse: true,
                 action: "Check which ports are paused. Counters of the switches would show where it begins.",
@@ -303,6 +317,7 @@ impl IncidentKind {
                 freezes_baseline: true,
                 explains: &[],
                 may_spread: false,
+                recurs: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Find where packets are lost: switch discards, link errors, a hop without PFC. If only one \
@@ -316,6 +331,7 @@ impl IncidentKind {
                 freezes_baseline: false,
                 explains: &[],
                 may_spread: false,
+                recurs: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Reseat the adapter, or move it to a slot of full width. Check BIOS settings, payload \
@@ -329,6 +345,7 @@ impl IncidentKind {
                 freezes_baseline: false,
                 explains: &[],
                 may_spread: false,
+                recurs: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Clean the connectors, reseat the module and check its cooling. Replace it before it fails.",
@@ -341,6 +358,7 @@ impl IncidentKind {
                 freezes_baseline: true,
                 explains: &[],
                 may_spread: false,
+                recurs: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Check this rail's NIC, cable and switch port, and that the job's communication library \
@@ -354,6 +372,7 @@ impl IncidentKind {
                 freezes_baseline: true,
                 explains: &[],
                 may_spread: false,
+                recurs: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "RDMA was not used: check the job's communication library and its log (NCCL_IB_DISABLE, \
@@ -367,6 +386,7 @@ impl IncidentKind {
                 freezes_baseline: true,
                 explains: &[Self::TransportErrors],
                 may_spread: false,
+                recurs: false,
                 holds_others_back: true,
                 is_coarse: false,
                 action: "Disable the switch's port to the host, drain the host and reset its adapter. Check the \

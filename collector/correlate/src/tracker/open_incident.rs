@@ -13,6 +13,7 @@ use crate::model::kind::Severity;
 use crate::model::location::Location;
 use crate::model::location::LocationId;
 use crate::model::priority::Priorities;
+use crate::tracker::timing::{QUIET_S, RECURS_S};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -99,6 +100,7 @@ impl OpenIncident {
             action: incident.action.clone(),
             inferred: !incident.kind.is_observed(),
             observed_at: None,
+            harmless: false,
         };
         let mut resumed = Self::new(incident.id.clone(), baseline, &finding, incident.start_ns, incident.detected_ns);
         resumed.weight = 1.0;
@@ -167,9 +169,11 @@ impl OpenIncident {
         let weight = ctx.window.ticks() as f64;
         self.weight += weight;
         self.paused = held(ctx, found.priorities);
-        let reach = Reach::of(ctx.fabric, &found, &self.paused);
-        for job in victims(ctx, &reach, &found.culprits, &self.before) {
-            *self.suffer.entry(job).or_insert(0.0) += weight;
+        if !found.harmless {
+            let reach = Reach::of(ctx.fabric, &found, &self.paused);
+            for job in victims(ctx, &reach, &found.culprits, &self.before) {
+                *self.suffer.entry(job).or_insert(0.0) += weight;
+            }
         }
         most(&mut self.paused, ctx);
         let (kind, root, receivers) = (found.kind, found.root.clone(), found.receivers.clone());
@@ -212,6 +216,12 @@ impl OpenIncident {
     /// Whether the baseline stops learning while it lasts.
     pub fn freezes_baseline(&self) -> bool {
         self.paged && self.verdict().kind.spec().freezes_baseline
+    }
+
+    /// Seconds without a finding after which it is over.
+    pub fn quiet_s(&self) -> f64 {
+        let verdict = self.verdict();
+        if !self.paged && verdict.harmless && verdict.kind.spec().recurs { RECURS_S } else { QUIET_S }
     }
 
     /// When it began according to the verdict, Unix nanoseconds.

@@ -92,8 +92,9 @@ impl IncidentTracker {
     }
 
     fn has_room(&mut self, open: &[OpenIncident], finding: &Finding) -> bool {
-        let freezes = finding.kind.spec().freezes_baseline && pages(finding, &self.eval.thresholds);
-        let alike = |e: &&OpenIncident| e.freezes_baseline() == freezes;
+        let pages = pages(finding, &self.eval.thresholds);
+        let freezes = finding.kind.spec().freezes_baseline && pages;
+        let alike = |e: &&OpenIncident| (e.paged, e.freezes_baseline()) == (pages, freezes);
         let room = open.iter().filter(alike).count() < MOST;
         self.full |= !room;
         room

@@ -124,7 +124,9 @@ impl IncidentTracker {
             kind: verdict.kind,
             priorities: verdict.priorities,
             observation: !incident.paged,
+            harmless: verdict.harmless,
             chronic: !incident.paged || self.is_long_lived(incident) && !verdict.kind.spec().freezes_baseline,
+            lately: self.ticks_since(incident.alive_ns) <= self.eval.ticks(QUIET_S),
             at: cache.containing(verdict, &self.eval.fabric),
         }
     }
@@ -204,7 +206,7 @@ impl IncidentTracker {
         if !lately && self.ticks_since(incident.last_ns) <= self.eval.ticks(SILENT_S) && !self.has_samples(incident) {
             (incident.quiet, incident.alive_ns) = (0, self.eval.history.now_ns());
         }
-        let over = incident.quiet > LEAST && self.ticks_since(incident.alive_ns) > self.eval.ticks(QUIET_S);
+        let over = incident.quiet > LEAST && self.ticks_since(incident.alive_ns) > self.eval.ticks(incident.quiet_s());
         if over { Reevaluation::Over } else { Reevaluation::Open }
     }
 

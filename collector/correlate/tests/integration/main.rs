@@ -10,6 +10,7 @@ mod devices;
 mod docs;
 mod eviction;
 mod fault_domains;
+mod harmless;
 mod infiniband;
 mod infiniband_hosts;
 mod life_of_jobs;
