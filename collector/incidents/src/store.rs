@@ -1,5 +1,5 @@
-//! Store of all known incidents and operator actions, kept in `sled` because it is the only copy. The live evaluation
-//! updates it every second and the API adds actions; series, event streams and notifiers read it.
+//! Store of all known incidents and operator actions, kept in the metadata database because it is the only copy. The live
+//! evaluation updates it every second and the API adds actions; series, event streams and notifiers read it.
 
 mod actions;
 mod late;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use fabriclens_correlate::IncidentKind;
 use fabriclens_correlate::{Incident, Severity};
-use fabriclens_store::{Clock, Store};
+use fabriclens_store::{Clock, MetadataBatch, MetadataTable, Store};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
@@ -105,6 +105,8 @@ struct Inner {
     last: HashMap<String, String>,
     bytes: usize,
     silences: BTreeMap<String, Silence>,
+    /// Changes that are not durable yet.
+    changes: MetadataBatch,
     /// Whether these problems were logged already.
     full: bool,
     failing: bool,
@@ -112,9 +114,11 @@ struct Inner {
 
 /// The store of incidents.
 pub struct IncidentStore {
-    tree: sled::Tree,
-    silences: sled::Tree,
-    notified: sled::Tree,
+    table: MetadataTable,
+    silences: MetadataTable,
+    notified: MetadataTable,
+    /// Held while changes are written, so that an older value never overwrites a newer one.
+    writing: Mutex<()>,
     keep: Duration,
     /// Clock by which age is measured, Unix ms.
     age: Clock,
@@ -128,18 +132,17 @@ fn disk(e: impl std::fmt::Display) -> IncidentStoreError {
 }
 
 /// Reads all valid entries of a table; damaged ones are logged and skipped.
-fn read<T: serde::de::DeserializeOwned>(tree: &sled::Tree) -> Result<Vec<(String, usize, T)>, IncidentStoreError> {
+fn read<T: serde::de::DeserializeOwned>(table: &MetadataTable) -> Result<Vec<(String, usize, T)>, IncidentStoreError> {
     let mut found = Vec::new();
-    for item in tree {
-        let (key, value) = item.map_err(disk)?;
-        let id = String::from_utf8_lossy(&key).into_owned();
-        match serde_json::from_slice::<Stored<T>>(&value) {
+    let read = table.each(|key, value| {
+        let id = String::from_utf8_lossy(key).into_owned();
+        match serde_json::from_slice::<Stored<T>>(value) {
             Ok(Stored { v: VERSION, what }) => found.push((id, value.len(), what)),
             Ok(Stored { v, .. }) => tracing::warn!(id, version = v, "incident in a newer format skipped"),
             Err(error) => tracing::warn!(id, %error, "damaged incident skipped"),
         }
-    }
-    Ok(found)
+    });
+    read.map(|()| found).map_err(disk)
 }
 
 fn encode<T: Serialize>(what: T) -> Result<Vec<u8>, IncidentStoreError> {
@@ -192,15 +195,15 @@ impl IncidentStore {
     /// # Errors
     /// [`IncidentStoreError::Disk`].
     pub fn open(store: &Store, keep: Duration) -> Result<Self, IncidentStoreError> {
-        let table = |name| store.table(name).map_err(disk);
-        let (tree, silences, notified) = (table(TABLE)?, table(SILENCES)?, table(NOTIFIED)?);
+        let (table, silences, notified) = (store.table(TABLE), store.table(SILENCES), store.table(NOTIFIED));
         let mut inner = Inner::default();
-        for (_, bytes, record) in read::<Record>(&tree)? {
+        for (_, bytes, record) in read::<Record>(&table)? {
             inner.remember(record, 0, bytes);
         }
         inner.silences = read::<Silence>(&silences)?.into_iter().map(|(id, _, s)| (id, s)).collect();
         let (age, inner) = (store.retention_clock(), Mutex::new(inner));
-        Ok(Self { tree, silences, notified, keep, age, inner, changes: Changes::default() })
+        let (writing, changes) = (Mutex::default(), Changes::default());
+        Ok(Self { table, silences, notified, writing, keep, age, inner, changes })
     }
 
     /// Incidents that were open when the collector stopped.
@@ -221,21 +224,19 @@ impl IncidentStore {
     }
 
     /// Updates all open incidents, and those that ended since the previous call (`end_ns` set). Others stay unchanged.
-    /// Changes in substance are on disk when this returns; changed numbers follow later.
+    /// Changes in substance are on disk when this returns, unless the disk fails; they are written again then. Changed
+    /// numbers follow later.
     pub fn update(&self, now_ns: i64, seen: &[Incident]) {
         let mut inner = self.inner.lock();
-        let mut urgent = false;
         for incident in seen {
-            urgent |= self.take(&mut inner, now_ns, incident);
+            self.take(&mut inner, now_ns, incident);
         }
         drop(inner);
-        if urgent && let Err(error) = self.tree.flush() {
-            self.failed(&disk(error));
-        }
+        self.try_commit();
     }
 
-    /// Updates one incident; true if it changed in substance.
-    fn take(&self, inner: &mut Inner, now_ns: i64, incident: &Incident) -> bool {
+    /// Updates one incident.
+    fn take(&self, inner: &mut Inner, now_ns: i64, incident: &Incident) {
         let known = inner.entries.get(&incident.id);
         let is_new = known.is_none();
         let (record, states, due) = match known {
@@ -247,7 +248,7 @@ impl IncidentStore {
                 (record, states, due)
             }
             None => {
-                let Some(record) = self.begin(inner, now_ns, incident) else { return false };
+                let Some(record) = self.begin(inner, now_ns, incident) else { return };
                 let states = record.history.iter().map(|m| m.state).collect();
                 (record, states, true)
             }
@@ -255,7 +256,7 @@ impl IncidentStore {
         if states.is_empty() && !due {
             let entry = inner.entries.get_mut(&incident.id);
             entry.into_iter().for_each(|e| e.record = Arc::new(record.clone()));
-            return false;
+            return;
         }
         if is_new {
             tracing::info!(id = incident.id, what = record.words(), "incident opened");
@@ -263,16 +264,12 @@ impl IncidentStore {
             tracing::info!(id = incident.id, what = record.words(), "incident ended");
         }
         self.try_put(inner, record, now_ns, &states);
-        !states.is_empty()
     }
 
-    /// Writes a record; failures are logged once.
+    /// Keeps a record; failures are logged once.
     fn try_put(&self, inner: &mut Inner, record: Record, now_ns: i64, states: &[State]) {
         if let Err(error) = self.put(inner, record, now_ns, states) {
-            inner.failing = inner.failing || {
-                tracing::warn!(%error, "cannot store an incident");
-                true
-            };
+            self.failed(inner, &error);
         }
     }
 
@@ -309,13 +306,13 @@ impl IncidentStore {
                 return false;
             };
             inner.forget(&oldest);
-            self.remove(&oldest);
+            self.remove(inner, &oldest);
         }
         inner.full = false;
         true
     }
 
-    /// Writes a record and keeps it in memory.
+    /// Keeps a record in memory, and writes it with the next commit.
     fn put(
         &self,
         inner: &mut Inner,
@@ -325,28 +322,50 @@ impl IncidentStore {
     ) -> Result<Arc<Record>, IncidentStoreError> {
         let value = encode(&record);
         let bytes = value.as_ref().map_or(0, Vec::len);
-        let kept = value.and_then(|value| self.tree.insert(record.incident.id.as_bytes(), value).map_err(disk));
+        let kept = value.map(|value| inner.changes.put(&self.table, &record.incident.id, value));
         // Kept in memory even if the disk is full, because people must be notified now.
         let record = inner.remember(record, now_ns, bytes);
         if !states.is_empty() {
             self.changes.push(states.to_vec(), record.clone());
         }
-        kept.map(|_| {
-            inner.failing = false;
-            record
-        })
+        kept.map(|()| record)
     }
 
-    fn remove(&self, id: &str) {
-        let notified = self.notified.scan_prefix(notified_key(id, "")).keys().filter_map(Result::ok);
-        let gone = notified.map(|key| self.notified.remove(key)).chain([self.tree.remove(id)]);
-        if let Some(error) = gone.filter_map(Result::err).next() {
-            self.failed(&disk(error));
+    /// Deletes an incident and its notifications with the next commit.
+    fn remove(&self, inner: &mut Inner, id: &str) {
+        inner.changes.remove(&self.table, id);
+        match self.notified.keys_with(notified_key(id, "")) {
+            Ok(keys) => keys.into_iter().for_each(|key| inner.changes.remove(&self.notified, key)),
+            Err(error) => tracing::warn!(%error, "cannot delete the notifications of an incident"),
         }
     }
 
-    fn failed(&self, error: &IncidentStoreError) {
-        tracing::warn!(%error, "cannot store incidents");
+    /// Makes all changes durable. The incidents are not locked meanwhile: a slow disk delays nobody who reads them.
+    fn commit(&self) -> Result<(), IncidentStoreError> {
+        let writing = self.writing.lock();
+        let changes = std::mem::take(&mut self.inner.lock().changes);
+        let done = self.table.commit(&changes).map_err(disk);
+        let mut inner = self.inner.lock();
+        if done.is_err() {
+            inner.changes.add_earlier(changes);
+        } else {
+            inner.failing = false;
+        }
+        drop(writing);
+        done
+    }
+
+    /// Like [`Self::commit`]; failures are logged once.
+    fn try_commit(&self) {
+        if let Err(error) = self.commit() {
+            self.failed(&mut self.inner.lock(), &error);
+        }
+    }
+
+    fn failed(&self, inner: &mut Inner, error: &IncidentStoreError) {
+        if !std::mem::replace(&mut inner.failing, true) {
+            tracing::warn!(%error, "cannot store incidents; the changes are written when the disk allows it");
+        }
     }
 
     /// Returns an incident.
@@ -384,33 +403,29 @@ impl IncidentStore {
     pub fn expire(&self) -> Result<usize, IncidentStoreError> {
         let now_ns = (self.age)().saturating_mul(1_000_000);
         let mut inner = self.inner.lock();
-        self.drop_silences(&mut inner, now_ns)?;
-        if self.keep.is_zero() {
-            return Ok(0);
-        }
+        self.drop_silences(&mut inner, now_ns);
         let keep = i64::try_from(self.keep.as_nanos()).unwrap_or(i64::MAX);
-        let before = now_ns.saturating_sub(keep);
+        let before = if self.keep.is_zero() { i64::MIN } else { now_ns.saturating_sub(keep) };
         let old = |e: &Entry| e.record.incident.end_ns.is_some_and(|end| end < before);
         let gone: Vec<String> = inner.entries.iter().filter(|(_, e)| old(e)).map(|(id, _)| id.clone()).collect();
         for id in &gone {
             inner.forget(id);
-            self.remove(id);
+            self.remove(&mut inner, id);
         }
-        Ok(gone.len())
+        drop(inner);
+        self.commit().map(|()| gone.len())
     }
 
     /// The last notification of a receiver about a thread.
     pub(super) fn last_notification(&self, thread: &str, receiver: &str) -> Option<String> {
         let value = self.notified.get(notified_key(thread, receiver)).ok()??;
-        String::from_utf8(value.to_vec()).ok()
+        String::from_utf8(value).ok()
     }
 
     /// Records a notification.
     pub(super) fn record_notification(&self, thread: &str, receiver: &str, what: &str) {
-        let kept = self.notified.insert(notified_key(thread, receiver), what).and_then(|_| self.notified.flush());
-        if let Err(error) = kept {
-            self.failed(&disk(error));
-        }
+        self.inner.lock().changes.put(&self.notified, notified_key(thread, receiver), what);
+        self.try_commit();
     }
 }
 

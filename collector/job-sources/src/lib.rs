@@ -55,8 +55,7 @@ impl Jobs {
     /// # Errors
     /// [`RegistryError::Disk`].
     pub fn open(store: &Arc<Store>, limits: Limits) -> Result<Self, RegistryError> {
-        let table = store.table(TABLE).map_err(|e| RegistryError::Disk(e.to_string()))?;
-        let registry = Registry::open(table, limits)?;
+        let registry = Registry::open(store.table(TABLE), limits)?;
         Ok(Self { registry, store: store.clone(), age: store.retention_clock(), changed: Arc::default() })
     }
 

@@ -42,7 +42,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let options = fabriclens_store::Options { background: false, ..Default::default() };
         let store = fabriclens_store::Store::open(dir.path(), options).unwrap();
-        let registry = Registry::open(store.table("jobs").unwrap(), fabriclens_jobs::Limits::default()).unwrap();
+        let registry = Registry::open(store.table("jobs"), fabriclens_jobs::Limits::default()).unwrap();
         let begin = |id: &str, start_ms: i64| {
             let record = JobRecord { start_ns: Some(start_ms * 1_000_000), ..JobRecord::default() };
             registry.begin(Source::Http, &JobKey { cluster: String::new(), id: id.into() }, record, 0).unwrap();

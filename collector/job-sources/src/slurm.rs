@@ -97,7 +97,7 @@ mod tests {
 
     fn registry(dir: &tempfile::TempDir) -> Registry {
         let store = fabriclens_store::Store::open(dir.path(), fabriclens_store::Options::default()).unwrap();
-        Registry::open(store.table("jobs").unwrap(), fabriclens_jobs::Limits::default()).unwrap()
+        Registry::open(store.table("jobs"), fabriclens_jobs::Limits::default()).unwrap()
     }
 
     /// A `squeue` that prints the content of a file.

@@ -6,7 +6,8 @@
 //! use fabriclens_jobs::{JobKey, JobRecord, Limits, Registry, Source};
 //!
 //! let dir = tempfile::tempdir()?;
-//! let registry = Registry::open(sled::open(dir.path())?.open_tree("jobs")?, Limits::default())?;
+//! let store = fabriclens_store::Store::open(dir.path(), Default::default())?;
+//! let registry = Registry::open(store.table("jobs"), Limits::default())?;
 //! let key = JobKey { cluster: String::new(), id: "4711".into() };
 //! let record = JobRecord {
 //!     user: Some("ann".into()),

@@ -31,6 +31,9 @@ impl Registry {
                 failed = (failed.0 + 1, failed.1.or(Some(error)));
             }
         }
+        if let Err(error) = self.commit() {
+            failed = (failed.0, Some(error));
+        }
         if let (jobs, Some(error)) = failed {
             tracing::warn!(jobs, %error, "cannot store jobs that agents see; the first error is shown");
         }
@@ -191,7 +194,7 @@ impl Registry {
             put => put?,
         };
         for other in &others {
-            self.take_last(jobs, other)?;
+            self.take_last(jobs, other);
         }
         Ok(Some(job))
     }

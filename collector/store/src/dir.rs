@@ -6,8 +6,8 @@
 //! wal/         GENERATION-SEGMENT.wal
 //! blocks/      ID.blk
 //! rollups/     ID.blk
-//! meta/        sled: metric metadata, jobs, incidents, topology
-//! meta.witness detects that meta lost its newest writes
+//! meta.redb    metric metadata, jobs, incidents, topology
+//! meta.copy.redb   its copy
 //! ```
 
 use crate::error::OpenError;
@@ -56,7 +56,7 @@ impl DataDir {
         let marker = root.join(MARKER);
         match read_all(files, &marker) {
             Ok(bytes) => match check_version(&marker, &bytes) {
-                Err(OpenError::Foreign { .. }) if ["wal", "blocks", "meta"].iter().all(|d| root.join(d).is_dir()) => {
+                Err(OpenError::Foreign { .. }) if ["wal", "blocks"].iter().all(|d| root.join(d).is_dir()) => {
                     let aside = root.join(format!("{MARKER}.damaged"));
                     tracing::error!(path = %marker.display(), "damaged marker of the data directory is moved aside and rewritten");
                     files.rename(&marker, &aside).map_err(|e| fail("move aside", &marker, e))?;

@@ -61,13 +61,14 @@ pub enum OpenError {
     },
     /// The metadata database cannot be opened.
     #[error(
-        "cannot open {path}: {source}; if it is damaged, remove that directory: metric help and units return as agents resend them"
+        "cannot open {path} (jobs, incidents, topology): {message}; give this user permission to read and write it, and stop \
+         other processes that use it"
     )]
     Metadata {
-        /// The directory.
+        /// The file.
         path: PathBuf,
-        /// Database error.
-        source: sled::Error,
+        /// Description of the failure.
+        message: String,
     },
 }
 

@@ -1,5 +1,5 @@
-//! The two background threads of a store and their rounds: one flushes the head, one expires, merges and rolls up
-//! blocks.
+//! The background threads of a store and their rounds: one flushes the head, one expires, merges and rolls up blocks, one
+//! repeats changes of the metadata database in its copy.
 
 use crate::error::StoreError;
 use crate::notifier::Notifier;
@@ -20,9 +20,15 @@ const IDLE_ROUNDS: u32 = 300;
 /// Name and body of a background thread.
 type Thread = (&'static str, fn(&Shared));
 
-const THREADS: [Thread; 2] = [
+const THREADS: [Thread; 3] = [
     ("store-flush", |s| s.run(&s.flush_notifier, Shared::flush_due)),
     ("store-merge", |s| s.run(&s.merge_notifier, Shared::expire_and_merge)),
+    ("store-copy", |s| {
+        s.run(&s.copy_notifier, |s| {
+            s.db.update_copy();
+            Ok(())
+        });
+    }),
 ];
 
 /// Starts the background threads, one per item.
@@ -61,8 +67,7 @@ impl Shared {
             .retain()
             .and_then(|()| self.merge(&self.blocks))
             .and_then(|()| self.roll_up())
-            .and_then(|()| self.merge(&self.rollups))
-            .and(self.rollback_guard.tick());
+            .and_then(|()| self.merge(&self.rollups));
         drop(merging);
         self.drop_idle_indexes(IDLE_ROUNDS);
         self.note(MERGE, result)

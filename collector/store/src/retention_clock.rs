@@ -6,7 +6,9 @@
 //! step has lasted, the future limit is measured from the time the clock would show without it.
 
 use crate::error::StoreError;
+use crate::metadata::{MetadataDb, MetadataTable};
 use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Differences up to this, ms, are not a jump; two jumps that far apart are different jumps.
@@ -19,7 +21,7 @@ const KEY: &str = "believed";
 
 /// The retention clock of a store.
 pub struct RetentionClock {
-    tree: sled::Tree,
+    table: MetadataTable,
     belief: Mutex<TrustState>,
 }
 
@@ -36,13 +38,12 @@ pub struct Times {
 
 impl RetentionClock {
     /// Starts from the trusted time of an earlier process, else from the time of the `newest` sample (both Unix ms).
-    pub fn open(db: &sled::Db, newest: Option<i64>, hold: Duration, wall: i64) -> Result<Self, StoreError> {
-        let tree = db.open_tree(TABLE).map_err(failed)?;
-        let kept = tree.get(KEY).map_err(failed)?;
-        let kept = kept.and_then(|v| v.as_ref().try_into().ok()).map(i64::from_le_bytes);
+    pub fn open(db: &Arc<MetadataDb>, newest: Option<i64>, hold: Duration, wall: i64) -> Result<Self, StoreError> {
+        let table = db.table(TABLE);
+        let kept = table.get(KEY)?.and_then(|v| v.try_into().ok()).map(i64::from_le_bytes);
         let begin = kept.or(newest).map_or(wall, |believed| believed.min(wall));
         let line = Anchor { wall: begin, at: Instant::now() };
-        Ok(Self { tree, belief: Mutex::new(TrustState { hold, line, leap: None, back: None }) })
+        Ok(Self { table, belief: Mutex::new(TrustState { hold, line, leap: None, back: None }) })
     }
 
     /// The reference times now; `wall` is the wall clock, Unix ms.
@@ -67,11 +68,11 @@ impl RetentionClock {
                     hold = ?belief.hold,
                     "clock jumped ahead of the newest samples; retention by age is paused until the hold time has passed"
                 );
-                self.tree.insert(KEY, &times.age.to_le_bytes()).map(drop)
+                self.table.put(KEY, times.age.to_le_bytes())
             }
             (true, false) => {
                 tracing::info!("clock is trusted again; retention by age resumes");
-                self.tree.remove(KEY).map(drop)
+                self.table.remove(KEY)
             }
             _ => Ok(()),
         };
@@ -80,10 +81,6 @@ impl RetentionClock {
         }
         times
     }
-}
-
-fn failed(e: sled::Error) -> StoreError {
-    StoreError::Metadata(e.to_string())
 }
 
 /// A wall time that advances with the monotonic clock.

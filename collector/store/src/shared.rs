@@ -7,11 +7,10 @@ use crate::dir::DataDir;
 use crate::error::StoreError;
 use crate::head::generation::Generation;
 use crate::io::Files;
-use crate::metadata::Table;
+use crate::metadata::{MetadataDb, Metrics};
 use crate::notifier::Notifier;
 use crate::options::Options;
 use crate::retention_clock::RetentionClock;
-use crate::rollback_guard::RollbackGuard;
 use crate::rollup::RolledUp;
 use crate::rows::Appended;
 use crate::wal::replay::Damage;
@@ -31,13 +30,11 @@ pub struct Shared {
     pub log: Mutex<Log>,
     pub written: Condvar,
     pub head: RwLock<Head>,
-    pub metadata: Table,
-    /// Detects a metadata database that lost its newest writes.
-    pub rollback_guard: RollbackGuard,
+    pub metadata: Metrics,
     /// Clock that retention measures ages by.
     pub retention_clock: Arc<RetentionClock>,
     /// The metadata database; holds `metadata`, `rolled_up` and the tables of other components.
-    pub db: sled::Db,
+    pub db: Arc<MetadataDb>,
     pub damage: Mutex<Vec<Damage>>,
     pub totals: Mutex<Appended>,
     /// Blocks of raw samples.
@@ -51,6 +48,8 @@ pub struct Shared {
     pub last_errors: Mutex<[Option<String>; 2]>,
     pub flush_notifier: Notifier,
     pub merge_notifier: Notifier,
+    /// Notified when the store closes.
+    pub copy_notifier: Notifier,
     pub closed: AtomicBool,
     /// Newest sample accepted, Unix ms.
     pub newest: AtomicI64,

@@ -3,15 +3,11 @@
 use crate::dir::MARKER;
 use crate::error::StoreError;
 use crate::io::{read_all, write_whole};
-use crate::metadata::Table;
-use crate::rollback_guard::TABLE;
-use crate::rollup::RolledUp;
+use crate::metadata::{MetadataBatch, MetadataDb};
+use crate::rollup::TABLE;
 use crate::store::Store;
 use std::io::ErrorKind;
 use std::path::Path;
-
-/// Database trees that are not copied verbatim.
-const OWN: [&[u8]; 3] = [b"metadata", b"rolled", TABLE.as_bytes()];
 
 impl Store {
     /// Writes everything appended before the call to `target`, a new or empty directory. Blocks are immutable, so on
@@ -53,19 +49,14 @@ impl Store {
     }
 
     fn copy_metadata(&self, target: &Path, rolled_up: &[u64]) -> Result<(), StoreError> {
-        let fail = |e: sled::Error| StoreError::Metadata(e.to_string());
-        let db = sled::open(target.join("meta")).map_err(fail)?;
-        let table = Table::open(&db).map_err(fail)?;
-        RolledUp::open(&db).map_err(fail)?.add(rolled_up)?;
-        let all = self.metadata();
-        table.put(all.iter().map(|(n, m)| (n.as_str(), m.clone())))?;
-        for name in self.shared.db.tree_names().into_iter().filter(|n| !OWN.contains(&&n[..])) {
-            let (from, to) = (self.shared.db.open_tree(&name).map_err(fail)?, db.open_tree(&name).map_err(fail)?);
-            for entry in &from {
-                let (key, value) = entry.map_err(fail)?;
-                to.insert(key, value).map_err(fail)?;
-            }
+        let to = MetadataDb::create(target)?;
+        let mut batch = MetadataBatch::default();
+        for name in self.shared.db.tables()?.iter().filter(|name| *name != TABLE) {
+            let table = to.table(name);
+            self.shared.db.table(name).each(|key, value| batch.put(&table, key, value))?;
         }
-        db.flush().map(|_| ()).map_err(fail)
+        let table = to.table(TABLE);
+        rolled_up.iter().for_each(|id| batch.put(&table, id.to_be_bytes(), []));
+        table.commit(&batch)
     }
 }

@@ -7,11 +7,11 @@ use crate::error::{AppendError, OpenError, StoreError};
 use crate::head::generation::Generation;
 use crate::io::{Files, OsFiles};
 use crate::maintenance;
-use crate::metadata::{Metadata, MetadataDb};
+use crate::metadata::{FILE, Metadata, MetadataDb, MetadataTable, Metrics};
 use crate::notifier::Notifier;
 use crate::options::{Clock, Options};
 use crate::retention_clock::RetentionClock;
-use crate::rollback_guard::RollbackGuard;
+use crate::rollup::RolledUp;
 use crate::rows::Appended;
 use crate::shared::{Head, Maintenance, Shared};
 use crate::wal::replay::{self, Damage};
@@ -50,14 +50,12 @@ impl Store {
     pub fn open_with(dir: &Path, options: Options, files: Arc<dyn Files>) -> Result<Self, OpenError> {
         let mut damage = Vec::new();
         let dir = DataDir::open(&*files, dir, &mut damage)?;
-        let meta = dir.root.join("meta");
-        let database_error = |e| MetadataDb::error(&dir.root, &meta, e);
-        let MetadataDb { db, metadata, rolled_up } = MetadataDb::open(&dir.root, &meta, &mut damage)?;
-        let unusable = |e| OpenError::io("open", &dir.root, &meta, std::io::Error::other::<StoreError>(e));
-        let rollback_guard = RollbackGuard::open(&db, &dir.root, &mut damage).map_err(unusable)?;
+        let unusable = |e: StoreError| OpenError::Metadata { path: dir.root.join(FILE), message: e.to_string() };
+        let db = MetadataDb::open(&dir.root, &mut damage)?;
+        let metadata = Metrics::open(&db).map_err(unusable)?;
         let (blocks, next_block) = block_set::load(&dir, false, &*files, &mut damage)?;
         let (rollups, next_rollup) = block_set::load(&dir, true, &*files, &mut damage)?;
-        let rolled_up = rolled_up.keep(&blocks.all()).map_err(database_error)?;
+        let rolled_up = RolledUp::open(&db, &blocks.all()).map_err(unusable)?;
         let older = replay_all(&dir, &options, &*files, &mut damage)?;
         let in_blocks = blocks.all().iter().map(|b| b.footer.generations.1).max();
         let number = older.last().map(|g| g.number).max(in_blocks).unwrap_or(0) + 1;
@@ -75,7 +73,6 @@ impl Store {
             written: Condvar::new(),
             head: RwLock::new(Head { current, older }),
             metadata,
-            rollback_guard,
             retention_clock: Arc::new(retention_clock),
             db,
             damage: Mutex::new(damage),
@@ -87,6 +84,7 @@ impl Store {
             last_errors: Mutex::new([None, None]),
             flush_notifier: Notifier::default(),
             merge_notifier: Notifier::default(),
+            copy_notifier: Notifier::default(),
             closed: AtomicBool::new(false),
             newest: AtomicI64::new(newest.unwrap_or(i64::MIN)),
             options,
@@ -140,11 +138,8 @@ impl Store {
     }
 
     /// A table of the metadata database for small, rarely changed data of other components. Snapshots include it.
-    ///
-    /// # Errors
-    /// [`StoreError::Metadata`].
-    pub fn table(&self, name: &str) -> Result<sled::Tree, StoreError> {
-        self.shared.db.open_tree(name).map_err(|e| StoreError::Metadata(e.to_string()))
+    pub fn table(&self, name: &str) -> MetadataTable {
+        self.shared.db.table(name)
     }
 
     /// A clock for expiring other data by the same rules as samples, Unix ms. It does not keep the store alive: once
@@ -163,10 +158,12 @@ impl Store {
         drop(self.shared.log.lock());
         self.shared.flush_notifier.notify();
         self.shared.merge_notifier.notify();
+        self.shared.copy_notifier.notify();
         for thread in self.threads.lock().drain(..) {
             // The panic was already reported by the thread.
             let _ = thread.join();
         }
+        self.shared.db.update_copy();
     }
 
     /// Flushes everything in memory to durable blocks.
@@ -191,6 +188,7 @@ impl Store {
     /// [`StoreError`] of the first step that failed; the next round tries again.
     pub fn maintain(&self) -> Result<(), StoreError> {
         let first = self.shared.expire_and_merge();
+        self.shared.db.update_copy();
         self.shared.flush_due().and(first)
     }
 

@@ -3,13 +3,14 @@
 //! Table `topology`: the key is the time, Unix ns, eight bytes big-endian; the value is gzip of JSON, `{"topology": …,
 //! "ports": […]}`.
 
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fabriclens_correlate::Topology;
 use fabriclens_correlate::topology::PortInfo;
-use fabriclens_store::Clock;
+use fabriclens_store::{Clock, MetadataBatch, MetadataTable, StoreError};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -32,7 +33,7 @@ struct Version<T, P> {
 
 /// The stored versions.
 pub(super) struct History {
-    table: sled::Tree,
+    table: MetadataTable,
     /// Older versions are deleted; zero keeps all.
     keep: Duration,
     /// Clock by which age is measured, Unix ms.
@@ -41,7 +42,7 @@ pub(super) struct History {
 }
 
 impl History {
-    pub(super) fn open(table: sled::Tree, keep: Duration, age: Clock) -> Result<Self, sled::Error> {
+    pub(super) fn open(table: MetadataTable, keep: Duration, age: Clock) -> Result<Self, StoreError> {
         table.last()?;
         Ok(Self { table, keep, age, cached: Mutex::default() })
     }
@@ -50,16 +51,16 @@ impl History {
     pub(super) fn last(&self) -> Option<(i64, Topology, Vec<PortInfo>)> {
         let (key, packed) = self.table.last().ok()??;
         let version: Version<Topology, Vec<PortInfo>> = unpack(&packed)?;
-        Some((i64::from_be_bytes(key.as_ref().try_into().ok()?), version.topology, version.ports))
+        Some((i64::from_be_bytes(key.try_into().ok()?), version.topology, version.ports))
     }
 
     /// The version valid at a time, or else the first one.
     pub(super) fn at(&self, time_ns: i64) -> Option<(i64, Arc<Topology>)> {
         // Keys sort like numbers from 1970 on.
         let key = time_ns.max(0).to_be_bytes();
-        let before = self.table.range(..=key).next_back();
-        let (key, packed) = before.or_else(|| self.table.iter().next())?.ok()?;
-        let since = i64::from_be_bytes(key.as_ref().try_into().ok()?);
+        let before = self.table.last_until(key).transpose().or_else(|| self.table.first().transpose());
+        let (key, packed) = before?.ok()?;
+        let since = i64::from_be_bytes(key.try_into().ok()?);
         let mut cached = self.cached.lock();
         if let Some(known) = cached.iter().find(|(at, _)| *at == since) {
             return Some(known.clone());
@@ -75,34 +76,33 @@ impl History {
 
     /// Adds a version valid from `since_ns` on.
     pub(super) fn add(&self, since_ns: i64, topology: &Topology, ports: &[PortInfo]) {
-        let done = pack(&Version { topology, ports }).and_then(|packed| {
-            self.table.insert(since_ns.to_be_bytes(), packed).map_err(std::io::Error::other)?;
-            self.forget().map_err(std::io::Error::other)?;
-            self.table.flush().map_err(std::io::Error::other)
-        });
+        let done = pack(&Version { topology, ports })
+            .and_then(|packed| self.store(since_ns, packed).map_err(std::io::Error::other));
         if let Err(error) = done {
             tracing::warn!(%error, "cannot store the new topology; a restart would restore the previous one");
         }
     }
 
-    /// Deletes versions beyond the limits; the one valid at the age limit stays.
-    fn forget(&self) -> Result<(), sled::Error> {
+    /// Stores a version, and deletes versions beyond the limits; the one valid at the age limit stays.
+    fn store(&self, since_ns: i64, packed: Vec<u8>) -> Result<(), StoreError> {
         let keep = i64::try_from(self.keep.as_nanos()).unwrap_or(i64::MAX);
         let now_ns = (self.age)().saturating_mul(1_000_000);
         let limit = if self.keep.is_zero() { i64::MIN } else { now_ns.saturating_sub(keep) };
-        let (mut versions, mut bytes) = (0, 0);
-        let mut old = false;
-        for entry in self.table.iter().rev() {
-            let (key, packed) = entry?;
-            versions += 1;
-            bytes += packed.len();
-            if versions > 1 && (old || versions > VERSIONS || bytes > BYTES) {
-                self.table.remove(&key)?;
+        let mut sizes = BTreeMap::new();
+        self.table.each(|key, packed| _ = sizes.insert(key.to_vec(), packed.len()))?;
+        sizes.insert(since_ns.to_be_bytes().to_vec(), packed.len());
+        let mut batch = MetadataBatch::default();
+        batch.put(&self.table, since_ns.to_be_bytes(), packed);
+        let (mut bytes, mut old) = (0, false);
+        for (n, (key, size)) in sizes.iter().rev().enumerate() {
+            bytes += size;
+            if n > 0 && (old || n >= VERSIONS || bytes > BYTES) {
+                batch.remove(&self.table, key);
             }
-            let since = key.as_ref().try_into().map_or(i64::MIN, i64::from_be_bytes);
+            let since = key.as_slice().try_into().map_or(i64::MIN, i64::from_be_bytes);
             old |= since <= limit;
         }
-        Ok(())
+        self.table.commit(&batch)
     }
 }
 

@@ -84,9 +84,8 @@ impl Topologies {
     /// # Errors
     /// [`TopologiesError`] if the table cannot be opened. Unreadable files are logged.
     pub fn open(store: &Arc<Store>, config: &Config) -> Result<Self, TopologiesError> {
-        let failed = |e: &dyn std::fmt::Display| TopologiesError(e.to_string());
-        let table = store.table(TABLE).map_err(|e| failed(&e))?;
-        let history = History::open(table, config.retention.jobs, store.retention_clock()).map_err(|e| failed(&e))?;
+        let history = History::open(store.table(TABLE), config.retention.jobs, store.retention_clock())
+            .map_err(|e| TopologiesError(e.to_string()))?;
         Ok(Self::with_history(history, config.topology.clone(), config.jobs.hosts.clone(), now_ms()))
     }
 

@@ -14,9 +14,9 @@ fn port(host: &str, switch: &str, switch_port: &str) -> PortInfo {
     PortInfo::of(&fabriclens_model::Labels::new(all)).unwrap()
 }
 
-fn table(dir: &Path) -> sled::Tree {
+fn table(dir: &Path) -> fabriclens_store::MetadataTable {
     let store = Store::open(&dir.join("db"), Options { background: false, ..Options::default() }).unwrap();
-    store.table(TABLE).unwrap()
+    store.table(TABLE)
 }
 
 std::thread_local! {

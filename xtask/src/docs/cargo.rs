@@ -81,9 +81,9 @@ mod tests {
             ("build --release", "build --fast", "--fast"),
             ("test -p fabriclens-fuzz", "test -p fabriclens-fuss", "no package fabriclens-fuss"),
             (
-                "run --release -p fabriclens-store --example sled_index -- 3",
-                "run -p fabriclens-model --example sled_index",
-                "no --example sled_index",
+                "run --release -p fabriclens-store --example workload -- 3",
+                "run -p fabriclens-model --example workload",
+                "no --example workload",
             ),
             ("deny check advisories", "denies check", "denies"),
         ] {

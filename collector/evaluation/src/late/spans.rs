@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use fabriclens_store::Store;
+use fabriclens_store::{MetadataTable, Store};
 
 /// Spans closer than this are joined, ms.
 const JOIN_MS: i64 = 180_000;
@@ -37,20 +37,17 @@ pub(super) struct LateSpans {
     current: Option<[i64; 2]>,
     /// Required time without new samples; zero disables evaluation.
     quiet: i64,
-    table: Option<sled::Tree>,
+    table: Option<MetadataTable>,
     written: i64,
 }
 
 impl LateSpans {
     /// Restores the spans that waited when the collector stopped.
     pub(super) fn open(store: &Store, quiet: Duration, now: i64) -> Self {
-        let table = store.table(TABLE).map_err(|error| {
-            tracing::warn!(%error, "cannot store the time spans of late samples; a restart would forget them");
-        });
-        Self::with_table(table.ok(), quiet, now)
+        Self::with_table(Some(store.table(TABLE)), quiet, now)
     }
 
-    fn with_table(table: Option<sled::Tree>, quiet: Duration, now: i64) -> Self {
+    fn with_table(table: Option<MetadataTable>, quiet: Duration, now: i64) -> Self {
         let quiet = i64::try_from(quiet.as_millis()).unwrap_or(i64::MAX);
         let kept = table.as_ref().and_then(|table| table.get(KEY).ok()?);
         let kept: Vec<[i64; 2]> = kept.and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default();
@@ -111,7 +108,7 @@ impl LateSpans {
         let all: Vec<[i64; 2]> = self.waiting.iter().map(|one| one.span).chain(self.current).collect();
         let Some(table) = &self.table else { return };
         let json = serde_json::to_vec(&all).unwrap_or_default();
-        if let Err(error) = table.insert(KEY, json) {
+        if let Err(error) = table.put(KEY, json) {
             tracing::warn!(%error, "cannot store the time spans of late samples; a restart would forget them");
         }
     }

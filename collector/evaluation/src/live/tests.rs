@@ -185,7 +185,7 @@ fn dropped_samples_are_evaluated_later() {
     let dir = tempfile::tempdir().unwrap();
     let mut fabric = Hosts::new(state(dir.path()));
     fabric.pass(10, 0, 0.0);
-    let waiting = |fabric: &Hosts| fabric.live.state.store.table("late").unwrap().get("waiting").unwrap();
+    let waiting = |fabric: &Hosts| fabric.live.state.store.table("late").get("waiting").unwrap();
     assert_eq!(waiting(&fabric), None);
     let (series, lost) = ([Labels::new([("__name__", "m")])].into(), fabriclens_core::sample_feed::CAPACITY + 1);
     let times = vec![fabric.now_ms - 2000; lost];

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{IncidentStore, IncidentStoreError, Inner, disk, encode};
+use super::{IncidentStore, IncidentStoreError, Inner, encode};
 use crate::record::{Classification, OperatorNote, Reclassified, Record, State};
 use crate::silence::{Silence, SilenceMatcher};
 
@@ -50,8 +50,7 @@ impl IncidentStore {
         record.note(at_ns, state, detail);
         let record = self.put(&mut inner, record, at_ns, &[state])?;
         drop(inner);
-        self.tree.flush().map_err(disk)?;
-        Ok(record)
+        self.commit().map(|()| record)
     }
 
     /// Silences matching incidents until a time.
@@ -79,7 +78,7 @@ impl IncidentStore {
         if let Some(id) = of.incident.as_ref().filter(|id| !inner.entries.contains_key(*id)) {
             return Err(IncidentStoreError::Unknown(id.clone()));
         }
-        self.drop_silences(&mut inner, note.at_ns)?;
+        self.drop_silences(&mut inner, note.at_ns);
         if inner.silences.len() >= MOST {
             return bad("too many silences are in force; end some first (DELETE /api/v1/silences/ID)");
         }
@@ -89,12 +88,11 @@ impl IncidentStore {
         let free = |n: &i64| !inner.silences.contains_key(&n.to_string());
         let number = (note.at_ns / 1_000_000..).find(free).unwrap_or_default();
         let silence = Silence { id: number.to_string(), of, until_ns, note, sender: sender.to_owned() };
-        self.silences.insert(silence.id.as_bytes(), encode(&silence)?).map_err(disk)?;
+        inner.changes.put(&self.silences, &silence.id, encode(&silence)?);
         inner.silences.insert(silence.id.clone(), silence.clone());
         self.note_silence(&mut inner, &silence, State::Silenced)?;
         drop(inner);
-        self.silences.flush().map_err(disk)?;
-        Ok(silence)
+        self.commit().map(|()| silence)
     }
 
     /// Ends a silence early.
@@ -105,12 +103,11 @@ impl IncidentStore {
         let mut inner = self.inner.lock();
         let unknown = || IncidentStoreError::UnknownSilence(id.to_owned());
         let mut silence = inner.silences.remove(id).filter(|s| s.until_ns > now_ns).ok_or_else(unknown)?;
-        self.silences.remove(id).map_err(disk)?;
+        inner.changes.remove(&self.silences, id);
         silence.until_ns = now_ns;
         self.note_silence(&mut inner, &silence, State::Unsilenced)?;
         drop(inner);
-        self.silences.flush().map_err(disk)?;
-        Ok(silence)
+        self.commit().map(|()| silence)
     }
 
     /// Silences in force, ordered by end.
@@ -133,14 +130,13 @@ impl IncidentStore {
         Ok(())
     }
 
-    pub(super) fn drop_silences(&self, inner: &mut Inner, now_ns: i64) -> Result<(), IncidentStoreError> {
+    pub(super) fn drop_silences(&self, inner: &mut Inner, now_ns: i64) {
         let over: Vec<String> =
             inner.silences.values().filter(|s| s.until_ns <= now_ns).map(|s| s.id.clone()).collect();
         for id in over {
             inner.silences.remove(&id);
-            self.silences.remove(&id).map_err(disk)?;
+            inner.changes.remove(&self.silences, &id);
         }
-        Ok(())
     }
 }
 

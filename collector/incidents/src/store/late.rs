@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fabriclens_correlate::IncidentKind;
 use fabriclens_correlate::{Incident, Location};
 
-use super::{IncidentStore, Inner, disk};
+use super::{IncidentStore, Inner};
 use crate::record::{HistoryEntry, Record, State};
 use fabriclens_core::time::format_time;
 
@@ -87,9 +87,7 @@ impl IncidentStore {
         let why = format!("samples of {from} to {to} came late");
         let go_on = found.into_iter().filter_map(|one| self.apply_finding(&mut inner, now_ns, one, &why)).collect();
         drop(inner);
-        if let Err(error) = self.tree.flush() {
-            self.failed(&disk(error));
-        }
+        self.try_commit();
         go_on
     }
 

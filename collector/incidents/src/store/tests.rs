@@ -76,7 +76,7 @@ fn only_changes_in_substance_are_changes() {
     assert_eq!(incidents.changes.after(0).unwrap().len(), 1);
     assert_eq!(incidents.get("a").unwrap().incident.confidence, 0.907, "the latest confidence is returned");
     let stored = |field: &str| {
-        let value = incidents.tree.get("a").unwrap().unwrap();
+        let value = incidents.table.get("a").unwrap().unwrap();
         serde_json::from_slice::<serde_json::Value>(&value).unwrap()[field].clone()
     };
     assert_eq!(stored("confidence"), 0.903, "but is not written every second");
@@ -125,8 +125,8 @@ fn restart_keeps_incidents_and_actions() {
     }
     {
         let db = store(dir.path());
-        db.table(TABLE).unwrap().insert("broken", "{").unwrap();
-        db.table(TABLE).unwrap().insert("newer", r#"{"v":9}"#).unwrap();
+        db.table(TABLE).put("broken", "{").unwrap();
+        db.table(TABLE).put("newer", r#"{"v":9}"#).unwrap();
     }
     let incidents = incidents(dir.path());
     let mut open: Vec<String> = incidents.open_incidents().into_iter().map(|i| i.id).collect();
@@ -204,7 +204,7 @@ fn store_is_bounded_and_deletes_old_incidents() {
     incidents.update(20 * S, &all);
     assert_eq!(incidents.list(&Filter::default()).len(), MOST);
     assert!(incidents.get("00000").is_none() && incidents.get("00002").is_none() && incidents.get("00001").is_some());
-    assert_eq!(incidents.tree.len(), MOST);
+    assert_eq!(incidents.table.keys_with("").unwrap().len(), MOST);
     assert_eq!(incidents.expire().unwrap(), 2495, "0, 2 and 4 had left");
     let open = Filter { open: Some(true), ..Filter::default() };
     assert_eq!(incidents.list(&open).len(), MOST / 2 + 1);

@@ -170,16 +170,16 @@ impl Rollup {
     }
 
     fn store_round_time(&self, now: i64) {
-        let kept = self.jobs.store.table(TABLE).map(|t| t.insert(LAST_ROUND, &now.to_be_bytes()));
-        if !matches!(kept, Ok(Ok(_))) {
-            tracing::warn!("cannot store the time of the last job rollup; after a restart rollups start anew");
+        let kept = self.jobs.store.table(TABLE).put(LAST_ROUND, now.to_be_bytes());
+        if let Err(error) = kept {
+            tracing::warn!(%error, "cannot store the time of the last job rollup; after a restart rollups start anew");
         }
     }
 
     /// Restores the state of the previous process.
     fn restore(&mut self, jobs: &[Job], now: i64) -> Result<(), QueryError> {
-        let kept = self.jobs.store.table(TABLE).ok().and_then(|t| t.get(LAST_ROUND).ok().flatten());
-        let at = kept.and_then(|v| Some(i64::from_be_bytes(v.as_ref().try_into().ok()?)));
+        let kept = self.jobs.store.table(TABLE).get(LAST_ROUND).ok().flatten();
+        let at = kept.and_then(|v| Some(i64::from_be_bytes(v.try_into().ok()?)));
         let Some(at) = at.filter(|at| (now - MAX_DOWNTIME_MS..now).contains(at)) else { return Ok(()) };
         for (n, row) in ROWS.iter().enumerate() {
             let counters = row.fold == table::Fold::Total;

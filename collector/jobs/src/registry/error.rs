@@ -51,7 +51,7 @@ pub enum RegistryError {
         /// Bytes.
         limit: usize,
     },
-    /// The database failed.
+    /// The database failed. The change is shown, and is stored with the next one that succeeds.
     #[error("cannot use the job registry in the data directory: {0}; check the disk and the permissions")]
     Disk(String),
 }

@@ -16,6 +16,7 @@ use crate::host_names::HostNames;
 use crate::record::{JobKey, JobRecord, RecordError, Source};
 use crate::sender::{Limits, Reporter};
 use crate::view::{Job, run_end, run_start};
+use fabriclens_store::MetadataTable;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,13 +30,13 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Opens the registry in a tree of a database. A record that cannot be decoded, or is too large, is logged, left in place
-    /// and not shown.
+    /// Opens the registry in a table of the metadata database. A record that cannot be decoded, or is too large, is logged,
+    /// left in place and not shown.
     ///
     /// # Errors
     /// [`RegistryError::Disk`].
-    pub fn open(tree: sled::Tree, limits: Limits) -> Result<Self, RegistryError> {
-        let (storage, jobs) = Storage::open(tree, limits)?;
+    pub fn open(table: MetadataTable, limits: Limits) -> Result<Self, RegistryError> {
+        let (storage, jobs) = Storage::open(table, limits)?;
         Ok(Self { storage, jobs: Mutex::new(jobs), host_names: RwLock::default() })
     }
 
@@ -77,11 +78,11 @@ impl Registry {
         self.check(&reporter, key, &record)?;
         let mut jobs = self.jobs.lock();
         let key = &self.resolve(&jobs, reporter.source, key, record.start_ns.unwrap_or(now_ns));
-        let job = self.begin_run(&mut jobs, &reporter, key, record, now_ns)?;
-        if reporter.is_bound() {
-            return Ok(job);
-        }
-        Ok(self.merge_aliases(&mut jobs, key)?.unwrap_or(job))
+        let job = self.begin_run(&mut jobs, &reporter, key, record, now_ns).and_then(|job| {
+            let merged = if reporter.is_bound() { None } else { self.merge_aliases(&mut jobs, key)? };
+            Ok(merged.unwrap_or(job))
+        });
+        self.commit().and(job)
     }
 
     fn begin_run(
@@ -174,7 +175,8 @@ impl Registry {
         known.amend(record);
         known.check().map_err(|source| RegistryError::Refused { key: key.clone(), source })?;
         run.set_sender(source, &reporter.sender);
-        self.put(&mut jobs, key, run)
+        let job = self.put(&mut jobs, key, run);
+        self.commit().and(job)
     }
 
     /// Ends the last run of a job. The first reported end of a source stays.
@@ -195,14 +197,16 @@ impl Registry {
         }
         let end = &mut run.records.entry(source).or_default().end_ns;
         if end.is_some() {
-            return Ok(self.view(key, &run));
+            // A retry after a failed write.
+            return self.commit().map(|()| self.view(key, &run));
         }
         // Clocks differ, and hooks report whole seconds.
         *end = Some(at_ns.max(start));
         if is_new {
             run.set_sender(source, &reporter.sender);
         }
-        self.put(&mut jobs, key, run)
+        let job = self.put(&mut jobs, key, run);
+        self.commit().and(job)
     }
 
     /// Deletes runs that ended before `before_ns` (Unix nanoseconds), and returns how many.
@@ -211,7 +215,9 @@ impl Registry {
     /// [`RegistryError::Disk`].
     pub fn expire(&self, before_ns: i64) -> Result<usize, RegistryError> {
         let expired = |_: &JobKey, run: &Run| run_end(&run.records).is_some_and(|end| end < before_ns);
-        self.storage.remove_all(&mut self.jobs.lock(), expired)
+        let mut jobs = self.jobs.lock();
+        let removed = self.storage.remove_all(&mut jobs, expired);
+        self.commit().map(|()| removed)
     }
 
     fn check(&self, reporter: &Reporter, key: &JobKey, record: &JobRecord) -> Result<(), RegistryError> {
@@ -225,7 +231,7 @@ impl Registry {
         job
     }
 
-    /// Stores a run, and returns its view.
+    /// Stores a run with the next commit, and returns its view.
     pub(crate) fn put(&self, jobs: &mut Jobs, key: &JobKey, run: Run) -> Result<Job, RegistryError> {
         let job = self.view(key, &run);
         self.storage.put(jobs, key, run)?;
@@ -233,8 +239,13 @@ impl Registry {
     }
 
     /// Removes the last run of a job that is merged into another one.
-    pub(crate) fn take_last(&self, jobs: &mut Jobs, key: &JobKey) -> Result<(), RegistryError> {
-        self.storage.take_last(jobs, key)
+    pub(crate) fn take_last(&self, jobs: &mut Jobs, key: &JobKey) {
+        self.storage.take_last(jobs, key);
+    }
+
+    /// Makes all changes durable.
+    pub(crate) fn commit(&self) -> Result<(), RegistryError> {
+        self.storage.commit()
     }
 }
 

@@ -15,7 +15,10 @@ impl Registry {
             |error| if matches!(error, RegistryError::Unknown(_)) { Ok(key.clone()) } else { Err(error) },
             |job| Ok(job.key()),
         )?;
-        match self.storage.remove_job(&mut self.jobs(), &key)? {
+        let mut jobs = self.jobs();
+        let removed = self.storage.remove_job(&mut jobs, &key)?;
+        self.storage.commit()?;
+        match removed {
             0 => Err(RegistryError::Unknown(key)),
             runs => Ok(runs),
         }
@@ -30,6 +33,8 @@ impl Registry {
             let charges = run.charges();
             !charges.is_empty() && charges.iter().all(|(of, _)| of == sender)
         };
-        self.storage.remove_all(&mut self.jobs(), only)
+        let mut jobs = self.jobs();
+        let removed = self.storage.remove_all(&mut jobs, only);
+        self.storage.commit().map(|()| removed)
     }
 }

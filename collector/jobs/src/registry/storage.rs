@@ -1,4 +1,5 @@
-//! Stores the runs in a tree of the metadata database. A run is durable before the registry answers.
+//! Stores the runs in a table of the metadata database. Changes of one call become durable together, before the registry
+//! answers.
 
 use super::error::RegistryError;
 use super::runs::{Jobs, Run};
@@ -6,6 +7,8 @@ use super::usage::Bound;
 use crate::record::{JobKey, RECORD_BYTES};
 use crate::sender::Limits;
 use crate::view::run_end;
+use fabriclens_store::{MetadataBatch, MetadataTable, StoreError};
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,24 +19,25 @@ const SPARE: usize = 16;
 /// Longest stored run that is read; a longer one is from a version without bounds.
 const STORED_BYTES: usize = 2 * RECORD_BYTES;
 
-/// The tree, and a number that changes with its content.
+/// The table, and a number that changes with its content.
 pub(super) struct Storage {
-    tree: sled::Tree,
+    table: MetadataTable,
+    /// Changes that are not durable yet.
+    changes: Mutex<MetadataBatch>,
     revision: AtomicU64,
 }
 
 impl Storage {
     /// Reads all runs. A record that cannot be decoded, or exceeds the bounds, is logged and left in place.
-    pub(super) fn open(tree: sled::Tree, limits: Limits) -> Result<(Self, Jobs), RegistryError> {
+    pub(super) fn open(table: MetadataTable, limits: Limits) -> Result<(Self, Jobs), RegistryError> {
         let mut jobs = Jobs::new(limits);
-        for entry in &tree {
-            let (key, value) = entry.map_err(disk_error)?;
+        let read = table.each(|key, value| {
             if value.len() > STORED_BYTES {
-                let job = decode_key(&key).map(|key| key.to_string()).unwrap_or_default();
+                let job = decode_key(key).map(|key| key.to_string()).unwrap_or_default();
                 tracing::error!(job, bytes = value.len(), "a stored job is too large and is not shown; delete it");
-                continue;
+                return;
             }
-            match (decode_key(&key), serde_json::from_slice::<Run>(&value)) {
+            match (decode_key(key), serde_json::from_slice::<Run>(value)) {
                 (Some(key), Ok(run)) => {
                     jobs.index(&key, &run);
                     jobs.usage.add(run.usage());
@@ -44,8 +48,9 @@ impl Storage {
                     tracing::error!(error, "cannot decode a job record; the job is not shown");
                 }
             }
-        }
-        Ok((Self { tree, revision: AtomicU64::new(0) }, jobs))
+        });
+        read.map_err(disk_error)?;
+        Ok((Self { table, changes: Mutex::default(), revision: AtomicU64::new(0) }, jobs))
     }
 
     pub(super) fn revision(&self) -> u64 {
@@ -56,8 +61,16 @@ impl Storage {
         self.revision.fetch_add(1, Ordering::Release);
     }
 
-    /// Writes a run to disk, then to `jobs`. A run that equals the stored one is not flushed. Where a bound is reached,
-    /// ended runs make room, oldest first.
+    /// Makes the changes durable; costs nothing if there are none. After an error they wait for the next call.
+    pub(super) fn commit(&self) -> Result<(), RegistryError> {
+        let mut changes = self.changes.lock();
+        self.table.commit(&changes).map_err(disk_error)?;
+        *changes = MetadataBatch::default();
+        Ok(())
+    }
+
+    /// Stores a run with the next commit. A run that equals the known one is not written. Where a bound is reached, ended
+    /// runs make room, oldest first.
     ///
     /// # Errors
     /// [`RegistryError::Full`] if running jobs leave no room.
@@ -68,9 +81,9 @@ impl Storage {
             self.make_room(jobs, key, &bound, bytes)?;
         }
         let value = serde_json::to_vec(&run).map_err(|e| RegistryError::Disk(e.to_string()))?;
-        let stored = encode_key(key, run.number);
-        if self.tree.insert(stored, value.as_slice()).map_err(disk_error)?.as_deref() != Some(&value[..]) {
-            self.tree.flush().map_err(disk_error)?;
+        let same = |at: usize| serde_json::to_vec(&jobs.runs[key][at]).is_ok_and(|known| known == value);
+        if !known(jobs).is_some_and(same) {
+            self.changes.lock().put(&self.table, encode_key(key, run.number), value);
             self.changed();
         }
         jobs.index(key, &run);
@@ -82,7 +95,7 @@ impl Storage {
                 runs.push(run);
                 let oldest = (runs.len() > MAX_RUNS).then(|| runs.remove(0));
                 if let Some(oldest) = &oldest {
-                    self.tree.remove(encode_key(key, oldest.number)).map_err(disk_error)?;
+                    self.changes.lock().remove(&self.table, encode_key(key, oldest.number));
                 }
                 oldest
             }
@@ -130,55 +143,47 @@ impl Storage {
             limit,
             "the job registry is full; the oldest ended runs are deleted"
         );
-        self.remove_all(jobs, |key, run| gone.contains(&(key.clone(), run.number))).map(|_| ())
+        self.remove_all(jobs, |key, run| gone.contains(&(key.clone(), run.number)));
+        Ok(())
     }
 
     /// Removes the last run of a job.
-    pub(super) fn take_last(&self, jobs: &mut Jobs, key: &JobKey) -> Result<(), RegistryError> {
-        let Some(run) = jobs.runs.get_mut(key).and_then(Vec::pop) else { return Ok(()) };
+    pub(super) fn take_last(&self, jobs: &mut Jobs, key: &JobKey) {
+        let Some(run) = jobs.runs.get_mut(key).and_then(Vec::pop) else { return };
         jobs.usage.remove(run.usage());
-        self.tree.remove(encode_key(key, run.number)).map_err(disk_error)?;
+        self.changes.lock().remove(&self.table, encode_key(key, run.number));
         self.changed();
         if jobs.runs.get(key).is_some_and(Vec::is_empty) {
             jobs.runs.remove(key);
         }
-        Ok(())
     }
 
     /// Removes all runs for which `expired` is true, and returns how many.
-    pub(super) fn remove_all(
-        &self,
-        jobs: &mut Jobs,
-        expired: impl Fn(&JobKey, &Run) -> bool,
-    ) -> Result<usize, RegistryError> {
+    pub(super) fn remove_all(&self, jobs: &mut Jobs, expired: impl Fn(&JobKey, &Run) -> bool) -> usize {
         let mut gone = Vec::new();
         for (key, runs) in &jobs.runs {
             gone.extend(runs.iter().filter(|r| expired(key, r)).map(|r| encode_key(key, r.number)));
         }
-        for key in &gone {
-            self.tree.remove(key).map_err(disk_error)?;
-        }
         if !gone.is_empty() {
-            self.tree.flush().map_err(disk_error)?;
+            let mut changes = self.changes.lock();
+            gone.iter().for_each(|key| changes.remove(&self.table, key));
             jobs.retain(|key, run| !expired(key, run));
             self.changed();
         }
-        Ok(gone.len())
+        gone.len()
     }
 
-    /// Removes all runs of a job from the tree, those that are not shown included, and returns how many.
+    /// Removes all runs of a job from the table, those that are not shown included, and returns how many.
     pub(super) fn remove_job(&self, jobs: &mut Jobs, key: &JobKey) -> Result<usize, RegistryError> {
         let stored = encode_key(key, 0);
         let mut gone = 0;
-        for entry in self.tree.scan_prefix(&stored[..stored.len() - 4]) {
-            let (found, _) = entry.map_err(disk_error)?;
+        for found in self.table.keys_with(&stored[..stored.len() - 4]).map_err(disk_error)? {
             if decode_key(&found).as_ref() == Some(key) {
-                self.tree.remove(found).map_err(disk_error)?;
+                self.changes.lock().remove(&self.table, found);
                 gone += 1;
             }
         }
         if gone > 0 {
-            self.tree.flush().map_err(disk_error)?;
             jobs.retain(|other, _| other != key);
             self.changed();
         }
@@ -186,7 +191,7 @@ impl Storage {
     }
 }
 
-fn disk_error(e: sled::Error) -> RegistryError {
+fn disk_error(e: StoreError) -> RegistryError {
     RegistryError::Disk(e.to_string())
 }
 

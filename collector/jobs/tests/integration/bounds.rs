@@ -10,7 +10,7 @@ const SECOND: i64 = 1_000_000_000;
 
 /// A registry with the smallest bounds: 32 MiB, 8 MiB for a caller, 512 KiB for a host.
 fn open(path: &std::path::Path) -> Registry {
-    Registry::open(common::database(path).open_tree("jobs").unwrap(), Limits::of_memory(0)).unwrap()
+    Registry::open(common::table(path), Limits::of_memory(0)).unwrap()
 }
 
 fn key(id: &str) -> JobKey {
@@ -173,7 +173,7 @@ fn deleted_jobs_stay_deleted() {
     // A job of a version without bounds is not read, but can be deleted.
     let huge = vec![b' '; 33 << 20];
     drop(r);
-    common::database(dir.path()).open_tree("jobs").unwrap().insert(b"\0huge\0\0\0\0\x01", huge).unwrap();
+    common::table(dir.path()).put(b"\0huge\0\0\0\0\x01", huge).unwrap();
     let r = open(dir.path());
     assert_eq!(r.list(&Filter::default()).len(), 3);
     assert_eq!(r.remove(&key("huge")).unwrap(), 1);

@@ -39,8 +39,8 @@ impl Fleet {
 
     fn restart(&mut self) {
         drop(self.registry.take());
-        let tree = common::database(self.dir.path()).open_tree("jobs").unwrap();
-        self.registry = Some(Registry::open(tree, fabriclens_jobs::Limits::default()).unwrap());
+        let table = common::table(self.dir.path());
+        self.registry = Some(Registry::open(table, fabriclens_jobs::Limits::default()).unwrap());
         self.end_detector = EndDetector::default();
     }
 

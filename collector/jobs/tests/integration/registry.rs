@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 const SECOND: i64 = 1_000_000_000;
 
 fn open(path: &std::path::Path) -> Registry {
-    Registry::open(common::database(path).open_tree("jobs").unwrap(), fabriclens_jobs::Limits::default()).unwrap()
+    Registry::open(common::table(path), fabriclens_jobs::Limits::default()).unwrap()
 }
 
 fn key(id: &str) -> JobKey {

@@ -10,5 +10,5 @@ mod rolled_up;
 mod source;
 
 pub use kind::{LABEL, name, sample_labels};
-pub use rolled_up::{RolledUp, newest_first};
+pub use rolled_up::{RolledUp, TABLE, newest_first};
 pub use source::RollupSource;

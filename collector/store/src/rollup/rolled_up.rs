@@ -2,6 +2,7 @@
 
 use crate::block::read::Block;
 use crate::error::StoreError;
+use crate::metadata::{MetadataBatch, MetadataDb, MetadataTable};
 use parking_lot::Mutex;
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -13,33 +14,28 @@ pub fn newest_first(a: &Arc<Block>, b: &Arc<Block>) -> Ordering {
     made(b).cmp(&made(a))
 }
 
+/// Name of the table.
+pub const TABLE: &str = "rolled";
+
 /// Numbers of the blocks that are rolled up. A block missing here is rolled up again.
 pub struct RolledUp {
-    tree: sled::Tree,
+    table: MetadataTable,
     known: Mutex<HashSet<u64>>,
+    /// Held while the table is written, so that reads do not wait for the disk.
+    writing: Mutex<()>,
 }
 
 impl RolledUp {
-    /// Opens the table without loading it.
-    pub fn open(db: &sled::Db) -> Result<Self, sled::Error> {
-        Ok(Self { tree: db.open_tree("rolled")?, known: Mutex::default() })
-    }
-
     /// Loads the entries of existing `blocks`; drops the others, because their numbers will be reused.
-    pub fn keep(self, blocks: &[Arc<Block>]) -> Result<Self, sled::Error> {
+    pub fn open(db: &Arc<MetadataDb>, blocks: &[Arc<Block>]) -> Result<Self, StoreError> {
+        let (table, mut known, mut gone) = (db.table(TABLE), HashSet::new(), MetadataBatch::default());
         let there: HashSet<u64> = blocks.iter().map(|b| b.id).collect();
-        let mut changed = false;
-        for entry in &self.tree {
-            let (key, _) = entry?;
-            match key.as_ref().try_into().map(u64::from_be_bytes) {
-                Ok(id) if there.contains(&id) => _ = self.known.lock().insert(id),
-                _ => changed |= self.tree.remove(key)?.is_some(),
-            }
-        }
-        if changed {
-            self.tree.flush()?;
-        }
-        Ok(self)
+        table.each(|key, _| match key.try_into().map(u64::from_be_bytes) {
+            Ok(id) if there.contains(&id) => _ = known.insert(id),
+            _ => gone.remove(&table, key),
+        })?;
+        table.commit(&gone)?;
+        Ok(Self { table, known: Mutex::new(known), writing: Mutex::default() })
     }
 
     /// Whether a block is rolled up.
@@ -69,13 +65,12 @@ impl RolledUp {
     }
 
     fn change(&self, gone: &[u64], add: &[u64]) -> Result<(), StoreError> {
+        let _writing = self.writing.lock();
+        let mut batch = MetadataBatch::default();
+        gone.iter().for_each(|id| batch.remove(&self.table, id.to_be_bytes()));
+        add.iter().for_each(|id| batch.put(&self.table, id.to_be_bytes(), []));
+        self.table.commit(&batch)?;
         let mut known = self.known.lock();
-        let write = || {
-            gone.iter().try_for_each(|id| self.tree.remove(id.to_be_bytes()).map(|_| ()))?;
-            add.iter().try_for_each(|id| self.tree.insert(id.to_be_bytes(), &[]).map(|_| ()))?;
-            if gone.is_empty() && add.is_empty() { Ok(0) } else { self.tree.flush() }
-        };
-        write().map_err(|e| StoreError::Metadata(e.to_string()))?;
         gone.iter().for_each(|id| _ = known.remove(id));
         known.extend(add);
         Ok(())

@@ -186,7 +186,7 @@ fn snapshot_opens_as_a_store() {
     let help = Metadata { kind: "counter".into(), unit: "bytes".into(), help: "Octets.".into() };
     store.put_metadata([("m", help.clone())]).unwrap();
     store.append(&[rows(&series, 990 * HOUR, 50)]).unwrap();
-    store.table("jobs").unwrap().insert("4711", "bert").unwrap();
+    store.table("jobs").put("4711", "bert").unwrap();
     store.snapshot(copy.path()).unwrap();
     assert!(store.snapshot(copy.path()).is_err(), "a used directory is refused");
     store.append(&[rows(&series, 995 * HOUR, 50)]).unwrap();
@@ -196,7 +196,7 @@ fn snapshot_opens_as_a_store() {
     let restored = Store::open(copy.path(), options.clone()).unwrap();
     assert_eq!(count(&restored, "m"), 150);
     assert_eq!(restored.metadata().get("m"), Some(&help));
-    assert_eq!(restored.table("jobs").unwrap().get("4711").unwrap().as_deref(), Some(&b"bert"[..]));
+    assert_eq!(restored.table("jobs").get("4711").unwrap().as_deref(), Some(&b"bert"[..]));
     drop(store);
     assert_eq!(Store::open(dir.path(), options).unwrap().metadata().get("m"), Some(&help));
 }

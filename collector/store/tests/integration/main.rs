@@ -6,6 +6,7 @@ mod damage;
 mod faults;
 mod formats;
 mod kill;
+mod metadata;
 mod model;
 mod reads;
 mod rollups;
