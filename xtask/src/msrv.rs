@@ -32,7 +32,7 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-/// `1.88` and `1.88.0` compare equal.
+/// `1.90` and `1.90.0` compare equal.
 fn version(text: &str) -> [u32; 3] {
     let mut parts = text.split('.').map(|part| part.parse().unwrap_or(0));
     [(); 3].map(|()| parts.next().unwrap_or(0))

@@ -3,6 +3,7 @@
 use super::{MetadataBatch, MetadataDb, MetadataTable};
 use crate::codec::varint::{Cursor, put};
 use crate::error::StoreError;
+use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,7 +24,9 @@ pub struct Metadata {
 /// Table of [`Metadata`] by metric name, cached in memory.
 pub struct Metrics {
     table: MetadataTable,
-    known: parking_lot::RwLock<Arc<BTreeMap<String, Metadata>>>,
+    known: RwLock<Arc<BTreeMap<String, Metadata>>>,
+    /// Held while the table is written, so that many agents that say the same at once cost one write.
+    writing: Mutex<()>,
 }
 
 impl Metrics {
@@ -36,7 +39,7 @@ impl Metrics {
                 known.insert(name, m);
             }
         })?;
-        Ok(Self { table, known: parking_lot::RwLock::new(Arc::new(known)) })
+        Ok(Self { table, known: RwLock::new(Arc::new(known)), writing: Mutex::default() })
     }
 
     /// All metrics; cheap.
@@ -47,10 +50,13 @@ impl Metrics {
     /// Durably stores new and changed entries; writes nothing if nothing changed.
     pub fn put<'a>(&self, entries: impl IntoIterator<Item = (&'a str, Metadata)>) -> Result<(), StoreError> {
         let known = self.all();
-        let changed: Vec<_> = entries.into_iter().filter(|(name, m)| known.get(*name) != Some(m)).collect();
+        let mut changed: Vec<_> = entries.into_iter().filter(|(name, m)| known.get(*name) != Some(m)).collect();
         if changed.is_empty() {
             return Ok(());
         }
+        let _writing = self.writing.lock();
+        let known = self.all();
+        changed.retain(|(name, m)| known.get(*name) != Some(m));
         let mut batch = MetadataBatch::default();
         changed.iter().for_each(|(name, m)| batch.put(&self.table, name, encode(m)));
         self.table.commit(&batch)?;
