@@ -1,9 +1,9 @@
 //! Flows share one of several equal-cost uplinks of a leaf while the others idle: the leaf sends no more than before,
 //! one uplink carries more and a larger share, and jobs lose.
 
-use crate::detectors::context::DetectorContext;
+use crate::detectors::context::{DetectorContext, JobSlowdown};
 use crate::detectors::detector::Detector;
-use crate::detectors::evidence::{evidence, name, percent};
+use crate::detectors::evidence::{evidence, meets_more, name, percent};
 use crate::detectors::sprayed_uplink::sprays;
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::Finding;
@@ -48,6 +48,8 @@ thresholds! {
     NEW = "ecmp_collision.new", 0.7, "share of the link's growth";
     /// growth of what a host of the job receives, from which the job sends elsewhere than before: a collision slows all of its hosts
     CHANGED = "ecmp_collision.changed", 1.1, "times usual";
+    /// marks, notifications or pause that a job must still meet: fewer reach one that sends less for reasons of its own
+    MEETS = "ecmp_collision.meets", 0.9, "times usual";
     /// what a job must have lost
     LOSS = "ecmp_collision.loss", 0.05, "share of usual bytes";
 }
@@ -105,8 +107,10 @@ fn judge(ctx: &DetectorContext<'_>, leaf: usize) -> Option<Collision> {
         ctx.slowdowns().filter(|(job, _)| fabric.jobs[*job].ports.iter().any(|p| fabric.peer_node(*p) == Some(leaf)))
     };
     let loud = own().any(|(_, slowdown)| slowdown.ratio >= limit(&LOUD) * slowdown.peak);
-    let lose: BTreeSet<usize> =
-        own().filter(|(_, slowdown)| slowdown.slowed_more_than(limit(&LOSS))).map(|(job, _)| job).collect();
+    let loses = |(job, slowdown): &(usize, JobSlowdown)| {
+        slowdown.slowed_more_than(limit(&LOSS)) && meets_more(ctx, *job, limit(&MEETS))
+    };
+    let lose: BTreeSet<usize> = own().filter(loses).map(|(job, _)| job).collect();
     if sent_more(ctx, leaf) > limit(&NEW) * (sent - before) || lose.iter().any(|job| changed(ctx, *job)) {
         return None;
     }

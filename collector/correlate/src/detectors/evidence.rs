@@ -32,6 +32,14 @@ pub(super) fn marked_ports(ctx: &DetectorContext<'_>, job: usize, times: f64) ->
 }
 
 /// The metric that a signal is named after in evidence.
+/// Whether the hosts of a job meet so many times the marks, notifications or pause of the baseline. A job that loses to others
+/// does; one that evaluates, computes for longer or waits for its own slow rank does not.
+pub(super) fn meets_more(ctx: &DetectorContext<'_>, job: usize, times: f64) -> bool {
+    let ports = || ctx.fabric.jobs[job].ports.iter().copied();
+    let grown = |s| ctx.sum(s, ports()) >= times * ctx.baseline_sum(s, ports());
+    [Signal::EcnRx, Signal::CnpRx, Signal::PauseRx].into_iter().any(|s| ctx.sum(s, ports()) > 0.0 && grown(s))
+}
+
 fn metric(signal: Signal) -> &'static str {
     ALL[signal as usize].expression.metric()
 }

@@ -2,7 +2,7 @@
 
 use crate::detectors::context::{DetectorContext, JobSlowdown};
 use crate::detectors::detector::Detector;
-use crate::detectors::evidence::{marked_ports, of_job};
+use crate::detectors::evidence::{marked_ports, meets_more, of_job};
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
 use crate::model::kind::IncidentKind;
@@ -39,14 +39,10 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
         now / ctx.baseline_sum(signal, ctx.ports())
     };
     let grown = signal(Signal::CnpRx);
-    // A job that loses to another meets more congestion itself; one that evaluates or computes for longer does not.
-    let meets_more = |job: usize| {
-        let ports = || ctx.fabric.jobs[job].ports.iter().copied();
-        let grown = |s| ctx.sum(s, ports()) >= ctx.threshold(&GROWN) * ctx.baseline_sum(s, ports());
-        [Signal::EcnRx, Signal::CnpRx, Signal::PauseRx].into_iter().any(|s| ctx.sum(s, ports()) > 0.0 && grown(s))
-    };
     let loses = |slowdown: JobSlowdown| slowdown.slowed_more_than(ctx.threshold(&LOSS));
-    let lose = ctx.slowdowns().any(|(other, slowdown)| other != job && loses(slowdown) && meets_more(other));
+    let lose = ctx
+        .slowdowns()
+        .any(|(other, slowdown)| other != job && loses(slowdown) && meets_more(ctx, other, ctx.threshold(&GROWN)));
     if !(grown >= ctx.threshold(&GROWN) && lose) {
         return Vec::new();
     }

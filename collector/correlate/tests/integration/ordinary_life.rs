@@ -138,4 +138,11 @@ fn new_traffic_is_no_collision() {
     assert_eq!(collisions(begins), 0, "a host of the leaf sends as much more as the uplink");
     let converges = |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::Rx, host(fabric, 1), 1.3 * USUAL);
     assert_eq!(collisions(converges), 0, "the job sends to one of its hosts");
+    let waits = |fabric: &Fabric, frame: &mut Frame| {
+        for port in &fabric.jobs[1].ports {
+            frame.set(Signal::EcnRx, *port, 60.0);
+            frame.set(Signal::CnpRx, *port, 6.0);
+        }
+    };
+    assert_eq!(collisions(waits), 0, "the job waits for its own slow rank, and meets less congestion");
 }
