@@ -31,6 +31,8 @@ pub struct Report {
     sources: Vec<SourceStatus>,
     /// Spool directory, its limit, and its usage or the reason why there is no spool.
     spool: Option<(PathBuf, u64, Result<spool::Usage, String>)>,
+    /// Whether a spool that cannot be used is a failure.
+    needs_spool: bool,
     /// Limits of a running agent: name and state.
     bounds: Vec<(&'static str, String)>,
 }
@@ -62,7 +64,7 @@ impl Report {
             let key = |s: &SourceStatus| (s.target != "host", natural(&s.target), s.target.clone(), rank(s));
             key(a).cmp(&key(b))
         });
-        Self { host, root, recorded, series, sources, spool: None, bounds: Vec::new() }
+        Self { host, root, recorded, series, sources, spool: None, needs_spool: false, bounds: Vec::new() }
     }
 
     /// Adds the usage of the spool, if samples are sent and the spool is on. Does not disturb a running agent.
@@ -74,6 +76,8 @@ impl Report {
             let found = spool::usage(dir).map_err(|error| chain(&error));
             (dir.clone(), config.spool.limits.bytes, found)
         });
+        // A default directory that is missing means no spool.
+        self.needs_spool = dir.is_some_and(|dir| config.spool.asked || dir.is_dir());
         self
     }
 
@@ -83,9 +87,10 @@ impl Report {
         Self { bounds, ..self }
     }
 
-    /// True when no source fails or stalls. An absent source is no failure.
+    /// True when no source fails or stalls, and the spool can be used. An absent source is no failure.
     pub fn healthy(&self) -> bool {
-        self.failing().next().is_none()
+        let spooled = self.spool.as_ref().is_none_or(|(.., found)| found.is_ok());
+        self.failing().next().is_none() && (spooled || !self.needs_spool)
     }
 
     fn failing(&self) -> impl Iterator<Item = &SourceStatus> {
@@ -338,6 +343,27 @@ device_counters  sys/class/infiniband/*/hw_counters: not there; and this sentenc
         let json = report.json();
         let outcome = |s: &serde_json::Value| s["outcome"] == "stalled" && s["target"] == "enp1s0f0np0";
         assert!(json["sources"].as_array().unwrap().iter().any(outcome), "{json}");
+    }
+
+    #[test]
+    fn an_unusable_spool_is_a_failure() {
+        use crate::config::{Overrides, load};
+        let dir = tempfile::tempdir().unwrap();
+        let healthy = |dir: &std::path::Path, asked| {
+            let url = ("FABRICLENS_AGENT_COLLECTOR_URL".to_owned(), "http://127.0.0.1:4317".to_owned());
+            let mut config = load(None, [url], &Overrides::default(), &[]).unwrap();
+            (config.spool.dir, config.spool.asked) = (Some(dir.to_owned()), asked);
+            let report = Report::new("h".into(), "/x".into(), false, 0, Vec::new()).with_spool(&config);
+            (report.healthy(), report.text())
+        };
+        assert!(healthy(dir.path(), true).0);
+        let missing = dir.path().join("missing");
+        assert!(!healthy(&missing, true).0);
+        assert!(healthy(&missing, false).0, "the default directory is optional");
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let (healthy, text) = healthy(dir.path(), false);
+        assert!(!healthy && text.contains("every user can write into it"), "{text}");
     }
 
     #[test]

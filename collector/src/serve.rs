@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fabriclens_store::{OpenError, Options, Store};
+use fabriclens_store::{OpenError, Options, SeriesLimits, Store};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
@@ -130,12 +130,12 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     };
     let startup_listeners = [(http, ListenerKind::Http), (grpc, ListenerKind::Grpc), (otlp, ListenerKind::Otlp)]
         .map(|(socket, kind)| StartupListener::start(listener.clone(), socket, kind, stopped.clone()));
-    let store = open(&config).await?;
+    let pressure = Arc::new(Pressure::new(config.memory));
+    let store = open(&config, pressure.limit()).await?;
     let data = Arc::new(Data::new(store.clone(), &config, &telemetry)?);
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry)?);
     let incidents = Arc::new(IncidentStore::open(&store, config.retention.incidents)?);
     let topologies = Arc::new(Topologies::open(&store, &config)?);
-    let pressure = Arc::new(Pressure::new(config.memory));
     let jobs = Arc::new(Jobs::open(&store, Limits::of_memory(pressure.limit()))?);
     let ingest = Arc::new(Ingest::new(store.clone(), sink.clone(), telemetry.clone(), config.ingest, pressure.clone()));
     let state = AppState {
@@ -224,13 +224,20 @@ fn instance(config: &Config) -> String {
     format!("{name}:{}", http.port())
 }
 
-async fn open(config: &Config) -> Result<Arc<Store>, ServeError> {
+/// Fraction of the memory limit for active series without their rows. A fleet of agents takes a third of its memory for them, and
+/// is told to wait (near the limit) before its series are refused.
+const SERIES_FRACTION: u64 = 2;
+
+async fn open(config: &Config, memory: u64) -> Result<Arc<Store>, ServeError> {
     let options = Options {
         retention: Some(config.retention.age),
         rollups: Some(config.retention.rollups).filter(|age| !age.is_zero()),
         max_bytes: config.retention.size,
         max_future: config.ingest.future,
-        series: config.series.clone(),
+        series: SeriesLimits {
+            memory: usize::try_from(memory / SERIES_FRACTION).unwrap_or(usize::MAX),
+            ..config.series.clone()
+        },
         max_read_samples: usize::try_from(config.query.max_samples).unwrap_or(usize::MAX),
         ..Options::default()
     };

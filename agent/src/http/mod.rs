@@ -17,7 +17,7 @@ use crate::config::Http;
 use crate::exposition::{self, Format};
 use crate::schedule::{Engine, SourceStatus};
 use axum::extract::{Query, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
@@ -161,8 +161,8 @@ impl Server {
 
     /// The address it is bound to.
     ///
+    /// # Errors
     /// When the kernel does not report it.
-    /// When the kernel does not tell.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -184,7 +184,10 @@ fn router(app: App, names: Option<Arc<[String]>>) -> Router {
         Some(names) => router.layer(axum::middleware::from_fn_with_state(names, own)),
         None => router,
     };
-    router.layer(axum::middleware::from_fn_with_state(app.clone(), count)).with_state(app)
+    router
+        .layer(axum::middleware::map_response(secured))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), count))
+        .with_state(app)
 }
 
 async fn count(State(app): State<App>, request: Request, next: axum::middleware::Next) -> Response {
@@ -204,6 +207,23 @@ async fn own(State(names): State<Arc<[String]>>, request: Request, next: axum::m
         "this agent does not answer to {name:?}; use an address, or add the name to http.names if a proxy on this host uses it\n"
     );
     (StatusCode::MISDIRECTED_REQUEST, text).into_response()
+}
+
+/// Content security policy: pages load nothing, run nothing and are not framed.
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Security headers of every answer.
+async fn secured(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
 }
 
 /// Cache of `/metrics` pages, by format and compression. A page is rendered at most once per [`FRESH`], so that clients

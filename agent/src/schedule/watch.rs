@@ -17,6 +17,7 @@ use fabriclens_kernel::Event;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Interval at which the names under `class/` are compared, in case events are lost.
@@ -27,10 +28,13 @@ const SETTLE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Delay before a lost event source is opened again; the second value applies if there is none.
 const REOPEN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
+/// Threads of removed devices that a driver may block: of one device name, and of all.
+const BLOCKED: [usize; 2] = [4, 64];
 /// Component of the problem "out of file descriptors".
 const SHORT: &str = "open files";
 
 struct Worker {
+    thread: JoinHandle<()>,
     control: Arc<Control>,
     lane: Arc<Lane>,
     shared: Vec<Arc<TargetState>>,
@@ -40,6 +44,19 @@ struct Worker {
 }
 
 type Workers = BTreeMap<String, Worker>;
+
+/// Threads of removed devices that have not ended, with the device's name.
+#[derive(Default)]
+struct Stopped(Vec<(String, JoinHandle<()>)>);
+
+impl Stopped {
+    /// Whether they leave room for another thread of a device.
+    fn have_room(&mut self, device: &str) -> bool {
+        self.0.retain(|(_, thread)| !thread.is_finished());
+        let own = self.0.iter().filter(|(name, _)| name == device).count();
+        own == 0 || (own < BLOCKED[0] && self.0.len() < BLOCKED[1])
+    }
+}
 
 /// Body of the thread.
 pub(super) fn run(core: &Arc<Core>) {
@@ -55,6 +72,7 @@ pub(super) fn run(core: &Arc<Core>) {
         tracing::warn!(%error, "kernel events unavailable; devices are listed each second");
     }
     congestion::start(core);
+    let mut stopped = Stopped::default();
     let mut names = Vec::new();
     let mut last = Instant::now();
     let mut said_nothing = false;
@@ -86,7 +104,7 @@ pub(super) fn run(core: &Arc<Core>) {
             said_nothing = found.is_empty();
             core.settings.rails.update(&found);
             *core.inventory.lock() = Arc::clone(&found);
-            reconcile(core, &mut workers.lock(), &found);
+            reconcile(core, &mut workers.lock(), &mut stopped, &found);
         }
         if core.rediscover.wait(Instant::now() + RELIST) && !core.is_stopping() {
             std::thread::sleep(SETTLE);
@@ -105,7 +123,7 @@ fn thread_of(device: &str) -> String {
 }
 
 /// Starts threads for new devices; stops those of removed and replaced ones.
-fn reconcile(core: &Arc<Core>, workers: &mut Workers, found: &Inventory) {
+fn reconcile(core: &Arc<Core>, workers: &mut Workers, stopped: &mut Stopped, found: &Inventory) {
     let mut wanted: BTreeMap<String, (Vec<SamplingTarget>, String, Vec<String>)> = BTreeMap::new();
     for device in &found.devices {
         let netdevs = device.ports.iter().filter_map(|p| p.netdev.as_ref()).map(|n| n.name.to_string()).collect();
@@ -116,23 +134,32 @@ fn reconcile(core: &Arc<Core>, workers: &mut Workers, found: &Inventory) {
         let target = SamplingTarget::of_netdev(&core.roots, &core.host, netdev);
         wanted.insert(netdev.name.to_string(), (vec![target], netdev.shape(), vec![netdev.name.to_string()]));
     }
-    workers.retain(|name, worker| {
+    let ended = |(name, worker): (&String, &Worker)| {
         let there = wanted.get(name).is_some_and(|(_, shape, _)| *shape == worker.shape);
         // A failed thread is restarted, once per discovery.
         let failed = core.thread_health.clear(&thread_of(name));
-        let stays = there && !failed;
         if !there {
             tracing::info!(device = %name, "device is gone or replaced");
             core.gone.fetch_add(1, Ordering::Relaxed);
         }
-        if !stays {
-            worker.control.stop();
-            core.shared.lock().retain(|s| !worker.shared.iter().any(|w| Arc::ptr_eq(s, w)));
-        }
-        stays
-    });
+        (!there || failed).then(|| name.clone())
+    };
+    let ended: Vec<String> = workers.iter().filter_map(ended).collect();
+    for (name, worker) in ended.into_iter().filter_map(|name| workers.remove_entry(&name)) {
+        worker.control.stop();
+        core.shared.lock().retain(|s| !worker.shared.iter().any(|w| Arc::ptr_eq(s, w)));
+        stopped.0.push((name, worker.thread));
+    }
     for (name, (targets, shape, netdevs)) in wanted {
         if workers.contains_key(&name) {
+            continue;
+        }
+        let what = thread_of(&name);
+        if !stopped.have_room(&name) {
+            let why = "not sampled: its driver blocks the threads of earlier times it was there; restart the host";
+            if core.thread_health.set(&what, why.to_owned()) {
+                tracing::error!(device = %name, "driver blocks too many threads; device is not sampled");
+            }
             continue;
         }
         let passthrough: Arc<[String]> = core.settings.passthrough.clone().into();
@@ -146,17 +173,16 @@ fn reconcile(core: &Arc<Core>, workers: &mut Workers, found: &Inventory) {
         let runners: Vec<Runner> = targets.into_iter().map(runner).collect();
         let shared: Vec<_> = runners.iter().map(Runner::shared).collect();
         let (control, lane) = (Arc::new(Control::default()), Lane::new(&name, runners));
-        let what = thread_of(&name);
         let started = guarded(core, &name, &what, {
             let (control, lane) = (Arc::clone(&control), Arc::clone(&lane));
             move |core| worker::device(core, &control, &lane)
         });
         match started {
-            Ok(_) => {
+            Ok(thread) => {
                 tracing::info!(device = %name, "sampling device");
                 core.thread_health.clear(&what);
                 core.shared.lock().extend(shared.iter().cloned());
-                workers.insert(name, Worker { control, lane, shared, shape, netdevs });
+                workers.insert(name, Worker { thread, control, lane, shared, shape, netdevs });
             }
             Err(error) => {
                 if core.thread_health.set(&what, format!("not sampled: {}", chain(&error))) {
@@ -244,13 +270,13 @@ mod tests {
         let settings = Settings { host: "h".into(), ..Settings::default() };
         let core = Arc::new(Core::new(Arc::new(Roots::new(Some(host.into()))), settings));
         let found = discover(&core.roots, &[], None);
-        let mut workers = Workers::new();
-        reconcile(&core, &mut workers, &found);
+        let (mut workers, mut stopped) = (Workers::new(), Stopped::default());
+        reconcile(&core, &mut workers, &mut stopped, &found);
         let lanes = |workers: &Workers| workers.values().map(|w| Arc::clone(&w.lane)).collect::<Vec<_>>();
         let (before, sources) = (lanes(&workers), core.shared.lock().len());
         let failed = workers.keys().next().expect("it has a device").clone();
         core.thread_health.set(&thread_of(&failed), "as a panic leaves it".into());
-        reconcile(&core, &mut workers, &found);
+        reconcile(&core, &mut workers, &mut stopped, &found);
         let same: Vec<bool> = lanes(&workers).iter().zip(&before).map(|(a, b)| Arc::ptr_eq(a, b)).collect();
         assert!(!same[0] && same[1..].iter().all(|same| *same), "{same:?}");
         assert_eq!(core.shared.lock().len(), sources);
@@ -258,5 +284,51 @@ mod tests {
         assert_eq!(core.gone.load(Ordering::Relaxed), 0, "the device was there all the while");
         core.stop();
         workers.values().for_each(|worker| worker.control.stop());
+    }
+    #[test]
+    fn threads_that_a_driver_blocks_are_bounded() {
+        let host = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/hosts/rxe");
+        let settings = Settings { host: "h".into(), ..Settings::default() };
+        let core = Arc::new(Core::new(Arc::new(Roots::new(Some(host.into()))), settings));
+        let (found, none) = (discover(&core.roots, &[], None), Inventory::default());
+        let (mut workers, mut stopped) = (Workers::new(), Stopped::default());
+        let (unblock, blocked) = std::sync::mpsc::sync_channel::<()>(1);
+        let blocked = Arc::new(parking_lot::Mutex::new(blocked));
+        let mut plugged = 0;
+        for _ in 0..20 {
+            reconcile(&core, &mut workers, &mut stopped, &found);
+            plugged += workers.len();
+            // As a read that does not return: the thread of the device does not end.
+            for worker in workers.values_mut() {
+                let blocked = Arc::clone(&blocked);
+                let ends = std::thread::spawn(move || _ = blocked.lock().recv());
+                drop(std::mem::replace(&mut worker.thread, ends));
+            }
+            reconcile(&core, &mut workers, &mut stopped, &none);
+        }
+        let devices = found.devices.len() + found.netdevs.len();
+        assert_eq!((plugged, stopped.0.len()), (BLOCKED[0] * devices, BLOCKED[0] * devices));
+        reconcile(&core, &mut workers, &mut stopped, &found);
+        let problems = core.thread_health.list(Instant::now());
+        assert!(problems.len() == devices && problems[0].contains("its driver blocks"), "{problems:?}");
+        drop(unblock);
+        while stopped.0.iter().any(|(_, thread)| !thread.is_finished()) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        reconcile(&core, &mut workers, &mut stopped, &found);
+        assert_eq!((workers.len(), core.thread_health.list(Instant::now()).len()), (devices, 0), "sampled again");
+        core.stop();
+        workers.values().for_each(|worker| worker.control.stop());
+    }
+
+    #[test]
+    fn a_stopping_agent_reports_no_stuck_search() {
+        let host = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/hosts/rxe");
+        let settings = Settings { host: "h".into(), ..Settings::default() };
+        let core = Arc::new(Core::new(Arc::new(Roots::new(Some(host.into()))), settings));
+        core.stop();
+        run(&core);
+        let much_later = Instant::now() + Duration::from_secs(3600);
+        assert_eq!(core.thread_health.list(much_later), Vec::<String>::new());
     }
 }

@@ -172,6 +172,7 @@ async fn health_lists_failures_not_absences() {
     assert!(text.contains("the search for devices has been stuck"), "{text}");
     assert!(get(bad, "/readyz", "*/*").await.starts_with("HTTP/1.1 503"));
     let page = get(bad, "/", "*/*").await;
+    assert!(page.contains("content-security-policy: default-src 'none'; style-src 'unsafe-inline'"), "{page}");
     assert!(page.contains("&lt;eth0&gt;") && page.contains("href=/metrics") && !page.contains("<eth0>"), "{page}");
 }
 

@@ -258,6 +258,26 @@ async fn failover_returns_to_the_first_collector() {
     assert_eq!(all, numbers(0..n), "each went to one of them");
 }
 
+#[tokio::test]
+async fn failover_returns_to_the_second_of_three_collectors() {
+    let (second, third, address) = (Fake::default(), Fake::default(), nobody());
+    let others = vec![format!("http://{address}"), format!("http://{}", third.zstd().await)];
+    let steady = Duration::from_millis(300);
+    let run = start(Collector { others, steady, mode: Mode::Failover, ..config(nobody()) });
+    push(&run, 0..10).await;
+    until("the third", || third.got.lock().len() == 10).await;
+    let (_, server) = second.serve(&address.to_string(), ZSTD, 64 << 20).await;
+    let mut n = 10;
+    until("the second", || {
+        run.ring.push(section(n, true, 1));
+        n += 1;
+        !second.got.lock().is_empty()
+    })
+    .await;
+    assert_eq!(run.end().await.accounts().dropped, 0);
+    server.abort();
+}
+
 /// For any answers in any order and over two restarts, each point is delivered or counted with a reason.
 #[tokio::test]
 async fn accounts_balance_for_every_answer() {

@@ -127,7 +127,7 @@ impl Uplink {
     /// rest.
     pub async fn run(self, stop: watch::Receiver<bool>) {
         let Self { mut live, backfill } = self;
-        let prefer = live.targets.share().prefer_first(live.config.steady, live.config.timeout);
+        let prefer = live.targets.share().prefer_earlier(live.config.steady, live.config.timeout);
         let backfill = async {
             match backfill {
                 Some(backfill) => backfill.run().await,

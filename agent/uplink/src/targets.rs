@@ -1,7 +1,7 @@
 //! Collectors of one uplink: selects the active one, and fails over.
 //!
-//! After [`PATIENCE`] failures in a row the next collector becomes active; the first one becomes active again when it
-//! has answered [`PROBES`] times in a row.
+//! After [`PATIENCE`] failures in a row the next collector becomes active; an earlier one of the list becomes active again
+//! when it has answered [`PROBES`] times in a row.
 
 use crate::channel::{Channel, ConnectError, SharedConnection};
 use crate::config::Collector;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Failures in a row before failover.
 const PATIENCE: usize = 2;
-/// Probes in a row that the first collector must answer before it becomes active again.
+/// Probes in a row that an earlier collector must answer before it becomes active again.
 const PROBES: u32 = 3;
 
 /// Collectors of one uplink.
@@ -72,23 +72,24 @@ impl Targets {
         true
     }
 
-    /// Probes the first collector and activates it again when it is steady. Never ends.
-    pub(crate) async fn prefer_first(mut self, steady: Duration, timeout: Duration) {
+    /// Probes the collectors before the active one and activates the first that is steady. Never ends.
+    pub(crate) async fn prefer_earlier(mut self, steady: Duration, timeout: Duration) {
         if self.list.len() == 1 {
             std::future::pending::<()>().await;
         }
-        let mut answers = 0;
+        let mut answers = vec![0; self.list.len()];
         loop {
             tokio::time::sleep(crate::backoff::jitter(steady / PROBES)).await;
-            if self.at.load(Ordering::Relaxed) == 0 {
-                answers = 0;
-                continue;
-            }
-            let class = self.list[0].send(plain(&[]), timeout).await;
-            answers = if matches!(class, ResponseClass::Accepted { .. }) { answers + 1 } else { 0 };
-            if answers == PROBES {
-                tracing::info!(collector = self.list[0].url(), "first collector is steady again; returning to it");
-                self.at.store(0, Ordering::Relaxed);
+            let active = self.at.load(Ordering::Relaxed);
+            answers[active.min(self.list.len())..].fill(0);
+            for (n, collector) in self.list.iter_mut().enumerate().take(active) {
+                let class = collector.send(plain(&[]), timeout).await;
+                answers[n] = if matches!(class, ResponseClass::Accepted { .. }) { answers[n] + 1 } else { 0 };
+                if answers[n] >= PROBES {
+                    tracing::info!(collector = collector.url(), "earlier collector is steady again; returning to it");
+                    self.at.store(n, Ordering::Relaxed);
+                    break;
+                }
             }
         }
     }

@@ -108,6 +108,21 @@ async fn what_is_refused_is_forgotten_at_once() {
 }
 
 #[tokio::test]
+async fn a_host_with_too_many_series_is_told_and_others_continue() {
+    let series = SeriesLimits { memory: 64 << 10, ..SeriesLimits::default() };
+    let bench = bench_over(Options { series, ..Options::default() });
+    let write = async |host: &str, metrics: usize| {
+        let body = write_request(host, metrics);
+        bench.ingest.remote_write(Protocol::RemoteWrite, bound(host), false, body).await.unwrap()
+    };
+    let refused = write("loud", 100).await;
+    assert!(refused.reasons().any(|(reason, points)| reason == "series_limit" && points > 80), "{refused:?}");
+    let told = refused.message();
+    assert!(["host \"loud\"", "4096 bytes", "limits.memory"].iter().all(|part| told.contains(part)), "{told}");
+    assert_eq!(write("quiet", 5).await.reasons().count(), 0);
+}
+
+#[tokio::test]
 async fn requests_lost_to_a_panic_may_retry() {
     let bench = bench();
     let batcher = &bench.ingest.otlp[shard(unbound().address)];

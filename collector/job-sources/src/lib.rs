@@ -18,7 +18,7 @@ mod slurm;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fabriclens_jobs::{Limits, Registry, RegistryError};
+use fabriclens_jobs::{HostNames, Limits, Registry, RegistryError};
 use fabriclens_store::{Clock, Store};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -120,6 +120,8 @@ pub fn start_sources(
     telemetry: &Telemetry,
     stop: &watch::Receiver<bool>,
 ) -> Result<Vec<JoinHandle<()>>, FileError> {
+    // Before the first source reports a host by the scheduler's name.
+    jobs.registry.set_host_names(HostNames::new(config.jobs.hosts.clone()));
     let opening = Opening { config, data, telemetry, stop };
     let open = |row: &SourceRow| Ok((row.open)(&opening)?.map(|source| (row.interval, source)));
     let sources = SOURCES.iter().map(open).collect::<Result<Vec<_>, _>>()?;

@@ -13,14 +13,15 @@ const NAMED: usize = 3;
 
 type Records = BTreeMap<Source, JobRecord>;
 
-pub(crate) fn disagreements(records: &Records, agents: &HostNames) -> Vec<String> {
+/// `claims` are hosts that say so themselves and are not part of the job.
+pub(crate) fn disagreements(records: &Records, claims: &BTreeSet<String>, agents: &HostNames) -> Vec<String> {
     let mut all = Vec::new();
     // The owner of a process is only a guess at the job's user: in containers it is mostly root.
     values(records, "user", |s, f| f.user.clone().filter(|_| s != Source::Agent), &mut all);
     values(records, "name", |_, f| f.name.clone(), &mut all);
     let count = |s, f: &JobRecord| Some(f.hosts.len()).filter(|n| *n > 0 && s != Source::Agent).map(|n| n.to_string());
     values(records, "hosts", count, &mut all);
-    hosts(records, agents, &mut all);
+    hosts(records, claims, agents, &mut all);
     times(records, "start", |f| f.start_ns, &mut all);
     times(records, "end", |f| f.end_ns, &mut all);
     all
@@ -54,7 +55,7 @@ fn times(records: &Records, what: &str, of: fn(&JobRecord) -> Option<i64>, all: 
 }
 
 /// Compares the hosts that agents saw with those that other sources report, and finds names without an agent.
-fn hosts(records: &Records, agents: &HostNames, all: &mut Vec<String>) {
+fn hosts(records: &Records, claims: &BTreeSet<String>, agents: &HostNames, all: &mut Vec<String>) {
     let of = |f: &JobRecord| f.hosts.keys().map(|h| agents.host(h).to_owned()).collect::<BTreeSet<_>>();
     let seen = records.get(&Source::Agent).map(of).unwrap_or_default();
     let reports = records.iter().filter(|(s, f)| **s != Source::Agent && !f.hosts.is_empty());
@@ -63,15 +64,15 @@ fn hosts(records: &Records, agents: &HostNames, all: &mut Vec<String>) {
     if !unknown.is_empty() {
         all.push(format!("no agent is called {}", list(&unknown, "or")));
     }
-    if seen.is_empty() || reported.is_empty() {
-        return;
-    }
     let sources: Vec<&str> = reports.map(|(s, _)| s.text()).collect();
     let (sources, verb) =
         (sources.join(" and "), if sources.len() == 1 { ("does not name", "names") } else { ("do not name", "name") });
-    let more: Vec<&String> = seen.difference(&reported).collect();
-    if !more.is_empty() {
-        all.push(format!("seen on {}, which {sources} {}", list(&more, "and"), verb.0));
+    if !reported.is_empty() && !claims.is_empty() {
+        let claims: Vec<&String> = claims.iter().collect();
+        all.push(format!("seen on {}, which {sources} {}: not part of the job", list(&claims, "and"), verb.0));
+    }
+    if seen.is_empty() || reported.is_empty() {
+        return;
     }
     let idle: Vec<&String> = known.into_iter().filter(|h| !seen.contains(*h)).collect();
     if !idle.is_empty() {

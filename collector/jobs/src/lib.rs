@@ -24,6 +24,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod claims;
 mod disagreements;
 mod end_detector;
 mod host_names;

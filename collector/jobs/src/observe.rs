@@ -1,6 +1,7 @@
 //! Merges what agents see into the registry. A host knows a job by the number in a control group or by the UID of a pod; the
 //! scheduler may report the same job under another id, before or after.
 
+use crate::claims::ListedHosts;
 use crate::disagreements::TOLERANCE_NS;
 use crate::record::{JobKey, JobRecord, Source};
 use crate::registry::{Jobs, Registry, RegistryError, Run};
@@ -14,20 +15,32 @@ const REAPPEAR_NS: i64 = 600_000_000_000;
 
 impl Registry {
     /// Merges sightings into the known jobs. A sighting that matches no job becomes one if `standalone` says so. Returns the
-    /// key of each sighting's job; failures to store are logged.
+    /// key of each sighting's job, `None` where the host only claims it; failures to store are logged.
     pub fn observe(&self, all: &[Sighting], standalone: &dyn Fn(&SeenJob) -> bool) -> Vec<Option<JobKey>> {
         let mut jobs = self.jobs();
         let own = |seen: &SeenJob| JobKey { cluster: seen.cluster.clone(), id: seen.task.clone() };
         let key = |s: &Sighting| self.match_run(&jobs, &s.seen).or_else(|| standalone(&s.seen).then(|| own(&s.seen)));
-        let keys: Vec<Option<JobKey>> = all.iter().map(key).collect();
+        let mut keys: Vec<Option<JobKey>> = all.iter().map(key).collect();
         // Grouped, so that a job of a thousand hosts is written once.
-        let mut by_key: BTreeMap<&JobKey, Vec<&SeenJob>> = BTreeMap::new();
-        for (key, sighting) in keys.iter().zip(all) {
-            key.iter().for_each(|key| by_key.entry(key).or_default().push(&sighting.seen));
+        let mut by_key: BTreeMap<JobKey, Vec<usize>> = BTreeMap::new();
+        for (at, key) in keys.iter().enumerate() {
+            key.iter().for_each(|key| by_key.entry(key.clone()).or_default().push(at));
         }
         let mut failed = (0_usize, None);
-        for (key, seen) in by_key {
-            if let Err(error) = self.observe_one(&mut jobs, key, seen) {
+        for (key, mut of_key) in by_key {
+            // An id that comes again long after its run is another run.
+            let is_current = |run: &&Run| of_key.iter().any(|at| is_recent(run, &all[*at].seen));
+            let run = jobs.last(&key).filter(is_current);
+            let claims: Vec<usize> = match run.and_then(|run| ListedHosts::of(run, &self.host_names())) {
+                Some(listed) => {
+                    of_key.extract_if(.., |at| !all[*at].seen.hosts.keys().all(|h| listed.contains(h))).collect()
+                }
+                None => Vec::new(),
+            };
+            claims.iter().for_each(|at| keys[*at] = None);
+            let [claims, seen] = [claims, of_key].map(|of| of.into_iter().map(|at| &all[at].seen).collect::<Vec<_>>());
+            let kept = if seen.is_empty() { Ok(()) } else { self.observe_one(&mut jobs, &key, seen) };
+            if let Err(error) = kept.and_then(|()| self.claim(&mut jobs, &key, &claims)) {
                 failed = (failed.0 + 1, failed.1.or(Some(error)));
             }
         }
@@ -38,6 +51,23 @@ impl Registry {
             tracing::warn!(jobs, %error, "cannot store jobs that agents see; the first error is shown");
         }
         keys
+    }
+
+    /// Keeps the names of hosts that only claim to run a job while it runs.
+    fn claim(&self, jobs: &mut Jobs, key: &JobKey, seen: &[&SeenJob]) -> Result<(), RegistryError> {
+        let Some(run) = jobs.last(key) else { return Ok(()) };
+        // The hosts of the run before may have been seen a moment ago.
+        let start = run_start(&run.records).saturating_add(TOLERANCE_NS);
+        let end = run_end(&run.records).unwrap_or(i64::MAX);
+        let during = seen.iter().filter(|seen| seen.last_ns > start && seen.first_ns < end);
+        let new: Vec<&String> =
+            during.flat_map(|seen| seen.hosts.keys()).filter(|host| run.is_new_claim(host)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let mut run = run.clone();
+        new.into_iter().for_each(|host| run.add_claim(key, host));
+        self.put(jobs, key, run).map(|_| ())
     }
 
     fn observe_one(&self, jobs: &mut Jobs, key: &JobKey, mut seen: Vec<&SeenJob>) -> Result<(), RegistryError> {
@@ -85,14 +115,12 @@ impl Registry {
     fn match_run(&self, jobs: &Jobs, seen: &SeenJob) -> Option<JobKey> {
         let exact = JobKey { cluster: seen.cluster.clone(), id: seen.task.clone() };
         let host_names = self.host_names();
-        let recent =
-            |run: &Run| run_end(&run.records).is_none_or(|end| seen.first_ns <= end.saturating_add(REAPPEAR_NS));
         let cluster = |key: &&JobKey| seen.cluster.is_empty() || key.cluster.is_empty() || key.cluster == seen.cluster;
         let mut found: Vec<(&JobKey, &Run)> = [&seen.task, &seen.native]
             .into_iter()
             .flat_map(|name| jobs.with_name(name))
             .filter(cluster)
-            .filter_map(|key| Some((key, jobs.last(key).filter(|run| recent(run) && admits(run, seen))?)))
+            .filter_map(|key| Some((key, jobs.last(key).filter(|run| is_recent(run, seen) && admits(run, seen))?)))
             .collect();
         found.sort_by_key(|(key, run)| (key.cluster == seen.cluster, key.id == seen.task, run_start(&run.records)));
         found.dedup_by_key(|(key, _)| *key);
@@ -200,6 +228,11 @@ impl Registry {
     }
 }
 
+/// Whether a run had not ended long before a sighting.
+fn is_recent(run: &Run, seen: &SeenJob) -> bool {
+    run_end(&run.records).is_none_or(|end| seen.first_ns <= end.saturating_add(REAPPEAR_NS))
+}
+
 /// Whether a sighting may belong to a run: what a host reported with a credential of its own is a job on that host only.
 fn admits(run: &Run, seen: &SeenJob) -> bool {
     run.reporting_host().is_none_or(|own| seen.hosts.keys().all(|host| is_host(own, host)))
@@ -221,5 +254,5 @@ fn is_known(jobs: &Jobs, run: &Run, key: &JobKey, seen: &SeenJob) -> bool {
         known.hosts.get(host).is_some_and(|there| allocation.devices.iter().all(|d| there.devices.contains(d)))
     });
     let named = seen.native == key.id || jobs.with_name(&seen.native).any(|k| k == key);
-    hosts && named && known.end_ns.is_none_or(|end| seen.last_ns <= end)
+    hosts && named && known.start_ns.is_some() && known.end_ns.is_none_or(|end| seen.last_ns <= end)
 }

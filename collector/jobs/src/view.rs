@@ -48,14 +48,14 @@ impl Job {
 
     /// Merges records: the earliest start, the hosts of all, and of names the later source's.
     pub fn from_records(key: &JobKey, run: u32, records: &BTreeMap<Source, JobRecord>) -> Self {
-        Self::with_host_names(key, run, records, &HostNames::default())
+        Self::with_host_names(key, run, (records, &BTreeSet::new()), &HostNames::default())
     }
 
-    /// The same, with the agents' names of hosts and devices.
+    /// The same, with hosts that only claim the run, and the agents' names of hosts and devices.
     pub(crate) fn with_host_names(
         key: &JobKey,
         run: u32,
-        records: &BTreeMap<Source, JobRecord>,
+        (records, claims): (&BTreeMap<Source, JobRecord>, &BTreeSet<String>),
         agents: &HostNames,
     ) -> Self {
         let mut job = Self {
@@ -93,7 +93,7 @@ impl Job {
             }
         }
         job.aliases = aliases.into_iter().collect();
-        job.disagreements = disagreements::disagreements(records, agents);
+        job.disagreements = disagreements::disagreements(records, claims, agents);
         job
     }
 

@@ -54,11 +54,20 @@ pub struct SeriesLimits {
     pub tenant_label: String,
     /// Per tenant; series without the label count as one tenant.
     pub of_tenant: usize,
+    /// Estimated memory of all series without their rows, bytes; those with one value of the label `host` may take a
+    /// sixteenth of it.
+    pub memory: usize,
 }
 
 impl Default for SeriesLimits {
     fn default() -> Self {
-        Self { all: 5_000_000, of_metric: 1_000_000, tenant_label: String::new(), of_tenant: 5_000_000 }
+        Self {
+            all: 5_000_000,
+            of_metric: 1_000_000,
+            tenant_label: String::new(),
+            of_tenant: 5_000_000,
+            memory: usize::MAX,
+        }
     }
 }
 

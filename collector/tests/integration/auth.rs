@@ -320,6 +320,27 @@ async fn cross_origin_requests_are_denied() {
 }
 
 #[tokio::test]
+async fn readiness_tells_paths_and_urls_only_to_callers_with_a_role() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (dir, tokens) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
+    let (token, line) = new_token("reader", &"read".parse().unwrap(), None, None).unwrap();
+    std::fs::write(tokens.path(), line).unwrap();
+    let c = Collector::over(dir, |config| {
+        config.auth.tokens = Some(tokens.path().to_owned());
+        config.peers = vec![common::forward(&format!("http://{nobody}")).endpoint];
+    })
+    .await;
+    let (name, value) = bearer(&token);
+    let known = [(name, value.as_str())];
+    ask(c.running.http, &Method::GET, "/api/v1/query?query=up", &known).await;
+    let stranger = ask(c.running.http, &Method::GET, "/readyz", &[]).await;
+    assert!(status(&stranger) == 200 && stranger.contains("a source of samples did not answer\n"), "{stranger}");
+    assert!(!stranger.contains(&nobody.to_string()), "{stranger}");
+    let reader = ask(c.running.http, &Method::GET, "/readyz", &known).await;
+    assert!(reader.contains(&nobody.to_string()), "{reader}");
+}
+
+#[tokio::test]
 async fn dns_rebinding_is_rejected() {
     let evil = ("Host", "evil.example:7470");
     let origin = ("Origin", "http://evil.example:7470");

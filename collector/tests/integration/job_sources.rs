@@ -126,7 +126,7 @@ async fn agent_and_slurm_jobs_merge() {
     assert_eq!(task["hosts"]["n1.example"]["devices"], json!(["mlx5_0"]));
     let said = task["disagreements"].as_array().unwrap();
     assert!(said.contains(&json!("no agent is called n9")), "{said:?}");
-    assert!(said.contains(&json!("seen on n2.example, which slurm does not name")), "{said:?}");
+    assert!(said.contains(&json!("seen on n2.example, which slurm does not name: not part of the job")), "{said:?}");
     // The job number finds it too.
     assert_eq!(c.json("/api/v1/jobs/703").await.1["data"]["id"], "700_3");
 }

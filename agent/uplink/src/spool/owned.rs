@@ -24,8 +24,14 @@ pub(super) fn check_dir(dir: &Path) -> io::Result<()> {
             dir.display()
         ));
     }
-    if meta.mode() & OTHERS_WRITE != 0 {
-        return refuse(format!("every user can write into it; run: chmod o-w {}", dir.display()));
+    check_mode(dir)
+}
+
+/// Checks that not every user can write into a directory.
+pub(super) fn check_mode(dir: &Path) -> io::Result<()> {
+    if std::fs::metadata(dir)?.mode() & OTHERS_WRITE != 0 {
+        let why = format!("every user can write into it; run: chmod o-w {}", dir.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     Ok(())
 }

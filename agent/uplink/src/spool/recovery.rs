@@ -90,9 +90,10 @@ pub struct Usage {
 /// Usage of all spools below a directory, whether or not a process has them open.
 ///
 /// # Errors
-/// When the directory does not exist or is not writable.
+/// When the directory does not exist, is not writable, or is writable for every user.
 pub fn usage(dir: &Path) -> io::Result<Usage> {
     rustix::fs::access(dir, rustix::fs::Access::WRITE_OK)?;
+    owned::check_mode(dir)?;
     let mut usage = Usage::default();
     for spool in std::fs::read_dir(dir)? {
         for file in std::fs::read_dir(spool?.path()).into_iter().flatten().flatten() {

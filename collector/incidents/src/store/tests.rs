@@ -277,5 +277,8 @@ fn filters_and_silences_match() {
     let add = |who: &str, n| incidents.silence(who, node(n), 99 * S, operator_note(70 * S, ""));
     assert_eq!((0..300).filter(|n| add("mallory", *n).is_ok()).count(), 250);
     assert!(add("ann", 1).is_ok());
+    let callers = ["b", "c", "d", "e"];
+    let added = callers.iter().flat_map(|who| (0..300).map(|n| add(who, n).is_ok())).filter(|ok| *ok).count();
+    assert_eq!((added, incidents.silences(70 * S).len()), (749, 1000), "of all callers");
     assert!(incidents.unsilence(&silence.id, 70 * S).is_err());
 }

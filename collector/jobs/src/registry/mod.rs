@@ -226,13 +226,14 @@ impl Registry {
     }
 
     pub(crate) fn view(&self, key: &JobKey, run: &Run) -> Job {
-        let mut job = Job::with_host_names(key, run.number, &run.records, &self.host_names());
+        let mut job = Job::with_host_names(key, run.number, (&run.records, &run.claims), &self.host_names());
         job.reported_by = run.by.values().cloned().collect();
         job
     }
 
     /// Stores a run with the next commit, and returns its view.
-    pub(crate) fn put(&self, jobs: &mut Jobs, key: &JobKey, run: Run) -> Result<Job, RegistryError> {
+    pub(crate) fn put(&self, jobs: &mut Jobs, key: &JobKey, mut run: Run) -> Result<Job, RegistryError> {
+        run.separate_claims(key, &self.host_names());
         let job = self.view(key, &run);
         self.storage.put(jobs, key, run)?;
         Ok(job)

@@ -5,10 +5,12 @@ use crate::record::{JobKey, JobRecord, Source};
 use crate::sender::{Limits, Reporter, SenderClass, host_sender, is_host};
 use crate::view::run_end;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Entries of the index of names before it is rebuilt for the first time.
 const INDEX: usize = 65_536;
+/// Memory of a claim besides its text, bytes.
+const CLAIM: usize = 64;
 
 /// One run of a job, as it is stored.
 #[derive(Serialize, Deserialize, Clone)]
@@ -20,12 +22,15 @@ pub(crate) struct Run {
     /// The sender of each record, where it is not the source itself.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) by: BTreeMap<Source, String>,
+    /// Hosts that claim to run the job, though its reporters list others.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) claims: BTreeSet<String>,
 }
 
 impl Run {
     /// A run without records.
     pub(crate) fn new(number: u32) -> Self {
-        Self { number, records: BTreeMap::new(), by: BTreeMap::new() }
+        Self { number, records: BTreeMap::new(), by: BTreeMap::new(), claims: BTreeSet::new() }
     }
 
     /// Sets who sent the record of a source.
@@ -52,6 +57,10 @@ impl Run {
         let reported = self.records.iter().filter(|(source, _)| **source != Source::Agent);
         let mut all: Vec<(String, usize)> =
             reported.map(|(source, record)| (self.sender(*source).to_owned(), record.weight())).collect();
+        let claims: usize = self.claims.iter().map(|host| CLAIM + host.len()).sum();
+        if let Some((_, bytes)) = all.last_mut() {
+            *bytes += claims;
+        }
         if let Some(seen) = self.records.get(&Source::Agent) {
             let weight = seen.weight();
             match all.last_mut() {

@@ -188,6 +188,18 @@ fn deleted_jobs_stay_deleted() {
 }
 
 #[test]
+fn deletion_of_a_sender_spares_jobs_that_others_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let r = open(dir.path());
+    r.begin(Reporter::caller("mallory"), &key("1"), on(&["n1"]), SECOND).unwrap();
+    r.begin(Source::Slurm, &key("1"), on(&["n1"]), SECOND).unwrap();
+    r.begin(Reporter::caller("mallory"), &key("2"), on(&["n1"]), SECOND).unwrap();
+    assert_eq!(r.remove_sender("caller/mallory").unwrap(), 1);
+    let ids: Vec<String> = r.list(&Filter::default()).into_iter().map(|job| job.id).collect();
+    assert_eq!(ids, ["1"]);
+}
+
+#[test]
 fn lists_are_paged_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let r = open(dir.path());

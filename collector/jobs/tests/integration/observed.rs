@@ -204,13 +204,14 @@ fn job_number_and_task_id_are_one_job() {
     let mut agents = HostNames::default();
     agents.add_hosts(["n1.example", "n2.example"]);
     fleet.registry().set_host_names(agents);
-    // Both are one from now on, and a host that Slurm does not name is reported.
+    // Both are one from now on, and a host that Slurm does not name is reported, but not part of the job.
     let two = [("slurm", "", "4703", "n1.example"), ("slurm", "lab", "4703", "n2.example")];
     fleet.pass(20, &["n1.example", "n2.example"], &two, true);
     let view = fleet.registry().get(&key("lab", "4703")).unwrap();
     assert_eq!((view.id.as_str(), view.aliases.as_slice()), ("4700_3", &["4703".to_owned()][..]));
-    assert_eq!(view.hosts.keys().collect::<Vec<_>>(), ["n1.example", "n2.example"], "Slurm's n1 is n1.example");
-    assert_eq!(view.disagreements, ["seen on n2.example, which slurm does not name"], "five seconds are no difference");
+    assert_eq!(view.hosts.keys().collect::<Vec<_>>(), ["n1.example"], "Slurm's n1 is n1.example");
+    let seen = "seen on n2.example, which slurm does not name: not part of the job";
+    assert_eq!(view.disagreements, [seen], "five seconds are no difference");
     // Without processes the job runs as long as Slurm lists it (an allocation between two steps).
     fleet.pass(120, &["n1.example", "n2.example"], &[], true);
     assert_eq!(fleet.jobs(), [job("lab/4700_3", 1, 5, None)]);
@@ -239,7 +240,7 @@ fn same_number_in_two_clusters_is_two_jobs() {
     fleet.pass(30, &["e1", "w1", "w2"], &seen, true);
     assert_eq!(fleet.jobs(), [job("9", 1, 10, None), job("east/7", 1, 0, None), job("west/7", 1, 0, None)]);
     let hosts = |cluster| fleet.registry().get(&key(cluster, "7")).unwrap().hosts.into_keys().collect::<Vec<_>>();
-    assert_eq!((hosts("east"), hosts("west")), (vec!["e1".to_owned()], vec!["w1".to_owned(), "w2".to_owned()]));
+    assert_eq!((hosts("east"), hosts("west")), (vec!["e1".to_owned()], vec!["w1".to_owned()]));
     // Without a cluster and a known host it is a job of its own.
     fleet.pass(30, &["e1", "w1", "w2", "x"], &[("slurm", "", "7", "x")], true);
     assert_eq!(fleet.jobs()[0], job("7", 1, 40, None));
@@ -293,7 +294,7 @@ fn pods_need_a_listed_job() {
     let record = |pods: &[&str], start| JobRecord {
         aliases: pods.iter().map(|p| (*p).to_owned()).collect(),
         start_ns: start,
-        hosts: on(&["a"]),
+        hosts: on(&["a", "b"]),
         ..JobRecord::default()
     };
     let train = key("", "ml/job/train");

@@ -189,7 +189,7 @@ impl Generation {
         let of_metric = |metric: &str| self.series.of_metric(metric).len();
         let counts = SeriesCounts { all: self.series.len(), of_metric: &of_metric };
         let known = |c: &Labels| self.series.find(c).is_some();
-        if !self.limits.allow(&counts, columns.len(), columns.iter().filter(|c| !known(c))) {
+        if !self.limits.allow(&counts, columns.iter().filter(|c| !known(c))) {
             let (series, kept) = self.limits.subset(columns, &counts, known);
             return Target::Some(series, kept);
         }

@@ -1,13 +1,21 @@
-//! Limits on the series of a generation: in total, per metric, per tenant. Without them one label with a value per
-//! request would exhaust memory. Known series continue; refused ones are reported with the limit they exceed.
+//! Limits on the series of a generation: in total, per metric, per tenant, and by memory in total and per host. Without them
+//! one label with a value per request would exhaust memory. Known series continue; refused ones are reported with the limit they exceed.
 
 use crate::options::SeriesLimits;
 use fabriclens_model::{Labels, Layout, LayoutId};
 use foldhash::{HashMap, HashMapExt as _};
+use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Row groups with refused columns whose subset is cached; a sender has few.
-const MAX_CACHED: usize = 4096;
+/// Columns of the row groups whose subset is cached, about 30 bytes each.
+const MAX_CACHED: usize = 1 << 20;
+/// Fraction of the memory that the series of one host may take.
+const HOST_FRACTION: usize = 16;
+/// Memory of a series besides its labels: tables, location, first row. Measured in a list of 100 series; 1,000 bytes in a list
+/// of its own.
+const SERIES_BYTES: usize = 256;
+/// Memory of a label besides its value. Names are shared between series.
+const LABEL_BYTES: usize = 32;
 
 /// The columns accepted of a group, and their indexes in it.
 type Subset = (Layout, Arc<[u32]>);
@@ -17,9 +25,14 @@ type Subset = (Layout, Arc<[u32]>);
 pub struct Limits {
     limits: SeriesLimits,
     tenants: HashMap<Box<str>, usize>,
-    /// By identity of the group's column list.
+    /// Estimated bytes of all series, and by host in lower case.
+    bytes: usize,
+    hosts: HashMap<Box<str>, usize>,
+    /// By identity of the group's column list, and their columns in total.
     subsets: HashMap<LayoutId, Subset>,
-    refusal: Option<Refusal>,
+    cached: usize,
+    /// Message about the last series that was refused.
+    refusal: Option<String>,
 }
 
 /// Numbers of series that exist.
@@ -30,18 +43,18 @@ pub struct SeriesCounts<'a> {
     pub of_metric: &'a dyn Fn(&str) -> usize,
 }
 
-/// A limit that was exceeded.
-#[derive(Clone)]
-struct Refusal {
-    what: String,
-    limit: usize,
-    key: &'static str,
-}
-
 impl Limits {
     /// No series counted yet.
     pub fn new(limits: SeriesLimits) -> Self {
-        Self { limits, tenants: HashMap::new(), subsets: HashMap::new(), refusal: None }
+        Self {
+            limits,
+            tenants: HashMap::new(),
+            bytes: 0,
+            hosts: HashMap::new(),
+            subsets: HashMap::new(),
+            cached: 0,
+            refusal: None,
+        }
     }
 
     /// The configured limits.
@@ -52,22 +65,15 @@ impl Limits {
     /// Counts a new series.
     pub fn count(&mut self, labels: &Labels) {
         if !self.limits.tenant_label.is_empty() {
-            add(&mut self.tenants, labels.get(&self.limits.tenant_label));
+            add(&mut self.tenants, labels.get(&self.limits.tenant_label), 1);
         }
+        let bytes = weight(labels);
+        self.bytes += bytes;
+        add(&mut self.hosts, &host_of(labels), bytes);
     }
 
-    /// Whether all these new series (at most `columns`) fit into the limits.
-    pub fn allow<'a>(
-        &self,
-        counts: &SeriesCounts<'_>,
-        columns: usize,
-        mut fresh: impl Iterator<Item = &'a Labels>,
-    ) -> bool {
-        // Fast path: no metric or tenant has more series than the store.
-        let limits = &self.limits;
-        if counts.all + columns <= limits.all.min(limits.of_metric).min(limits.of_tenant) {
-            return true;
-        }
+    /// Whether all these new series fit into the limits.
+    pub fn allow<'a>(&self, counts: &SeriesCounts<'_>, mut fresh: impl Iterator<Item = &'a Labels>) -> bool {
         let mut pending = PendingCounts::default();
         fresh.all(|labels| self.room(counts, &mut pending, labels).is_none())
     }
@@ -83,8 +89,10 @@ impl Limits {
             }
         }
         let subset: Subset = (kept.iter().map(|c| columns[*c as usize].clone()).collect(), kept.into());
-        if self.subsets.len() >= MAX_CACHED {
+        self.cached += subset.0.len() + 1;
+        if self.cached > MAX_CACHED {
             self.subsets.clear();
+            self.cached = subset.0.len() + 1;
         }
         self.subsets.insert(columns.id(), subset.clone());
         subset
@@ -97,14 +105,14 @@ impl Limits {
 
     /// Message about the last series that was refused, if any.
     pub fn refusal(&self) -> Option<String> {
-        let refusal = self.refusal.as_ref()?;
-        let Refusal { what, limit, key } = refusal;
-        Some(format!("{what} has reached its series limit ({key} = {limit})"))
+        self.refusal.clone()
     }
 
-    /// Returns the limit that a new series exceeds, or `None` and counts it as pending.
-    fn room(&self, counts: &SeriesCounts<'_>, pending: &mut PendingCounts, labels: &Labels) -> Option<Refusal> {
-        let refuse = |what: String, limit, key| Some(Refusal { what, limit, key });
+    /// Returns a message about the limit that a new series exceeds, or `None` and counts it as pending.
+    fn room(&self, counts: &SeriesCounts<'_>, pending: &mut PendingCounts, labels: &Labels) -> Option<String> {
+        let refuse = |what: String, limit: usize, key: &str| {
+            Some(format!("{what} has reached its series limit ({key} = {limit})"))
+        };
         let limits = &self.limits;
         if counts.all + pending.all >= limits.all {
             return refuse("the store".into(), limits.all, "ingest.series");
@@ -119,10 +127,25 @@ impl Limits {
                 let what = format!("tenant {}={tenant:?}", limits.tenant_label);
                 return refuse(what, limits.of_tenant, "ingest.series_per_tenant");
             }
-            add(&mut pending.tenants, tenant);
+        }
+        let (bytes, host) = (weight(labels), host_of(labels));
+        let over = |what: String, limit: usize| {
+            Some(format!("{what} has reached the limit of memory for series ({limit} bytes, a part of limits.memory)"))
+        };
+        if self.bytes + pending.bytes + bytes > limits.memory {
+            return over("the store".into(), limits.memory);
+        }
+        let of_host = limits.memory / HOST_FRACTION;
+        if !host.is_empty() && of(&self.hosts, &host) + of(&pending.hosts, &host) + bytes > of_host {
+            return over(format!("host {host:?}"), of_host);
+        }
+        if !limits.tenant_label.is_empty() {
+            add(&mut pending.tenants, labels.get(&limits.tenant_label), 1);
         }
         pending.all += 1;
-        add(&mut pending.metrics, metric);
+        pending.bytes += bytes;
+        add(&mut pending.metrics, metric, 1);
+        add(&mut pending.hosts, &host, bytes);
         None
     }
 }
@@ -133,15 +156,48 @@ struct PendingCounts {
     all: usize,
     metrics: HashMap<Box<str>, usize>,
     tenants: HashMap<Box<str>, usize>,
+    bytes: usize,
+    hosts: HashMap<Box<str>, usize>,
+}
+
+/// Estimated memory of a series without its rows, bytes.
+fn weight(labels: &Labels) -> usize {
+    SERIES_BYTES + labels.iter().map(|(_, value)| LABEL_BYTES + value.len()).sum::<usize>()
+}
+
+/// Host of a series in lower case, `""` without one: credentials compare it without regard to case.
+fn host_of(labels: &Labels) -> Cow<'_, str> {
+    let host = labels.get("host");
+    if host.bytes().any(|b| b.is_ascii_uppercase()) { host.to_ascii_lowercase().into() } else { host.into() }
 }
 
 fn of(counts: &HashMap<Box<str>, usize>, what: &str) -> usize {
     counts.get(what).copied().unwrap_or(0)
 }
 
-fn add(counts: &mut HashMap<Box<str>, usize>, what: &str) {
+fn add(counts: &mut HashMap<Box<str>, usize>, what: &str, by: usize) {
     match counts.get_mut(what) {
-        Some(count) => *count += 1,
-        None => _ = counts.insert(what.into(), 1),
+        Some(count) => *count += by,
+        None => _ = counts.insert(what.into(), by),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cached_subsets_are_bounded_by_their_columns() {
+        const COLUMNS: usize = 1 << 17;
+        let mut limits = Limits::new(SeriesLimits::default());
+        let counts = SeriesCounts { all: 0, of_metric: &|_| 0 };
+        let labels = Labels::new([("__name__", "m")]);
+        let list = || -> Layout { (0..COLUMNS).map(|_| labels.clone()).collect() };
+        let lists: Vec<Layout> = (0..10).map(|_| list()).collect();
+        for one in &lists {
+            limits.subset(one, &counts, |_| true);
+        }
+        let kept = lists.iter().filter(|one| limits.cached(one.id()).is_some()).count();
+        assert!((1..=MAX_CACHED / COLUMNS).contains(&kept), "{kept}");
     }
 }

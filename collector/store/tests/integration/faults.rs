@@ -261,7 +261,8 @@ fn samples_out_of_bounds_are_counted() {
 #[test]
 fn series_limit_refuses_only_new_series() {
     let dir = tempfile::tempdir().unwrap();
-    let series = SeriesLimits { all: 9, of_metric: 3, tenant_label: "tenant".into(), of_tenant: 5 };
+    let series =
+        SeriesLimits { all: 9, of_metric: 3, tenant_label: "tenant".into(), of_tenant: 5, ..SeriesLimits::default() };
     let store = Store::open(dir.path(), Options { series, ..options() }).unwrap();
     let labels = |metric: &str, pod: usize, tenant: &str| {
         Labels::new([("__name__", metric), ("pod", &pod.to_string()), ("tenant", tenant)])
@@ -291,6 +292,36 @@ fn series_limit_refuses_only_new_series() {
     store.flush().unwrap();
     assert_eq!(append(of("churn", "a", 3..5), 7).accepted, 2);
     assert_eq!((store.refusal(), store.stats().head_series), (None, 2));
+}
+
+#[test]
+fn memory_of_series_is_bounded_per_host_and_in_total() {
+    const MEMORY: usize = 1 << 20;
+    const HOST: usize = MEMORY / 16;
+    let dir = tempfile::tempdir().unwrap();
+    let series = SeriesLimits { memory: MEMORY, ..SeriesLimits::default() };
+    let store = Store::open(dir.path(), Options { series, retention: None, ..Options::default() }).unwrap();
+    let append = |host: &str, bytes: usize, n: usize, time: i64| {
+        let value = |i: usize| format!("{i:0>bytes$}");
+        let columns: Vec<Labels> =
+            (0..n).map(|i| Labels::new([("__name__", "m"), ("host", host), ("l", &value(i))])).collect();
+        store.append(&[RowGroup { series: columns.into(), times: vec![time], values: vec![1.0; n] }]).unwrap()
+    };
+    let accepted = |host: &str, bytes| append(host, bytes, 200, 1).accepted;
+    let small = accepted("gpu-01", 100);
+    assert!((HOST / 600..HOST / 300).contains(&(small as usize)), "{small}");
+    let message = store.refusal().unwrap();
+    let says = ["host \"gpu-01\"", &HOST.to_string(), "limits.memory"];
+    assert!(says.iter().all(|part| message.contains(part)), "{message}");
+    assert_eq!(append("GPU-01", 100, 200, 1).accepted, 0, "the same host in other case");
+    assert_eq!(append("gpu-01", 100, small as usize, 2).accepted, small, "known series continue");
+    assert_eq!(accepted("gpu-02", 4000), 15, "long values count");
+    // Series without a host, as a Prometheus sends them, have only the bound of all; all hosts together, too.
+    let many = append("", 100, 1000, 1).accepted;
+    assert_eq!(many, 1000);
+    let rest: u64 = (3..20).map(|n| accepted(&format!("gpu-{n:02}"), 1000)).sum();
+    assert!((rest as usize) < MEMORY / 1000, "{rest}");
+    assert!(store.refusal().unwrap().contains("the store has reached the limit of memory"));
 }
 
 fn copy_dir(from: &Path, to: &Path) {
