@@ -94,18 +94,22 @@ fn fell(ctx: &DetectorContext<'_>, port: usize) -> Option<i64> {
 /// Seconds before a port went down in which it must have moved something to be in use.
 const BEFORE_S: f64 = 5.0;
 
-/// Whether a location is of hosts that no job uses, and moved nothing before.
-fn is_unused(ctx: &DetectorContext<'_>, root: &LocationId, began_ns: i64) -> bool {
+/// Whether a location is of hosts that no job uses, and moved nothing before; `None` if the samples do not reach back so far.
+fn is_unused(ctx: &DetectorContext<'_>, root: &LocationId, began_ns: i64) -> Option<bool> {
     let from_ns = began_ns - (BEFORE_S * 1e9) as i64;
     let is_idle = |port: usize| {
-        let Some(rate) = ctx.line_rate(port) else { return false };
+        let rate = ctx.line_rate(port)?;
         let before = ctx.history.frames().iter().rev().filter(|f| f.time_ns < began_ns);
         let before = before.take_while(|f| f.time_ns >= from_ns);
         let loads = before.filter_map(|f| Some((f.get(Signal::Tx, port)? + f.get(Signal::Rx, port)?) / rate));
-        loads.max_by(f64::total_cmp).is_some_and(|most| most <= ctx.threshold(&IDLE))
+        loads.max_by(f64::total_cmp).map(|most| most <= ctx.threshold(&IDLE))
     };
-    let mut hosts = root.ports(ctx.fabric).into_iter().filter(|port| ctx.fabric.is_host(*port)).peekable();
-    hosts.peek().is_some() && hosts.all(|port| ctx.fabric.is_outside_jobs(port) && is_idle(port))
+    let mut hosts = root.ports(ctx.fabric);
+    hosts.retain(|port| ctx.fabric.is_host(*port));
+    if hosts.is_empty() || !hosts.iter().all(|port| ctx.fabric.is_outside_jobs(*port)) {
+        return Some(false);
+    }
+    hosts.into_iter().map(is_idle).reduce(|all, one| Some(all? && one?))?
 }
 
 fn down(ctx: &DetectorContext<'_>) -> Vec<Finding> {
@@ -134,7 +138,7 @@ fn down(ctx: &DetectorContext<'_>) -> Vec<Finding> {
         let text = format!("{n} links of {} went down together: {why}.", named.name);
         let unused = is_unused(ctx, &root, began);
         let whole = Finding::new(IncidentKind::LinkDown, root, 0.97, evidence, text);
-        found.push(whole.began_at(Some(began)).harmless_if(unused));
+        found.push(whole.began_at(Some(began)).harmless_if_known(unused));
     }
     found.extend(fallen.into_iter().map(|(cabling, (port, began))| {
         let evidence = evidence(ctx, Signal::Up, port, 0.0, 1.0);
@@ -142,7 +146,7 @@ fn down(ctx: &DetectorContext<'_>) -> Vec<Finding> {
         let unused = is_unused(ctx, &root(cabling), began);
         Finding::new(IncidentKind::LinkDown, root(cabling), 0.95, evidence, text)
             .began_at(Some(began))
-            .harmless_if(unused)
+            .harmless_if_known(unused)
     }));
     if found.len() as f64 <= ctx.threshold(&MANY) { found } else { together(ctx, found) }
 }
@@ -160,7 +164,7 @@ fn together(ctx: &DetectorContext<'_>, found: Vec<Finding>) -> Vec<Finding> {
             threshold: ctx.threshold(&MANY),
             ..first.evidence[0].clone()
         };
-        Finding { root: LocationId::Fabric, explanation, harmless: false, ..first }.with_evidence(many)
+        Finding { root: LocationId::Fabric, explanation, harmless: Some(false), ..first }.with_evidence(many)
     };
     first.map(together).into_iter().collect()
 }

@@ -11,5 +11,5 @@ thresholds! {
 
 /// Whether a finding pages.
 pub fn pages(finding: &Finding, limits: &Thresholds) -> bool {
-    !finding.harmless && finding.confidence >= limits.get(&CONFIDENCE)
+    !finding.is_harmless() && finding.confidence >= limits.get(&CONFIDENCE)
 }

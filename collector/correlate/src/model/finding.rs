@@ -49,7 +49,8 @@ pub struct Finding {
     /// A port where the effect shows, if the location itself has none.
     pub observed_at: Option<usize>,
     /// It costs no job anything that is not the job's own doing: it is an observation, however certain, and has no victims.
-    pub harmless: bool,
+    /// `None` if the samples do not tell; then what was known of it before holds.
+    pub harmless: Option<bool>,
 }
 
 impl Finding {
@@ -69,7 +70,7 @@ impl Finding {
             action: kind.spec().action.to_owned(),
             inferred: !kind.is_observed(),
             observed_at: None,
-            harmless: false,
+            harmless: Some(false),
         }
     }
 
@@ -126,7 +127,18 @@ impl Finding {
     /// Sets whether it is harmless.
     #[must_use]
     pub fn harmless_if(self, harmless: bool) -> Self {
+        self.harmless_if_known(Some(harmless))
+    }
+
+    /// The same if the samples tell.
+    #[must_use]
+    pub fn harmless_if_known(self, harmless: Option<bool>) -> Self {
         Self { harmless, ..self }
+    }
+
+    /// Whether it is known to be harmless.
+    pub fn is_harmless(&self) -> bool {
+        self.harmless == Some(true)
     }
 
     /// Sets a port where the effect shows.

@@ -100,7 +100,7 @@ impl OpenIncident {
             action: incident.action.clone(),
             inferred: !incident.kind.is_observed(),
             observed_at: None,
-            harmless: false,
+            harmless: None,
         };
         let mut resumed = Self::new(incident.id.clone(), baseline, &finding, incident.start_ns, incident.detected_ns);
         resumed.weight = 1.0;
@@ -165,11 +165,13 @@ impl OpenIncident {
         let known =
             |f: &Finding| self.verdicts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).is_some_and(|v| v.0.is_same_as(f));
         let (own, others): (Vec<Finding>, Vec<Finding>) = findings.into_iter().partition(known);
-        let Some(found) = best(own.into_iter().chain(others)) else { return };
+        let Some(mut found) = best(own.into_iter().chain(others)) else { return };
+        let known = self.verdicts.iter().find(|(old, _)| old.is_same_as(&found));
+        found.harmless = found.harmless.or(known.and_then(|(old, _)| old.harmless));
         let weight = ctx.window.ticks() as f64;
         self.weight += weight;
         self.paused = held(ctx, found.priorities);
-        if !found.harmless {
+        if !found.is_harmless() {
             let reach = Reach::of(ctx.fabric, &found, &self.paused);
             for job in victims(ctx, &reach, &found.culprits, &self.before) {
                 *self.suffer.entry(job).or_insert(0.0) += weight;
@@ -221,7 +223,7 @@ impl OpenIncident {
     /// Seconds without a finding after which it is over.
     pub fn quiet_s(&self) -> f64 {
         let verdict = self.verdict();
-        if !self.paged && verdict.harmless && verdict.kind.spec().recurs { RECURS_S } else { QUIET_S }
+        if !self.paged && verdict.is_harmless() && verdict.kind.spec().recurs { RECURS_S } else { QUIET_S }
     }
 
     /// When it began according to the verdict, Unix nanoseconds.

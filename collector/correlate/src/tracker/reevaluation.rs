@@ -124,7 +124,7 @@ impl IncidentTracker {
             kind: verdict.kind,
             priorities: verdict.priorities,
             observation: !incident.paged,
-            harmless: verdict.harmless,
+            harmless: verdict.is_harmless(),
             chronic: !incident.paged || self.is_long_lived(incident) && !verdict.kind.spec().freezes_baseline,
             lately: self.ticks_since(incident.alive_ns) <= self.eval.ticks(QUIET_S),
             at: cache.containing(verdict, &self.eval.fabric),
