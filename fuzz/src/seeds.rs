@@ -193,6 +193,27 @@ pub(crate) fn lines() -> Vec<Vec<u8>> {
 }
 
 /// Patterns that are short and become large, and ordinary ones.
+pub(crate) fn names() -> Vec<Vec<u8>> {
+    let all = [
+        "__name__\0fabric_port_up\0host\0gpu-01",
+        "__name__\0up 1 1\nup{host=\"other\"}\0host\0evil",
+        "__name__\0http.requests\0code.class\0a\"b\\c\nd\0é\0\u{9b}2J",
+        "=1+1\0-2\0@x\0\t\r\u{202e}\u{2028}",
+    ];
+    all.map(|text| text.as_bytes().to_vec()).to_vec()
+}
+
+pub(crate) fn job_bodies() -> Vec<Vec<u8>> {
+    let all = [
+        r#"{"id": 4711, "user": "ann", "hosts": ["gpu-01", "gpu-02"], "labels": {"partition": "h100"}, "start": 1.5}"#,
+        r#"{"id": "4711_3", "cluster": "west", "hosts": "gpu[01-04,07],rack[1-2]n[1-3]", "aliases": [4714, "x"]}"#,
+        r#"{"id": "x", "hosts": "x[1-65536]", "start": "2026-01-31T12:00:00Z", "end": 2e9}"#,
+        r#"{"name": "a", "hosts": "a[1-256]b[1-256],c[1-65536]"}"#,
+        r#"{"hosts": {"gpu-01": {"devices": ["mlx5_0"], "pids": [17]}}}"#,
+    ];
+    all.map(|text| text.as_bytes().to_vec()).to_vec()
+}
+
 pub(crate) fn patterns() -> Vec<Vec<u8>> {
     let all = [
         "gpu-.*",

@@ -5,8 +5,10 @@ use crate::seeds;
 use fabriclens_agent::schedule;
 use fabriclens_agent_host::sysfile;
 use fabriclens_agent_workload::{cgroup, environ};
+use fabriclens_base::terminal;
 use fabriclens_config as config;
 use fabriclens_config::HostId;
+use fabriclens_core::exposition::Exposition;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_correlate::topology;
 use fabriclens_forward as forward;
@@ -14,6 +16,7 @@ use fabriclens_ingest as ingest;
 use fabriclens_job_sources as jobs;
 use fabriclens_jobs::{HostNames, kubernetes, slurm};
 use fabriclens_kernel::{live, lldp, recorded};
+use fabriclens_model::names::check_series;
 use fabriclens_model::{Budget, Labels, MAX_COMPILED, Matcher, Patterns, Read, ReadError, Series};
 use fabriclens_promql::{Engine, Limits};
 use fabriclens_server::auth::Certificate;
@@ -49,6 +52,7 @@ pub const ALL: &[Target] = &[
     row("zstd", "senders: bodies compressed by zstd", seeds::zstd, ingest::fuzzing::unzstd),
     row("otlp_json", "senders: metrics by OTLP in JSON", seeds::otlp_json, otlp_json),
     row("lines", "people: JSON lines of an import", seeds::lines, ingest::fuzzing::lines),
+    row("names", "senders: names and values of labels, through every writer of text", seeds::names, names),
     row("certificate", "clients: names in certificates", seeds::certificates, certificate),
     row("promql", "people: queries, parsed and evaluated", seeds::promql, promql),
     row("patterns", "people: regular expressions of matchers and label functions", seeds::patterns, patterns),
@@ -67,6 +71,7 @@ pub const ALL: &[Target] = &[
     row("host", "sysfs and procfs: one file of a host changed, all samplers run", seeds::hosts, host),
     row("topology", "people: topologies in every format", || seeds::files("fuzz/seeds/topology"), topology_file),
     row("jobs", "schedulers: Slurm, Kubernetes, bodies of jobs", || seeds::files("fuzz/seeds/jobs"), job_list),
+    row("job_bodies", "users: bodies of jobs with lists of hosts", seeds::job_bodies, job_body),
     row("agent_config", "administrators: the agent's configuration", seeds::agent_config, agent_config),
     row("config", "administrators: the collector's configuration", seeds::config, collector_config),
 ];
@@ -254,6 +259,44 @@ fn job_list(bytes: &[u8]) {
     }
     _ = jobs::Body::read(bytes).and_then(jobs::Body::record);
     _ = jobs::Change::read(bytes).and_then(jobs::Change::record);
+}
+
+/// Most hosts of a list in Slurm's notation, and bytes of their names.
+const HOSTS: (usize, usize) = (65_536, 4 << 20);
+
+fn job_body(bytes: &[u8]) {
+    let bounded = |record: fabriclens_jobs::JobRecord| {
+        let names: usize = record.hosts.keys().map(String::len).sum();
+        // A list that is written out is no longer than the body.
+        let most = HOSTS.1.max(bytes.len());
+        assert!(record.hosts.len() <= HOSTS.0.max(bytes.len()) && names <= most, "{} hosts", record.hosts.len());
+    };
+    _ = jobs::Body::read(bytes).and_then(jobs::Body::record).map(|(_, record)| bounded(record));
+    _ = jobs::Change::read(bytes).and_then(jobs::Change::record).map(bounded);
+}
+
+fn names(bytes: &[u8]) {
+    text(bytes, |all| {
+        let parts: Vec<&str> = all.split('\0').collect();
+        let pairs = parts.chunks(2).map(|pair| (pair[0], pair.get(1).copied().unwrap_or_default()));
+        let labels = Labels::new(pairs);
+        let admitted = check_series(labels.iter()).is_ok();
+        let mut out = Exposition::new(true);
+        out.push(&labels, None, 1.5, 7);
+        let (written, skipped) = out.finish();
+        assert_eq!((skipped, written.lines().count()), if admitted { (0, 2) } else { (1, 0) }, "{written:?}");
+        // A reader finds these labels and no others.
+        if let Some(sample) = written.lines().nth(1).and_then(|line| line.strip_suffix(" 1.5 7")) {
+            let budget = CountingBudget(AtomicUsize::new(0));
+            let read = fabriclens_promql::selector(sample, &mut Patterns::new(&budget)).expect("a selector");
+            assert!(read.len() == labels.iter().count() && read.iter().all(|m| m.matches(&labels)), "{sample:?}");
+        }
+        let cell = terminal::csv_cell(all);
+        assert!(!cell.starts_with(['=', '+', '@', '\t', '\r']), "{cell:?}");
+        for shown in [terminal::line(all), terminal::lines(all), cell.into(), terminal::json(all)] {
+            assert!(!shown.contains(['\x1b', '\u{9b}', '\u{202e}']), "{shown:?}");
+        }
+    });
 }
 
 /// Calls `read` with a file that holds the bytes; each thread reuses its file.

@@ -29,11 +29,14 @@ pub(super) async fn begin(
     Extension(caller): Extension<Caller>,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let (key, record) = Body::read(&body).and_then(Body::record).map_err(bad)?;
-    let before = api.jobs.registry.get(&key).map(|job| job.run);
-    let job = blocking(api, move |r| r.begin(reporter(&caller), &key, record, now_ns())).await?;
-    let status = if before == Some(job.run) { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, answer(&job)).into_response())
+    in_turn(api, move |api| {
+        let (key, record) = Body::read(&body).and_then(Body::record).map_err(bad)?;
+        let before = api.jobs.registry.get(&key).map(|job| job.run);
+        let job = changed(api, |r| r.begin(reporter(&caller), &key, record, now_ns()))?;
+        let status = if before == Some(job.run) { StatusCode::OK } else { StatusCode::CREATED };
+        Ok((status, answer(&job)).into_response())
+    })
+    .await
 }
 
 /// Changes the last run of a job.
@@ -44,8 +47,11 @@ pub(super) async fn change(
     Query(of): Query<ClusterParam>,
     body: Bytes,
 ) -> Result<Json, ApiError> {
-    let (key, record) = of.record(id, &body)?;
-    Ok(answer(&blocking(api, move |r| r.amend(reporter(&caller), &key, record)).await?))
+    in_turn(api, move |api| {
+        let (key, record) = of.record(id, &body)?;
+        Ok(answer(&changed(api, |r| r.amend(reporter(&caller), &key, record))?))
+    })
+    .await
 }
 
 /// Ends a job, now or at `end`.
@@ -56,9 +62,12 @@ pub(super) async fn end(
     Query(of): Query<ClusterParam>,
     body: Bytes,
 ) -> Result<Json, ApiError> {
-    let (key, record) = of.record(id, &body)?;
-    let at = record.end_ns.unwrap_or_else(now_ns);
-    Ok(answer(&blocking(api, move |r| r.end(reporter(&caller), &key, at)).await?))
+    in_turn(api, move |api| {
+        let (key, record) = of.record(id, &body)?;
+        let at = record.end_ns.unwrap_or_else(now_ns);
+        Ok(answer(&changed(api, |r| r.end(reporter(&caller), &key, at))?))
+    })
+    .await
 }
 
 /// Returns the last run of a job.
@@ -68,7 +77,7 @@ pub(super) async fn one(
     Query(of): Query<ClusterParam>,
 ) -> Result<Json, ApiError> {
     let key = of.key(id);
-    Ok(answer(&api.jobs.registry.find(&key).map_err(refused)?))
+    in_turn(api, move |api| Ok(answer(&api.jobs.registry.find(&key).map_err(refused)?))).await
 }
 
 /// Deletes all runs of a job.
@@ -78,7 +87,7 @@ pub(super) async fn delete(
     Query(of): Query<ClusterParam>,
 ) -> Result<Json, ApiError> {
     let key = of.key(id);
-    Ok(deleted(blocking(api, move |registry| registry.remove(&key)).await?))
+    in_turn(api, move |api| changed(api, |registry| registry.remove(&key))).await.map(deleted)
 }
 
 /// Deletes all jobs that one sender reported.
@@ -87,7 +96,7 @@ pub(super) async fn delete_all(State(api): State<Arc<Api>>, params: Params) -> R
         let message = "missing; name the sender whose jobs to delete, as reported_by shows it (host/gpu-01)";
         return Err(ApiError::parameter("sender", message));
     };
-    Ok(deleted(blocking(api, move |registry| registry.remove_sender(&sender)).await?))
+    in_turn(api, move |api| changed(api, |registry| registry.remove_sender(&sender))).await.map(deleted)
 }
 
 fn deleted(runs: usize) -> Json {
@@ -118,11 +127,11 @@ pub(super) async fn list(State(api): State<Arc<Api>>, params: Params) -> Result<
     let most = params.limit_or(PAGE)?.min(MOST);
     let invalid = |()| ApiError::parameter("cursor", "give next of the page before");
     let after: Option<Cursor> = params.get("cursor").map(|text| text.parse().map_err(invalid)).transpose()?;
-    let answer = tokio::task::spawn_blocking(move || {
+    in_turn(api, move |api| {
         let Page { jobs, next } = api.jobs.registry.page(&filter, after.as_ref(), most, PAGE_BYTES);
-        encode::success_page(&jobs, next.map(|next| next.to_string()), |out, job| out.push_str(&json(job)))
-    });
-    answer.await.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))
+        Ok(encode::success_page(&jobs, next.map(|next| next.to_string()), |out, job| out.push_str(&json(job))))
+    })
+    .await
 }
 
 /// The reporter that a caller is.
@@ -133,17 +142,26 @@ fn reporter(caller: &Caller) -> Reporter {
     }
 }
 
-/// Updates the registry, which syncs to disk.
-async fn blocking<T: Send + 'static>(
+/// Runs `work` off the server's threads, one request at a time: a job may have 65,536 hosts, and the registry waits for the
+/// disk. The turn lasts until the work ends, also when the client has left.
+async fn in_turn<T: Send + 'static>(
     api: Arc<Api>,
-    say: impl FnOnce(&Registry) -> Result<T, RegistryError> + Send + 'static,
+    work: impl FnOnce(&Api) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
+    let internal = |text: String| ApiError::new(Kind::Internal, text);
+    let turn = api.job_turn.clone().acquire_owned().await.map_err(|e| internal(e.to_string()))?;
     let work = tokio::task::spawn_blocking(move || {
-        let said = say(&api.jobs.registry);
-        api.jobs.changed();
-        said
+        let _turn = turn;
+        work(&api)
     });
-    work.await.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?.map_err(refused)
+    work.await.map_err(|e| internal(e.to_string()))?
+}
+
+/// Changes the registry, and tells the pollers.
+fn changed<T>(api: &Api, change: impl FnOnce(&Registry) -> Result<T, RegistryError>) -> Result<T, ApiError> {
+    let done = change(&api.jobs.registry);
+    api.jobs.changed();
+    done.map_err(refused)
 }
 
 /// Cluster of the job ID, if the collector serves several clusters.

@@ -77,6 +77,8 @@ pub struct Api {
     stopping: watch::Sender<bool>,
     /// Permits of event streams.
     listeners: Arc<Semaphore>,
+    /// Permit to read or change jobs.
+    job_turn: Arc<Semaphore>,
 }
 
 impl Api {
@@ -99,6 +101,7 @@ impl Api {
             started_ms: time::now_ms(),
             stopping: watch::Sender::new(false),
             listeners: Arc::new(Semaphore::new(LISTENERS)),
+            job_turn: Arc::new(Semaphore::new(1)),
         }
     }
 

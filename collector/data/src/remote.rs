@@ -3,7 +3,7 @@
 //! query API leave out. Prometheus and Mimir return them by remote read, VictoriaMetrics by its export.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series, settle};
@@ -161,9 +161,9 @@ impl Remote {
         }
         let bytes = self.body(&mut response, budget)?;
         let size = snap::raw::decompress_len(&bytes).map_err(|e| self.failed(e))?;
-        // The bytes, the decoded messages, and the result.
-        budget.request(4 * size)?;
+        budget.request(size)?;
         let plain = snap::raw::Decoder::new().decompress_vec(&bytes).map_err(|e| self.failed(e))?;
+        budget.request(decoded(&plain, 0).map_err(|e| self.failed(e))?)?;
         let answer = ReadResponse::decode(&plain[..]).map_err(|e| self.failed(e))?;
         let series = answer.results.into_iter().flat_map(|r| r.timeseries).map(|s| {
             let labels = Labels::new(s.labels.into_iter().map(|l| (l.name, l.value)));
@@ -188,9 +188,10 @@ impl Remote {
             return Err(self.failed(endpoint::error_text(&mut response)));
         }
         let mut all: BTreeMap<Labels, Series> = BTreeMap::new();
-        for line in BufReader::new(response.body_mut().as_reader()).lines() {
-            budget.check()?;
-            let line = line.map_err(|e| self.ended(budget, &e))?;
+        let (mut answer, mut held) = (BufReader::new(response.body_mut().as_reader()), 0);
+        loop {
+            let line = next_line(&mut answer, &mut held, budget)?;
+            let Some(line) = line.map_err(|e| self.ended(budget, &e))? else { break };
             if line.is_empty() {
                 continue;
             }
@@ -274,6 +275,58 @@ impl Read for Remote {
     }
 }
 
+/// The next line without its end, `None` at the end. Its memory is requested while it is read; `held` is that of the longest
+/// line so far. Twice its length: what is decoded of it is there at the same time.
+fn next_line(
+    answer: &mut impl BufRead,
+    held: &mut usize,
+    budget: &dyn Budget,
+) -> Result<io::Result<Option<String>>, ReadError> {
+    let mut line = Vec::new();
+    loop {
+        budget.check()?;
+        let read = match answer.by_ref().take(STEP).read_until(b'\n', &mut line) {
+            Ok(read) => read,
+            Err(e) => return Ok(Err(e)),
+        };
+        if line.len() > *held {
+            budget.request(2 * (line.len() - *held))?;
+            *held = line.len();
+        }
+        if read == 0 || line.ends_with(b"\n") {
+            break;
+        }
+    }
+    if line.is_empty() {
+        return Ok(Ok(None));
+    }
+    line.truncate(line.trim_ascii_end().len());
+    Ok(String::from_utf8(line).map(Some).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e)))
+}
+
+/// Memory of the messages of a remote read answer, bytes: an empty one takes two bytes of the answer.
+fn decoded(mut message: &[u8], depth: usize) -> Result<usize, String> {
+    use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+    // Results, series, and their labels and samples.
+    const BYTES: [usize; 3] = [64, 128, 64];
+    let text = |e: prost::DecodeError| e.to_string();
+    let mut sum = 0;
+    while !message.is_empty() {
+        let (tag, wire) = decode_key(&mut message).map_err(text)?;
+        if wire != WireType::LengthDelimited {
+            skip_field(wire, tag, &mut message, DecodeContext::default()).map_err(text)?;
+            continue;
+        }
+        let length = usize::try_from(decode_varint(&mut message).map_err(text)?).unwrap_or(usize::MAX);
+        let Some((inner, rest)) = message.split_at_checked(length) else {
+            return Err("a message of the answer is cut off".to_owned());
+        };
+        message = rest;
+        sum += BYTES[depth] + if depth + 1 < BYTES.len() { decoded(inner, depth + 1)? } else { 0 };
+    }
+    Ok(sum)
+}
+
 /// Sorts by time, drops duplicate times, and cuts to the range: chunks may overlap, and samples occur twice where a
 /// request was sent twice.
 fn within(series: &mut Series, (start, end): (i64, i64)) {
@@ -322,5 +375,35 @@ mod tests {
             Series { labels: Labels::default(), times: vec![5, 6, 7, 3, 5], values: vec![1.0, 2.0, 3.0, 4.0, 5.0] };
         within(&mut s, (3, 6));
         assert_eq!((s.times, s.values), (vec![3, 5, 6], vec![4.0, 1.0, 2.0]));
+    }
+    #[derive(Debug)]
+    struct Bytes(std::sync::atomic::AtomicUsize);
+
+    impl Budget for Bytes {
+        fn take(&self, bytes: usize) -> bool {
+            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
+        }
+    }
+
+    #[test]
+    fn lines_of_an_answer_are_bounded() {
+        let budget = || Bytes((8 << 20).into());
+        let mut lines = BufReader::new(&b"a\r\n\nbc"[..]);
+        let mut next = || next_line(&mut lines, &mut 0, &budget()).unwrap().unwrap();
+        assert_eq!([next(), next(), next(), next()], [Some("a".into()), Some("".into()), Some("bc".into()), None]);
+        let mut held = 0;
+        let endless = next_line(&mut BufReader::new(io::repeat(b'x')), &mut held, &budget());
+        assert!(matches!(endless, Err(ReadError::Memory)) && held <= 5 << 20, "{held}");
+    }
+
+    #[test]
+    fn messages_of_an_answer_are_counted_before_they_are_decoded() {
+        // A result with empty series, two bytes each; a series with empty labels.
+        let series = [10, 0].repeat(1000);
+        let result = [&[10, 0xd0, 0x0f][..], &series].concat();
+        assert_eq!(decoded(&result, 0).unwrap(), 64 + 1000 * 128);
+        let labels = [&[10, 102, 10, 100][..], &[10, 0].repeat(50)].concat();
+        assert_eq!(decoded(&labels, 0).unwrap(), 64 + 128 + 50 * 64);
+        assert!(decoded(&[10, 5, 1], 0).is_err() && decoded(&[0xff], 0).is_err());
     }
 }

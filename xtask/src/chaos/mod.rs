@@ -3,11 +3,14 @@
 //! The invariants (`check.rs`): no gap in the series, every sample accounted for, no incident on a healthy fabric, memory and
 //! CPU within bounds, quick recovery. Everything runs in its own mount, network and process namespaces.
 
+mod attackers;
 mod check;
 mod faults;
 mod monitor;
+mod otlp;
 mod peers;
 mod proxy;
+mod receiver;
 mod service;
 mod testbed;
 

@@ -11,7 +11,7 @@ pub struct Service {
     /// Name in messages and log files.
     pub name: String,
     program: PathBuf,
-    args: Vec<String>,
+    pub args: Vec<String>,
     /// Environment, as `NAME=value`.
     pub env: Vec<String>,
     logs: PathBuf,

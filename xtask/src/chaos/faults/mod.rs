@@ -34,7 +34,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    fn of(observed: impl Into<String>) -> Result<Self> {
+    pub fn of(observed: impl Into<String>) -> Result<Self> {
         Ok(Self { observed: observed.into(), ..Self::default() })
     }
 
@@ -68,7 +68,7 @@ fn agent_reports(bed: &TestBed, host: usize, words: &str) -> Result<String> {
     found.with_context(|| format!("/healthz of {} has no reason \"{words}\": {text}", host_name(host)))
 }
 
-fn wait_for<T>(timeout: Duration, mut look: impl FnMut() -> Result<T>) -> Result<T> {
+pub fn wait_for<T>(timeout: Duration, mut look: impl FnMut() -> Result<T>) -> Result<T> {
     let begin = Instant::now();
     loop {
         match look() {
