@@ -67,6 +67,8 @@ struct Import {
     caller: Caller,
     /// Bytes not yet stored, and their share of the quota of bodies.
     rest: Vec<u8>,
+    /// Place of the last line break in `rest`.
+    line_end: Option<usize>,
     body: gate::BodyLease,
     /// Lines stored so far.
     lines: u64,
@@ -77,12 +79,16 @@ impl Import {
     /// Takes decompressed bytes and stores whole lines once there is a batch of them.
     async fn feed(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
         self.keep(self.rest.len() + bytes.len())?;
+        // Only what is new is searched: a line may come in thousands of pieces.
+        if let Some(at) = bytes.iter().rposition(|b| *b == b'\n') {
+            self.line_end = Some(self.rest.len() + at);
+        }
         self.rest.extend_from_slice(bytes);
         if self.rest.len() < BATCH {
             return Ok(());
         }
         let limit = self.ingest.message_size();
-        match self.rest.iter().rposition(|b| *b == b'\n') {
+        match self.line_end.take() {
             Some(last) => {
                 let rest = self.rest.split_off(last + 1);
                 let lines = std::mem::replace(&mut self.rest, rest);
@@ -121,7 +127,15 @@ pub(super) async fn import(
         ingest.gate.body(caller.address).map_err(|rejection| ingest.reject(Protocol::Import, None, rejection).into());
     let taken = match lease {
         Ok(lease) => {
-            let lines = Import { ingest, caller, rest: vec![], body: lease, lines: 0, report: Report::default() };
+            let lines = Import {
+                ingest,
+                caller,
+                rest: vec![],
+                line_end: None,
+                body: lease,
+                lines: 0,
+                report: Report::default(),
+            };
             take(lines, &headers, body).await
         }
         Err(rejection) => Err(rejection),

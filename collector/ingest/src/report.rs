@@ -70,6 +70,11 @@ impl Report {
         self.accepted += a.accepted + a.duplicates;
         self.reject("too_old", a.too_old, "older than retention; raise retention.age (--retention) to keep them");
         self.reject(
+            "out_of_order",
+            a.out_of_order,
+            "samples of one series arrive in random order; send them in order of time",
+        );
+        self.reject(
             "future",
             a.too_far_in_future,
             "timestamps lie further in the future than ingest.future allows; set the sender's clock (NTP)",

@@ -24,6 +24,8 @@ pub struct Appended {
     pub conflicts: u64,
     /// Older than retention or the out-of-order window.
     pub too_old: u64,
+    /// Of a time in which the series has samples in random order, in too many chunks.
+    pub out_of_order: u64,
     /// Too far ahead of the clock.
     pub too_far_in_future: u64,
     /// Of new series beyond a series limit.
@@ -37,6 +39,7 @@ impl Appended {
             + self.duplicates
             + self.conflicts
             + self.too_old
+            + self.out_of_order
             + self.too_far_in_future
             + self.over_series_limit
     }
@@ -48,6 +51,7 @@ impl AddAssign for Appended {
         self.duplicates += o.duplicates;
         self.conflicts += o.conflicts;
         self.too_old += o.too_old;
+        self.out_of_order += o.out_of_order;
         self.too_far_in_future += o.too_far_in_future;
         self.over_series_limit += o.over_series_limit;
     }

@@ -145,6 +145,9 @@ impl Generation {
                 layout.open.push(*time, values, times.len(), r);
                 layout.last = *time;
                 sum.accepted += of_row;
+            } else if self.layouts[l].is_scattered(*time) {
+                let refused = values.iter().skip(r).step_by(times.len()).filter(|v| !is_absent(**v)).count();
+                sum.out_of_order += refused as u64;
             } else {
                 let mut row: Vec<f64> = values.iter().skip(r).step_by(times.len()).copied().collect();
                 let existing = |column: usize| self.existing(self.layouts[l].series[column], *time, older);

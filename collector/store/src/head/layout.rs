@@ -5,6 +5,9 @@ use super::rows::Rows;
 use fabriclens_model::Layout;
 use std::sync::Arc;
 
+/// Chunks that may hold rows around one time before further late rows are refused.
+const MAX_OVERLAPPING: usize = 64;
+
 /// Columns that share time stamps, with their rows.
 pub struct HeadLayout {
     /// Labels by column, as the sender gave them.
@@ -36,6 +39,12 @@ impl HeadLayout {
     pub fn successor(&self) -> Self {
         let empty = Self::new(self.columns.clone(), self.series.clone(), self.last);
         Self { peers: self.peers.clone(), ..empty }
+    }
+
+    /// Whether so many chunks hold rows around a time that another late row is refused: each is searched for it. Senders that
+    /// send rows in order, however late, have one or two.
+    pub fn is_scattered(&self, time: i64) -> bool {
+        self.sealed.iter().filter(|chunk| chunk.overlaps(time, time)).nth(MAX_OVERLAPPING).is_some()
     }
 
     /// Adds a row without duplicate samples: to `open` if it is in order, else to `late`.

@@ -295,6 +295,28 @@ fn series_limit_refuses_only_new_series() {
 }
 
 #[test]
+fn samples_in_random_order_are_refused_before_each_costs_a_search_of_many_chunks() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || Store::open(dir.path(), Options { chunk_rows: 16, retention: None, ..Options::default() }).unwrap();
+    let store = open();
+    let series: Layout = Layout::new([Labels::new([("__name__", "m")])]);
+    let append = |times: Vec<i64>| {
+        let values = vec![1.0; times.len()];
+        store.append(&[RowGroup { series: series.clone(), times, values }]).unwrap()
+    };
+    const ROWS: i64 = 5000;
+    append(vec![20 * ROWS]);
+    assert_eq!(append((10 * ROWS..11 * ROWS).collect()).accepted, ROWS as u64, "late, but in order");
+    let shuffled = append((1..=ROWS).map(|n| n * 4001 % ROWS + 1).collect());
+    assert_eq!(shuffled.total(), ROWS as u64);
+    assert!(shuffled.accepted > 60 * 16 && shuffled.out_of_order > ROWS as u64 / 2, "{shuffled:?}");
+    assert_eq!(append((12 * ROWS..13 * ROWS).collect()).accepted, ROWS as u64, "other times are free");
+    drop(store);
+    let kept = Read::select(&open(), &[], 0, ROWS + 1).unwrap();
+    assert_eq!(kept.iter().map(|s| s.times.len() as u64).sum::<u64>(), shuffled.accepted, "as before the restart");
+}
+
+#[test]
 fn memory_of_series_is_bounded_per_host_and_in_total() {
     const MEMORY: usize = 1 << 20;
     const HOST: usize = MEMORY / 16;
