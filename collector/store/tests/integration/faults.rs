@@ -309,7 +309,7 @@ fn samples_in_random_order_are_refused_before_each_costs_a_search_of_many_chunks
     assert_eq!(append((10 * ROWS..11 * ROWS).collect()).accepted, ROWS as u64, "late, but in order");
     let shuffled = append((1..=ROWS).map(|n| n * 4001 % ROWS + 1).collect());
     assert_eq!(shuffled.total(), ROWS as u64);
-    assert!(shuffled.accepted > 60 * 16 && shuffled.out_of_order > ROWS as u64 / 2, "{shuffled:?}");
+    assert!(shuffled.accepted >= 8 * 16 && shuffled.out_of_order > ROWS as u64 / 2, "{shuffled:?}");
     assert_eq!(append((12 * ROWS..13 * ROWS).collect()).accepted, ROWS as u64, "other times are free");
     drop(store);
     let kept = Read::select(&open(), &[], 0, ROWS + 1).unwrap();
