@@ -29,7 +29,7 @@ pub fn histogram(host: &str, name: &str, bounds: u32) -> Vec<u8> {
 }
 
 fn request(host: &str, metric: &[u8]) -> Vec<u8> {
-    let attribute = [field(1, b"host.name"), field(2, &field(1, host.as_bytes()))].concat();
+    let attribute = [field(1, b"host"), field(2, &field(1, host.as_bytes()))].concat();
     let scope = field(2, metric);
     field(1, &[field(1, &field(1, &attribute)), field(2, &scope)].concat())
 }
