@@ -198,6 +198,7 @@ pub(crate) fn names() -> Vec<Vec<u8>> {
         "__name__\0fabric_port_up\0host\0gpu-01",
         "__name__\0up 1 1\nup{host=\"other\"}\0host\0evil",
         "__name__\0http.requests\0code.class\0a\"b\\c\nd\0é\0\u{9b}2J",
+        "+1",
         "=1+1\0-2\0@x\0\t\r\u{202e}\u{2028}",
     ];
     all.map(|text| text.as_bytes().to_vec()).to_vec()
