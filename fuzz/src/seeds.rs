@@ -199,6 +199,7 @@ pub(crate) fn names() -> Vec<Vec<u8>> {
         "__name__\0up 1 1\nup{host=\"other\"}\0host\0evil",
         "__name__\0http.requests\0code.class\0a\"b\\c\nd\0é\0\u{9b}2J",
         "+1",
+        "__name__\0on\0by\0x",
         "=1+1\0-2\0@x\0\t\r\u{202e}\u{2028}",
     ];
     all.map(|text| text.as_bytes().to_vec()).to_vec()

@@ -16,7 +16,7 @@ use fabriclens_ingest as ingest;
 use fabriclens_job_sources as jobs;
 use fabriclens_jobs::{HostNames, kubernetes, slurm};
 use fabriclens_kernel::{live, lldp, recorded};
-use fabriclens_model::names::check_series;
+use fabriclens_model::names::{check_series, is_plain_metric};
 use fabriclens_model::{Budget, Labels, MAX_COMPILED, Matcher, Patterns, Read, ReadError, Series};
 use fabriclens_promql::{Engine, Limits};
 use fabriclens_server::auth::Certificate;
@@ -288,7 +288,14 @@ fn names(bytes: &[u8]) {
         // A reader finds these labels and no others.
         if let Some(sample) = written.lines().nth(1).and_then(|line| line.strip_suffix(" 1.5 7")) {
             let budget = CountingBudget(AtomicUsize::new(0));
-            let read = fabriclens_promql::selector(sample, &mut Patterns::new(&budget)).expect("a selector");
+            // In quotes, because a keyword of PromQL may be a metric.
+            let metric = labels.metric();
+            let quoted = match sample.strip_prefix(metric).filter(|_| is_plain_metric(metric)) {
+                Some("") => format!("{{\"{metric}\"}}"),
+                Some(rest) => format!("{{\"{metric}\",{}", &rest[1..]),
+                None => sample.to_owned(),
+            };
+            let read = fabriclens_promql::selector(&quoted, &mut Patterns::new(&budget)).expect("a selector");
             assert!(read.len() == labels.iter().count() && read.iter().all(|m| m.matches(&labels)), "{sample:?}");
         }
         let cell = terminal::csv_cell(all);
