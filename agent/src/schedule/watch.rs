@@ -285,6 +285,7 @@ mod tests {
         core.stop();
         workers.values().for_each(|worker| worker.control.stop());
     }
+
     #[test]
     fn threads_that_a_driver_blocks_are_bounded() {
         let host = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/hosts/rxe");

@@ -31,7 +31,6 @@ pub(super) fn marked_ports(ctx: &DetectorContext<'_>, job: usize, times: f64) ->
     ctx.fabric.jobs[job].ports.iter().copied().filter(grown).collect()
 }
 
-/// The metric that a signal is named after in evidence.
 /// Whether the hosts of a job meet so many times the marks, notifications or pause of the baseline. A job that loses to others
 /// does; one that evaluates, computes for longer or waits for its own slow rank does not.
 pub(super) fn meets_more(ctx: &DetectorContext<'_>, job: usize, times: f64) -> bool {
@@ -40,6 +39,7 @@ pub(super) fn meets_more(ctx: &DetectorContext<'_>, job: usize, times: f64) -> b
     [Signal::EcnRx, Signal::CnpRx, Signal::PauseRx].into_iter().any(|s| ctx.sum(s, ports()) > 0.0 && grown(s))
 }
 
+/// The metric that a signal is named after in evidence.
 fn metric(signal: Signal) -> &'static str {
     ALL[signal as usize].expression.metric()
 }

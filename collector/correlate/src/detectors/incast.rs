@@ -1,6 +1,6 @@
 //! Many senders exceed the link rate of one receiver: the switch port to a host is full while the host takes
-//! everything. A host outside all jobs is storage, which jobs read and write as fast as it can: those that do at once share it,
-//! and that is an observation.
+//! everything. A receiver in no job is taken for storage: jobs read and write it at its full rate and share that rate, so the
+//! finding is an observation.
 
 use crate::detectors::backpressure::{load_while, waited_for};
 use crate::detectors::context::DetectorContext;

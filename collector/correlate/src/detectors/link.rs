@@ -94,7 +94,8 @@ fn fell(ctx: &DetectorContext<'_>, port: usize) -> Option<i64> {
 /// Seconds before a port went down in which it must have moved something to be in use.
 const BEFORE_S: f64 = 5.0;
 
-/// Whether a location is of hosts that no job uses, and moved nothing before; `None` if the samples do not reach back so far.
+/// Whether a location is of hosts that no job uses, and moved nothing before; `None` without samples from
+/// before it went down.
 fn is_unused(ctx: &DetectorContext<'_>, root: &LocationId, began_ns: i64) -> Option<bool> {
     let from_ns = began_ns - (BEFORE_S * 1e9) as i64;
     let is_idle = |port: usize| {

@@ -49,7 +49,7 @@ pub struct Finding {
     /// A port where the effect shows, if the location itself has none.
     pub observed_at: Option<usize>,
     /// It costs no job anything that is not the job's own doing: it is an observation, however certain, and has no victims.
-    /// `None` if the samples do not tell; then what was known of it before holds.
+    /// `None` if the samples do not show it; an open incident then keeps the value of its last finding.
     pub harmless: Option<bool>,
 }
 

@@ -4,7 +4,8 @@ use crate::signals::table::LOOK_BACK;
 
 /// Seconds without a finding after which an incident is over.
 pub(super) const QUIET_S: f64 = 12.0;
-/// The same for what is harmless and recurs, which is told once: jobs write checkpoints at least that often.
+/// The same for harmless findings of kinds that recur, so that they make one observation: jobs write checkpoints at least that
+/// often.
 pub(super) const RECURS_S: f64 = 3600.0;
 /// Seconds without samples of its location after which an incident may end anyway, and seconds that decide whether
 /// there are samples.
@@ -43,8 +44,8 @@ pub(super) const SPLIT_S: f64 = 30.0;
 pub(super) const STANDING_S: f64 = 300.0;
 /// The same for a host that is down: in a large fleet one always reboots, which affects its own job alone.
 pub(super) const HOST_DOWN_S: f64 = 60.0;
-/// Limit of open incidents, each of those that freeze the baseline, of others that page, and of observations: hundreds of slow
-/// adapters or links with slight errors must not hide a storm. Further ones are suppressed.
+/// Limit of open incidents. It holds separately for incidents that freeze the baseline, for others that page, and for
+/// observations: hundreds of slow adapters or links with slight errors must not hide a storm. Further ones are suppressed.
 pub(super) const MOST: usize = 64;
 /// Long-lived and young incidents that are evaluated per tick; the others take turns.
 pub(super) const TURNS: [usize; 2] = [1, 8];

@@ -1,4 +1,4 @@
-//! What is certain but costs no job anything pages nobody: it is an observation.
+//! Certain findings that cost no job anything are observations and page nobody.
 
 use crate::common::{RATE, USUAL, egress, fabric, host, moves, only, watch, watch_on};
 use fabriclens_correlate::{Fabric, Frame, Incident, IncidentKind, IncidentTracker, Severity, Signal, Thresholds};
