@@ -51,24 +51,17 @@ pub fn encoded(text: &str) -> String {
 
 /// Restarts the collector with bounded memory for an attack, and checks that it stayed within.
 pub fn bounded(bed: &mut TestBed, inject: impl Fn(&mut TestBed) -> Result<String>) -> Result<Outcome> {
-    let restart = |bed: &mut TestBed| -> Result<()> {
-        bed.collector.end(TIMEOUT)?;
-        bed.collector.start()?;
-        bed.wait_ready()?;
-        bed.wait_fresh()?;
-        Ok(())
-    };
     let before = bed.collector.env.len();
     bed.collector.env.push(format!("FABRICLENS_LIMITS_MEMORY={MEMORY}MiB"));
     bed.collector.env.push(format!("FABRICLENS_QUERY_MEMORY={QUERY_MEMORY}MiB"));
-    let seen = restart(bed).and_then(|()| {
+    let seen = bed.restart_collector().and_then(|()| {
         let seen = inject(bed)?;
         let peak = bed.collector.process()?.size()?.peak;
         ensure!(peak <= (MEMORY << 20) / 10 * 11, "the collector took {} MiB of {MEMORY}; {seen}", peak >> 20);
         Ok(format!("{seen}; {} of {MEMORY} MiB", peak >> 20))
     });
     bed.collector.env.truncate(before);
-    restart(bed)?;
+    bed.restart_collector()?;
     Outcome::of(seen?)
 }
 

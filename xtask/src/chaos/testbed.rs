@@ -109,6 +109,14 @@ impl TestBed {
         Ok(bed)
     }
 
+    /// Ends the collector, starts it with its present arguments and environment, and waits until it has recovered.
+    pub fn restart_collector(&mut self) -> Result<()> {
+        self.collector.end(TIMEOUT)?;
+        self.collector.start()?;
+        self.wait_ready()?;
+        self.wait_fresh().map(drop)
+    }
+
     /// Waits until the collector is ready; gives the time that it took.
     pub fn wait_ready(&mut self) -> Result<Duration> {
         let begin = Instant::now();

@@ -167,10 +167,7 @@ fn forwarded_names(bed: &mut TestBed, hold: Duration) -> Result<String> {
 }
 
 fn forward(bed: &mut TestBed, hold: Duration) -> Result<String> {
-    bed.collector.end(TIMEOUT)?;
-    bed.collector.start()?;
-    bed.wait_ready()?;
-    bed.wait_fresh()?;
+    bed.restart_collector()?;
     let seen = attack(bed, hold, SEND, |n| {
         let (labels, at) = (format!("{{\"__name__\": \"{ODD} {n}\", \"host\": \"attacker\"}}"), (now() * 1e3) as u64);
         let body = format!("{{\"metric\": {labels}, \"values\": [1], \"timestamps\": [{at}]}}\n");

@@ -96,17 +96,10 @@ pub fn collector_steps(bed: &mut TestBed, _: &mut Random, hold: Duration) -> Res
     let Some(clock) = Clock::of(&bed.dir, &mut bed.collector)? else {
         return Outcome::skipped("no libfaketime here");
     };
-    let seen = restart(bed).and_then(|()| step_collector(bed, &clock, hold));
+    let seen = bed.restart_collector().and_then(|()| step_collector(bed, &clock, hold));
     bed.collector.env = env;
-    restart(bed)?;
+    bed.restart_collector()?;
     seen
-}
-
-fn restart(bed: &mut TestBed) -> Result<()> {
-    bed.collector.end(TIMEOUT)?;
-    bed.collector.start()?;
-    bed.wait_ready()?;
-    bed.wait_fresh().map(drop)
 }
 
 fn step_collector(bed: &TestBed, clock: &Clock, hold: Duration) -> Result<Outcome> {

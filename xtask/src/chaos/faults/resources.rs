@@ -104,10 +104,7 @@ pub const FAULTS: &[Fault] = &[
 
 /// Restarts the collector with a memory limit in bytes, adds more hosts than fit, and watches the hosts that were there first.
 fn short_of_memory(bed: &mut TestBed, hold: Duration, limit: f64) -> Result<Outcome> {
-    bed.collector.end(TIMEOUT)?;
-    bed.collector.start()?;
-    bed.wait_ready()?;
-    bed.wait_fresh()?;
+    bed.restart_collector()?;
     let mut load = load(bed, MANY_HOSTS.max(10 * bed.agents.len()), 4 * hold)?;
     let (begin, mut most, mut latest) = (Instant::now(), 0.0_f64, 0.0_f64);
     let mut senders = [0.0; 2];
