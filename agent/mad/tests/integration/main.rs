@@ -1,0 +1,3 @@
+//! The crate against a simulated subnet: ibsim answers MADs, opensm assigns LIDs and routes.
+
+mod discovery;
