@@ -66,6 +66,18 @@ pub struct Counts {
     pub foreign: u64,
 }
 
+impl Counts {
+    /// Adds the counts of another exchange.
+    pub fn add(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.answered += other.answered;
+        self.refused += other.refused;
+        self.timed_out += other.timed_out;
+        self.skipped += other.skipped;
+        self.foreign += other.foreign;
+    }
+}
+
 struct Request<K> {
     get: Get,
     node: u64,

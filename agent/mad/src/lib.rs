@@ -14,10 +14,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod counters;
 pub mod discovery;
 pub mod exchange;
 pub mod ibsim;
 pub mod packet;
+pub mod pma;
 pub mod route;
 pub mod smp;
 pub mod subnet;
