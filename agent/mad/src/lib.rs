@@ -24,3 +24,4 @@ pub mod route;
 pub mod smp;
 pub mod subnet;
 pub mod transport;
+pub mod umad;
