@@ -13,6 +13,7 @@ pub mod duration;
 pub mod escape;
 pub mod host_check;
 pub mod host_name;
+pub mod infiniband;
 mod nearest;
 pub mod owned;
 pub mod reload;
