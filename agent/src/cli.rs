@@ -3,7 +3,7 @@
 use crate::config::{self, Config, Overrides};
 use crate::exposition::{self, Format};
 use crate::schedule::Settings;
-use crate::{capture, doctor, run, schedule, status};
+use crate::{capture, doctor, ib_fabric, run, schedule, status};
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fabriclens_agent_host::roots::Roots;
@@ -64,6 +64,8 @@ pub enum Command {
         #[arg(long, value_enum, default_value_t = DoctorFormat::Text)]
         format: DoctorFormat,
     },
+    /// Print the InfiniBand subnet of this host: switches, ports and links; reads it by management datagrams
+    IbFabric,
     /// Record this host for support and tests; `once --root DIR` replays the recording
     Capture(CaptureArgs),
 }
@@ -151,6 +153,11 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
                 DoctorFormat::Text => print(&status::text(&health))?,
                 DoctorFormat::Json => print(&format!("{health:#}\n"))?,
             }
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::IbFabric => {
+            // Works before it is enabled: what it prints helps to decide.
+            print(&ib_fabric::report(&config.ib_fabric, &roots).map_err(anyhow::Error::msg)?)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Capture(args) => {
