@@ -65,7 +65,11 @@ pub enum Command {
         format: DoctorFormat,
     },
     /// Print the InfiniBand subnet of this host: switches, ports and links; reads it by management datagrams
-    IbFabric,
+    IbFabric {
+        /// Print instead the path between two LIDs, by the forwarding tables
+        #[arg(long, num_args = 2, value_names = ["FROM", "TO"])]
+        path: Option<Vec<u16>>,
+    },
     /// Record this host for support and tests; `once --root DIR` replays the recording
     Capture(CaptureArgs),
 }
@@ -155,9 +159,13 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
-        Command::IbFabric => {
+        Command::IbFabric { path } => {
             // Works before it is enabled: what it prints helps to decide.
-            print(&ib_fabric::report(&config.ib_fabric, &roots).map_err(anyhow::Error::msg)?)?;
+            let text = match path.as_deref() {
+                Some(&[from, to]) => ib_fabric::path(&config.ib_fabric, &roots, from, to),
+                _ => ib_fabric::report(&config.ib_fabric, &roots),
+            };
+            print(&text.map_err(anyhow::Error::msg)?)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Capture(args) => {

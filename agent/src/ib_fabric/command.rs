@@ -5,6 +5,7 @@ use super::{IbFabric, open};
 use fabriclens_agent_host::batch::chain;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_mad::discovery::{Limits, Sweep, discover};
+use fabriclens_agent_mad::paths;
 use fabriclens_agent_mad::subnet::Node;
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -22,10 +23,7 @@ pub fn report(config: &IbFabric, roots: &Roots) -> Result<String, String> {
     let Sweep { subnet, counts, .. } = sweep;
     let names = SwitchNames::of(&subnet);
     let mut out = String::new();
-    let called = |guid: u64, node: &Node| match names.get(guid) {
-        Some(name) => name.to_string(),
-        None => node.description.clone(),
-    };
+    let called = |guid: u64, node: &Node| called(&names, guid, node);
     for (guid, node) in subnet.switches() {
         let lid = node.lid(0).map_or_else(|| "no LID".to_owned(), |lid| format!("LID {lid}"));
         _ = writeln!(out, "{}  0x{guid:016x}  {lid}  {} ports", called(guid, node), node.info.ports);
@@ -52,6 +50,36 @@ pub fn report(config: &IbFabric, roots: &Roots) -> Result<String, String> {
     if subnet.truncated {
         _ = writeln!(out, "The subnet is larger than the limit; a part is missing.");
     }
+    Ok(out)
+}
+
+fn called(names: &SwitchNames, guid: u64, node: &Node) -> String {
+    names.get(guid).map_or_else(|| node.description.clone(), ToString::to_string)
+}
+
+/// The path between the ports of two LIDs as text, one line for each egress port.
+///
+/// # Errors
+/// A sentence with the remedy.
+pub fn path(config: &IbFabric, roots: &Roots, from: u16, to: u16) -> Result<String, String> {
+    let (mut mad, name) = open(config, roots)?;
+    let failed = |error: &dyn std::error::Error| format!("{name}: {}", chain(error));
+    let sweep = discover(&mut *mad, config.pace, config.limits, 0).map_err(|error| failed(&error))?;
+    let (subnet, next) = (sweep.subnet, sweep.next_transaction);
+    let read = paths::read(&mut *mad, config.pace, &subnet, next).map_err(|error| failed(&error))?;
+    let hops = read.tables.path(&subnet, from, to).map_err(|error| failed(&error))?;
+    let names = SwitchNames::of(&subnet);
+    let mut out = String::new();
+    for hop in &hops {
+        let (guid, port) = hop.egress;
+        let node = subnet.nodes.get(&guid).map_or_else(String::new, |node| called(&names, guid, node));
+        _ = writeln!(out, "{node} port {port}");
+    }
+    _ = writeln!(
+        out,
+        "{} hops by the forwarding tables; where a switch routes adaptively, one of several paths",
+        hops.len()
+    );
     Ok(out)
 }
 

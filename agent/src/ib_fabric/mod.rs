@@ -9,7 +9,7 @@ mod port_series;
 mod reader;
 mod settings;
 
-pub use command::{probe, report};
+pub use command::{path, probe, report};
 pub use reader::{Host, run as read_subnet};
 pub use settings::{IbFabric, Source};
 

@@ -1,6 +1,6 @@
 //! The agent reads a simulated InfiniBand subnet and sends its switches' series.
 
-use fabriclens_agent::ib_fabric::{IbFabric, Source};
+use fabriclens_agent::ib_fabric::{IbFabric, Source, path, probe, report};
 use fabriclens_agent::schedule::{Engine, Settings};
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_mad::exchange::Pace;
@@ -13,15 +13,21 @@ use std::time::Duration;
 const TREE: FatTree = FatTree { hosts: 4, leaves: 2, spines: 2, uplinks: 2 };
 const LIMIT: Duration = Duration::from_secs(30);
 
-fn engine(subnet: &Subnet, adapters: bool) -> Engine {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/hosts/rxe");
+fn fabric(subnet: &Subnet, adapters: bool) -> IbFabric {
     let source = Source::IbSim { sockets: subnet.sockets().to_owned(), node: FatTree::host(1) };
     let short = Duration::from_millis(200);
     let pace = Pace { per_second: 100_000, deadline: short, ..Pace::default() };
-    let fabric =
-        IbFabric { source, adapters, period: short, details: short, sweep: short, pace, ..IbFabric::default() };
-    let settings = Settings { host: "h".into(), ib_fabric: Some(Arc::new(fabric)), ..Settings::default() };
-    Engine::start(Arc::new(Roots::new(Some(root.into()))), settings).unwrap()
+    IbFabric { source, adapters, period: short, details: short, sweep: short, pace, ..IbFabric::default() }
+}
+
+fn roots() -> Arc<Roots> {
+    Arc::new(Roots::new(Some(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/hosts/rxe").into())))
+}
+
+fn engine(subnet: &Subnet, adapters: bool) -> Engine {
+    let fabric = Arc::new(fabric(subnet, adapters));
+    let settings = Settings { host: "h".into(), ib_fabric: Some(fabric), ..Settings::default() };
+    Engine::start(roots(), settings).unwrap()
 }
 
 /// Last value of a metric at a port, among the sections so far.
@@ -114,4 +120,31 @@ fn ports_of_adapters_are_those_of_their_hosts() {
     seen.until(&Value::Int(0), "node0003", 1, "fabric.link.downs", &[]);
     let section = seen.sections.iter().find(|s| &*s.resource.host == "node0003").expect("a section");
     assert_eq!(section.resource.device.as_deref(), Some("mlx5_0"));
+}
+
+#[test]
+#[ignore = "needs: ibsim"]
+fn command_prints_the_subnet_and_paths() {
+    let subnet = Subnet::start(TREE);
+    let (config, roots) = (fabric(&subnet, false), roots());
+    let text = report(&config, &roots).unwrap();
+    assert!(text.contains("leaf001  0x0002c90300a00001  LID "), "{text}");
+    assert!(text.contains("    5  spine001 port 1  200 Gb/s\n    6  spine001 port 2  200 Gb/s\n"), "{text}");
+    assert!(text.contains("    1  node0001 mlx5_0 port 1  200 Gb/s\n"), "{text}");
+    assert!(text.contains("4 switches, 8 other nodes, 16 links"), "{text}");
+    assert!(probe(&config, &roots).unwrap().starts_with("reads the subnet at ibsim H-"));
+    let lid = |name: &str| -> u16 {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_once("LID ").unwrap().1.split(' ').next().unwrap().parse().unwrap()
+    };
+    let hops = path(&config, &roots, lid("leaf001"), lid("leaf002")).unwrap();
+    let lines: Vec<&str> = hops.lines().collect();
+    assert!(lines[0].starts_with("leaf001 port ") && lines[1].starts_with("spine00") && lines.len() == 3, "{hops}");
+    assert!(path(&config, &roots, 1, 999).unwrap_err().contains("no port has LID 999"));
+}
+
+#[test]
+fn a_host_without_umad_is_told_what_is_missing() {
+    let why = report(&IbFabric::default(), &roots()).unwrap_err();
+    assert!(why.contains("modprobe ib_umad"), "{why}");
 }
