@@ -5,7 +5,7 @@ use crate::packet::{Get, Reply};
 use crate::pma::{self, Attribute, Capabilities};
 use crate::subnet::PortId;
 use crate::transport::Mad;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 
@@ -58,9 +58,14 @@ pub struct Round {
 struct Agent {
     capabilities: Capabilities,
     tick: Option<u8>,
-    /// Attributes that it refused as unsupported.
+    /// Attributes that it refused as unsupported, or never answered.
     unsupported: BTreeSet<u16>,
+    /// Rounds in a row in which it answered others, but not these.
+    unanswered: BTreeMap<u16, u8>,
 }
+
+/// Rounds after which an attribute that a node never answers is no longer asked.
+const UNANSWERED: u8 = 3;
 
 /// Reads counters of ports, and remembers what each node can answer.
 #[derive(Debug, Default)]
@@ -120,9 +125,14 @@ impl Poller {
             }
         }
         let mut refused: Vec<(u64, u16)> = Vec::new();
+        let mut answers: HashMap<u64, BTreeMap<u16, bool>> = HashMap::new();
         while let Some(((index, attribute), result)) = exchange.finished()? {
             let port = open.entry(index).or_default();
             port.missing = port.missing.saturating_sub(1);
+            if result != Err(Failure::Skipped) {
+                let answered = !matches!(result, Err(Failure::TimedOut));
+                *answers.entry(targets[index].port.0).or_default().entry(attribute).or_default() |= answered;
+            }
             match result {
                 Ok(reply) => port.replies.push((attribute, reply)),
                 Err(Failure::Status(status)) if is_unsupported(status) => {
@@ -141,6 +151,9 @@ impl Poller {
         counts.add(met);
         for (node, attribute) in refused {
             self.agents.entry(node).or_default().unsupported.insert(attribute);
+        }
+        for (node, answers) in answers.into_iter().filter(|(_, answers)| answers.values().any(|answered| *answered)) {
+            self.agents.entry(node).or_default().judge(&answers);
         }
         let unmet = targets.iter().map(|t| t.port.0).filter(|node| !self.agents.contains_key(node));
         let silent = self.silent.iter().copied().chain(unmet).collect();
@@ -202,6 +215,17 @@ impl Poller {
 }
 
 impl Agent {
+    /// Counts attributes that the node did not answer while it answered others.
+    fn judge(&mut self, answers: &BTreeMap<u16, bool>) {
+        for (attribute, answered) in answers {
+            let rounds = self.unanswered.entry(*attribute).or_default();
+            *rounds = if *answered { 0 } else { *rounds + 1 };
+            if *rounds >= UNANSWERED {
+                self.unsupported.insert(*attribute);
+            }
+        }
+    }
+
     /// Attributes of a group that the agent answers. The narrow counters are needed only as far as no wide ones are
     /// offered.
     fn attributes(&self, group: Group) -> impl Iterator<Item = &'static Attribute> {
@@ -216,5 +240,36 @@ impl Agent {
             }
         };
         all.into_iter().filter(|(a, answered)| *answered && !self.unsupported.contains(&a.id)).map(|(a, _)| a)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_that_is_never_answered_is_not_asked_again() {
+        let mut agent = Agent { capabilities: Capabilities { mask: 1 << 9, mask2: 0 }, ..Agent::default() };
+        let asked = |agent: &Agent| agent.attributes(Group::Details).map(|a| a.id).collect::<Vec<_>>();
+        let answers = BTreeMap::from([(pma::RECEIVE_ERRORS.id, true), (pma::DISCARDS.id, false)]);
+        agent.judge(&answers);
+        agent.judge(&answers);
+        agent.judge(&BTreeMap::from([(pma::DISCARDS.id, true)]));
+        agent.judge(&answers);
+        agent.judge(&answers);
+        assert!(asked(&agent).contains(&pma::DISCARDS.id), "it answered in between");
+        agent.judge(&answers);
+        assert_eq!(asked(&agent), [pma::RECEIVE_ERRORS.id, pma::LANE_WAIT.id]);
+    }
+
+    #[test]
+    fn narrow_counters_are_read_only_as_far_as_no_wide_ones_are_offered() {
+        let asked = |mask, mask2| {
+            let agent = Agent { capabilities: Capabilities { mask, mask2 }, ..Agent::default() };
+            agent.attributes(Group::Basic).map(|a| a.id).collect::<Vec<_>>()
+        };
+        assert_eq!(asked(0, 0), [pma::PORT_COUNTERS.id]);
+        assert_eq!(asked(1 << 9, 0), [pma::EXTENDED.id, pma::PORT_COUNTERS.id]);
+        assert_eq!(asked(1 << 9, 2), [pma::EXTENDED.id]);
     }
 }

@@ -19,6 +19,7 @@ pub mod discovery;
 pub mod exchange;
 pub mod ibsim;
 pub mod packet;
+pub mod paths;
 pub mod pma;
 pub mod route;
 pub mod smp;

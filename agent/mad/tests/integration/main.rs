@@ -2,3 +2,4 @@
 
 mod counters;
 mod discovery;
+mod paths;
