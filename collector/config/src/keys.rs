@@ -111,4 +111,6 @@ pub(super) const TABLE_KEYS: &[&str] = &[
     "jobs.hosts",
     "verdicts.thresholds",
     "topology.files",
+    "switches.addresses",
+    "switches.raw",
 ];
