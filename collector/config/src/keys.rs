@@ -111,4 +111,5 @@ pub(super) const TABLE_KEYS: &[&str] = &[
     "jobs.hosts",
     "verdicts.thresholds",
     "topology.files",
+    "gnmi.targets",
 ];
