@@ -38,6 +38,7 @@ pub mod pfc;
 pub mod self_;
 pub mod state;
 pub mod storm;
+pub mod switch;
 pub mod traffic;
 pub mod transport;
 mod units;
@@ -61,6 +62,7 @@ pub static THEMES: &[(&str, &[&Metric])] = &[
     ("TCP/IP of the host", host::ALL),
     ("Jobs", job::ALL),
     ("Bursts within a second", microburst::ALL),
+    ("Switches: queues, buffers, watchdogs", switch::ALL),
     ("DCB and congestion-control configuration", dcb::ALL),
     ("Raw vendor counters on request", vendor::ALL),
     ("The agent itself", self_::ALL),
@@ -115,6 +117,7 @@ pub static NOT_EXPORTED: &[(&str, &[&Metric])] = &[
             &discard::PORT_DISCARD_DETAILS,
         ],
     ),
+    ("switches, whose counters the collector receives (docs/switches.md)", switch::ALL),
     ("devlink, which the agent does not ask yet", &[&transport::HEALTH_ERRORS, &transport::HEALTH_RECOVERIES]),
     ("the DCBX mode, which the agent does not ask yet", &[&dcb::DCB_MODE]),
 ];

@@ -1,0 +1,23 @@
+//! The sources, one file each. The first one that recognizes a series decides.
+
+pub mod cumulus;
+mod ib;
+pub mod infiniband_exporters;
+pub mod sai;
+pub mod snmp;
+pub mod sonic_exporters;
+pub mod sonic_hft;
+pub mod ufm;
+
+use crate::source::Source;
+
+/// Every source.
+pub static SOURCES: &[&Source] = &[
+    &cumulus::SOURCE,
+    &sonic_hft::SOURCE,
+    &sonic_exporters::SOURCE,
+    &infiniband_exporters::TREYDOCK,
+    &infiniband_exporters::GUILBAULTS,
+    &ufm::SOURCE,
+    &snmp::SOURCE,
+];
