@@ -113,4 +113,5 @@ pub(super) const TABLE_KEYS: &[&str] = &[
     "topology.files",
     "switches.addresses",
     "switches.raw",
+    "gnmi.targets",
 ];

@@ -14,6 +14,7 @@
 
 mod auth;
 mod endpoint;
+mod gnmi;
 mod host_id;
 mod jobs;
 mod keys;
@@ -30,6 +31,7 @@ mod value;
 
 pub use auth::Auth;
 pub use endpoint::Endpoint;
+pub use gnmi::{GnmiKind, GnmiTarget, GnmiTls};
 pub use host_id::HostId;
 pub use jobs::{Jobs, Kubernetes, Pods, Slurmrestd};
 pub use load::{Overrides, load};
@@ -95,6 +97,8 @@ pub struct Config {
     pub alertmanager: Alertmanager,
     /// Webhooks that are notified of incidents.
     pub webhook: Vec<Webhook>,
+    /// Switches that are read by gNMI.
+    pub gnmi: Vec<GnmiTarget>,
 }
 
 /// Switches that push their counters under names of their own.
@@ -226,6 +230,7 @@ impl Default for Config {
             external_url: None,
             alertmanager: Alertmanager::default(),
             webhook: Vec::new(),
+            gnmi: Vec::new(),
         }
     }
 }

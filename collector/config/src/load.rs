@@ -11,7 +11,7 @@ use super::value::{size, time};
 use crate::thresholds;
 use fabriclens_base::nearest;
 
-use super::{Config, ConfigError, Switches, Tls, auth, jobs, notify, remote};
+use super::{Config, ConfigError, Switches, Tls, auth, gnmi, jobs, notify, remote};
 
 /// Command-line flags; `None` leaves file, environment or default in force.
 #[derive(Clone, Debug, Default)]
@@ -176,6 +176,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     config.alertmanager = notify::check_alertmanager(raw.alertmanager)?;
     config.webhook = notify::check_webhooks(raw.webhook)?;
     config.tls = tls(raw.tls.cert, raw.tls.key, raw.tls.client_ca)?;
+    config.gnmi = gnmi::check(raw.gnmi)?;
     config.auth = auth::check(raw.auth, &config)?;
     bounds(&config)?;
     Ok(config)

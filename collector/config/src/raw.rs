@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::auth::RawAuth;
+use super::gnmi::RawGnmi;
 use super::jobs::RawJobs;
 use super::notify::{RawAlertmanager, RawWebhook};
 use super::remote::{RawForward, RawPeers, RawStore};
@@ -32,6 +33,7 @@ pub(super) struct RawConfig {
     pub peers: RawPeers,
     pub alertmanager: RawAlertmanager,
     pub webhook: Vec<RawWebhook>,
+    pub gnmi: RawGnmi,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]

@@ -21,7 +21,10 @@ pub(super) fn check(config: &Config, file: Option<&Path>) -> Result<(), ConfigEr
     let token = config.jobs.slurmrestd.as_ref().and_then(|s| s.token_file.as_deref());
     let own = [("tls.key", config.tls.as_ref().map(|t| t.key.as_path())), ("jobs.slurmrestd.token_file", token)];
     let own = own.map(|(key, path)| Some((key.to_owned(), path?)));
-    for (key, path) in own.into_iter().chain(named).flatten() {
+    let keys = config.gnmi.iter().filter_map(|t| Some(("key", t.tls.as_ref()?.identity.as_ref()?.1.as_path())));
+    let passwords = config.gnmi.iter().filter_map(|t| Some(("password_file", t.login.as_ref()?.1.as_path())));
+    let switches = keys.chain(passwords).map(|(key, path)| Some((format!("gnmi.targets.{key}"), path)));
+    for (key, path) in own.into_iter().chain(named).chain(switches).flatten() {
         if !path.starts_with(POD) && is_open(path) {
             return Err(ConfigError::Exposed { what: key, path: path.to_owned() });
         }
