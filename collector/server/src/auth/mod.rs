@@ -217,11 +217,13 @@ impl Guard {
             if let Some(at) = token.expires_ms.filter(|at| *at <= now_ms()) {
                 return Err(Denied::ExpiredToken { name: token.name.clone(), at: format_time(at) });
             }
-            let hosts = match (&token.host, certified) {
-                (Some(host), _) => Hosts::Only([host_name::key(host)].into()),
+            let hosts = match certified {
+                _ if !token.hosts.is_empty() => {
+                    Hosts::Only(token.hosts.iter().map(|host| host_name::key(host)).collect())
+                }
                 // A shared token does not widen what the certificate allows.
-                (None, Some(certified)) => certified.hosts,
-                (None, None) => Hosts::Any,
+                Some(certified) => certified.hosts,
+                None => Hosts::Any,
             };
             let caller = Caller { address, name: Some(token.name.clone()), roles: token.roles.clone(), hosts };
             return Ok(Some((caller, "tokens")));

@@ -31,8 +31,8 @@ pub struct Token {
     pub name: Arc<str>,
     /// Roles.
     pub roles: Roles,
-    /// The only host whose samples it may write.
-    pub host: Option<String>,
+    /// The only hosts whose samples it may write; empty: any.
+    pub hosts: Vec<String>,
     /// Expiry, Unix ms.
     pub expires_ms: Option<i64>,
     hash: Hash,
@@ -47,8 +47,16 @@ pub struct Tokens(HashMap<[u8; KEY], Token>);
 struct TokenLine {
     roles: String,
     sha256: String,
-    host: Option<String>,
+    host: Option<BoundHosts>,
     expires: Option<String>,
+}
+
+/// One host, or several: an agent that reads an InfiniBand subnet writes for switches too.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum BoundHosts {
+    One(String),
+    Several(Vec<String>),
 }
 
 impl Tokens {
@@ -72,7 +80,13 @@ impl Tokens {
             let expires_ms = line.expires.map(|t| time::parse_time(&t).ok_or_else(not_a_time)).transpose()?;
             let mut key = [0; KEY];
             key.copy_from_slice(&hash[..KEY]);
-            let token = Token { name: name.as_str().into(), roles, host: line.host, expires_ms, hash };
+            let hosts = match line.host {
+                None => Vec::new(),
+                Some(BoundHosts::One(host)) => vec![host],
+                Some(BoundHosts::Several(hosts)) if hosts.is_empty() => return Err(wrong("host is an empty list")),
+                Some(BoundHosts::Several(hosts)) => hosts,
+            };
+            let token = Token { name: name.as_str().into(), roles, hosts, expires_ms, hash };
             if let Some(other) = tokens.insert(key, token) {
                 return Err(wrong(&format!("has the same hash as {:?}; each token needs its own", other.name)));
             }
@@ -143,9 +157,9 @@ mod tests {
         assert!(!first.contains(&grafana[4..]) && grafana.len() == 47, "{grafana}");
         let tokens = Tokens::parse(&format!("# who\n{first}\n{second}\n")).unwrap();
         let found = tokens.find(&grafana).unwrap();
-        assert_eq!((&*found.name, &found.roles, &found.host, found.expires_ms), ("grafana", &roles, &None, None));
+        assert_eq!((&*found.name, &found.roles, found.hosts.len(), found.expires_ms), ("grafana", &roles, 0, None));
         let found = tokens.find(&agent).unwrap();
-        assert_eq!((&*found.name, found.host.as_deref()), ("gpu-01.example", Some("gpu-01")));
+        assert_eq!((&*found.name, found.hosts.as_slice()), ("gpu-01.example", &["gpu-01".to_owned()][..]));
         assert_eq!(found.expires_ms, Some(1_800_000_000_000));
         for stranger in ["", "flt_", &grafana[1..], &format!("{grafana} "), &new("x", &roles, None, None).unwrap().0] {
             assert!(tokens.find(stranger).is_none(), "{stranger}");
@@ -162,6 +176,17 @@ mod tests {
         let near = format!("{}00", &abc[..62]);
         let tokens = Tokens::parse(&format!("a = {{ roles = \"read\", sha256 = \"{near}\" }}")).unwrap();
         assert!(tokens.find("abc").is_none());
+    }
+
+    #[test]
+    fn token_may_list_several_hosts() {
+        let abc = hex(&hash("abc"));
+        let line = |hosts: &str| format!("a = {{ roles = \"ingest\", sha256 = \"{abc}\", host = {hosts} }}");
+        let tokens = Tokens::parse(&line("[\"mgmt-01\", \"leaf1\"]")).unwrap();
+        assert_eq!(tokens.find("abc").unwrap().hosts, ["mgmt-01", "leaf1"]);
+        let error = Tokens::parse(&line("[]")).unwrap_err();
+        assert!(error.contains("empty list"), "an empty list must not mean any host: {error}");
+        assert!(Tokens::parse(&line("7")).is_err());
     }
 
     #[test]
