@@ -318,6 +318,17 @@ pub(crate) fn modules() -> Vec<Vec<u8>> {
     [0x03, 0x11, 0x18, 0x1e].map(module).into()
 }
 
+/// A reply by directed route, one of performance management, and what is none.
+pub(crate) fn mad() -> Vec<Vec<u8>> {
+    let reply = |class: u8, attribute: u8| {
+        let mut mad = vec![0; 256];
+        mad[..4].copy_from_slice(&[1, class, 1, 0x81]);
+        (mad[17], mad[66], mad[83]) = (attribute, 2, 1);
+        mad
+    };
+    vec![reply(0x81, 0x11), reply(0x81, 0x15), reply(4, 0x1d), reply(4, 0x01), vec![0; 100]]
+}
+
 pub(crate) fn lldp() -> Vec<Vec<u8>> {
     let part = |kind: u8, value: &[u8]| [&[kind << 1, value.len() as u8], value].concat();
     let parts = [

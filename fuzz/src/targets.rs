@@ -64,6 +64,7 @@ pub const ALL: &[Target] = &[
     row("state", "the disk: counters that an agent keeps over a restart", seeds::states, state),
     row("netlink", "the kernel: netlink, ethtool, DCB and uevents", seeds::answers, live::fuzzing::answer),
     row("module", "optical modules: their memory", seeds::modules, live::fuzzing::module),
+    row("mad", "the fabric: management datagrams of InfiniBand", seeds::mad, fabriclens_agent_mad::fuzzing::mad),
     row("lldp", "the wire: LLDP frames", seeds::lldp, |b| _ = lldp::parse(b)),
     row("recorded", "recordings: ethtool, rdma and dcb", seeds::recorded, |b| text(b, recorded::fuzzing::file)),
     row("ebpf", "the kernel: BTF, tracepoints, records of maps", seeds::ebpf, ebpf),

@@ -17,6 +17,7 @@
 pub mod counters;
 pub mod discovery;
 pub mod exchange;
+pub mod fuzzing;
 pub mod ibsim;
 pub mod packet;
 pub mod paths;

@@ -6,7 +6,8 @@ use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_mad::exchange::Pace;
 use fabriclens_testing::eventually;
 use fabriclens_testing::ibsim::{FatTree, Subnet};
-use fabriclens_wire::{Section, Value};
+use fabriclens_wire::decode::Decoder;
+use fabriclens_wire::{Section, Value, encode};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,6 +83,12 @@ fn counters_of_switches_arrive_as_canonical_metrics() {
     // Words of four bytes.
     let sent = seen.last("leaf001", Some(5), "fabric.port.io", &[("direction", "transmit")]);
     assert!(matches!(sent, Some(Value::Int(bytes)) if bytes > 0 && bytes % 4 == 0), "{sent:?}");
+    // On the wire the switch is the host.
+    let section = seen.sections.iter().find(|s| &*s.resource.host == "leaf001" && s.resource.port == Some(5)).unwrap();
+    let rows = Decoder::default().bytes(&encode::request_bytes(std::slice::from_ref(section))).unwrap();
+    let all: Vec<_> = rows.groups.iter().flat_map(|group| group.series.iter()).collect();
+    let errors = all.iter().find(|s| s.get("__name__") == "fabric_link_symbol_errors_total").unwrap();
+    assert_eq!((errors.get("host"), errors.get("port"), errors.get("device")), ("leaf001", "5", ""));
     let nodes = seen.last("h", None, "fabriclens.agent.ib_fabric.nodes", &[("type", "switch")]);
     assert_eq!(nodes, Some(Value::Int(4)));
     assert!(seen.last("node0001", Some(1), "fabric.port.up", &[]).is_none(), "adapters are off");
