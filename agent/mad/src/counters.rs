@@ -38,6 +38,8 @@ pub struct Reading {
     pub group: Group,
     /// Names, `Attribute/Field`; shared by all ports of equal abilities.
     pub names: Arc<[Arc<str>]>,
+    /// Tick code of the node's wait counters, if it told.
+    pub tick: Option<u8>,
     /// One value per name; `None` if its attribute was not answered this time.
     pub values: Vec<Option<u64>>,
 }
@@ -88,11 +90,6 @@ fn is_unsupported(status: u16) -> bool {
 }
 
 impl Poller {
-    /// Tick code of the node's wait counters, if it told.
-    pub fn tick(&self, node: u64) -> Option<u8> {
-        self.agents.get(&node)?.tick
-    }
-
     /// Forgets nodes that are no longer in the subnet.
     pub fn retain(&mut self, present: impl Fn(u64) -> bool) {
         self.agents.retain(|node, _| present(*node));
@@ -202,6 +199,7 @@ impl Poller {
                 values.push(reply.map(|reply| field.value(reply.data())));
             }
         }
+        let tick = agent.tick;
         let names = match self.names.get(&names) {
             Some(known) => Arc::clone(known),
             None => {
@@ -210,7 +208,7 @@ impl Poller {
                 shared
             }
         };
-        Reading { port: target.port, group, names, values }
+        Reading { port: target.port, group, names, tick, values }
     }
 }
 

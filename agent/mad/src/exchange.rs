@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Share of the window for nodes that did not answer.
 const SUSPECTS: usize = 4;
+/// Most requests in flight to one node: the processor of a switch answers some hundreds a second.
+const PER_NODE: usize = 8;
 /// Largest burst, as a time at the permitted rate.
 const BURST: Duration = Duration::from_millis(50);
 /// Shortest and longest wait for a datagram.
@@ -103,6 +105,8 @@ pub struct Exchange<'a, K> {
     done: VecDeque<(K, Result<Reply, Failure>)>,
     suspects: HashSet<u64>,
     suspects_in_flight: usize,
+    /// Requests in flight by node.
+    by_node: HashMap<u64, usize>,
     transaction: u32,
     /// MADs that may be sent now, and when that was computed.
     allowance: f64,
@@ -126,6 +130,7 @@ impl<'a, K> Exchange<'a, K> {
             done: VecDeque::new(),
             suspects: HashSet::new(),
             suspects_in_flight: 0,
+            by_node: HashMap::new(),
             transaction: first,
             allowance: 1.0,
             computed: Instant::now(),
@@ -195,6 +200,7 @@ impl<'a, K> Exchange<'a, K> {
             self.allowance -= 1.0;
             self.counts.sent += 1;
             self.suspects_in_flight += usize::from(suspect);
+            *self.by_node.entry(request.node).or_default() += 1;
             self.flights.insert(self.transaction, Flight { request, until: now + self.pace.deadline, suspect });
             self.deadlines.push_back(self.transaction);
         }
@@ -204,11 +210,15 @@ impl<'a, K> Exchange<'a, K> {
     /// The next request to send. Those of suspects wait aside until there is room for one.
     fn pick(&mut self, window: usize) -> Option<Request<K>> {
         let room = self.suspects_in_flight < (window / SUSPECTS).max(1);
-        while let Some(request) = self.waiting.pop_front() {
-            if request.node == 0 || !self.suspects.contains(&request.node) {
-                return Some(request);
+        let mut at = 0;
+        while let Some(request) = self.waiting.get(at) {
+            if self.suspects.contains(&request.node) {
+                self.suspended.extend(self.waiting.remove(at));
+            } else if request.node != 0 && self.by_node.get(&request.node).is_some_and(|n| *n >= PER_NODE) {
+                at += 1;
+            } else {
+                return self.waiting.remove(at);
             }
-            self.suspended.push_back(request);
         }
         // One request at a time probes a suspect.
         let busy: HashSet<u64> = self.flights.values().filter(|f| f.suspect).map(|f| f.request.node).collect();
@@ -276,6 +286,9 @@ impl<'a, K> Exchange<'a, K> {
 
     fn land(&mut self, flight: &Flight<K>) {
         self.suspects_in_flight -= usize::from(flight.suspect);
+        if let Some(flights) = self.by_node.get_mut(&flight.request.node) {
+            *flights = flights.saturating_sub(1);
+        }
     }
 
     /// Sends requests again whose deadline has passed, or gives them up, and with them all others of the node.

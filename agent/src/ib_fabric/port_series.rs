@@ -25,11 +25,11 @@ type Labels = Vec<(Arc<str>, Arc<str>)>;
 ///
 /// A tick is (code + 1) bytes of the whole port on Quantum switches and ConnectX adapters, and of each lane on
 /// Switch-IB and SwitchX (ibdiagnet's manual). Quantum switches and ConnectX adapters that do not tell their code have 7.
-pub fn wait_bytes(info: &NodeInfo, tick: Option<u8>, lanes: u8) -> Option<f64> {
-    let per_lane = matches!(info.device, 0xc738 | 0xcb20 | 0xcf08);
+fn wait_bytes([vendor, device]: [u32; 2], tick: Option<u8>, lanes: u8) -> Option<f64> {
+    let per_lane = matches!(device, 0xc738 | 0xcb20 | 0xcf08);
     // ConnectX-3 to -8 (0x1003 to 0x1025), Quantum to Quantum-3 (0xd2f0 to 0xd2f4).
-    let per_port = matches!(info.device, 0x1003..=0x1025 | 0xd2f0..=0xd2f4);
-    match (info.vendor == MELLANOX, tick) {
+    let per_port = matches!(device, 0x1003..=0x1025 | 0xd2f0..=0xd2f4);
+    match (vendor == MELLANOX, tick) {
         (true, Some(code)) if per_port => Some(f64::from(code) + 1.0),
         (true, Some(code)) if per_lane && lanes > 0 => Some((f64::from(code) + 1.0) * f64::from(lanes)),
         (true, None) if per_port => Some(8.0),
@@ -40,7 +40,10 @@ pub fn wait_bytes(info: &NodeInfo, tick: Option<u8>, lanes: u8) -> Option<f64> {
 /// Series of one port.
 pub struct PortSeries {
     resource: Arc<Resource>,
-    /// Bytes per wait tick.
+    /// Vendor and device id of the node, and lanes of the link: what the length of a wait tick depends on.
+    kind: [u32; 2],
+    lanes: u8,
+    /// Bytes per wait tick that the plan has.
     wait: Option<f64>,
     rate_bits: Option<u64>,
     /// Largest rate so far: counters may contain growth at a higher speed.
@@ -64,8 +67,9 @@ impl PortSeries {
     /// Series of a port without values yet.
     pub fn new(resource: Resource) -> Self {
         let (basic, details) = (Counters::default(), Counters::default());
-        let resource = Arc::new(resource);
-        Self { resource, wait: None, rate_bits: None, rate_most: 0, downs: None, facts: Vec::new(), basic, details }
+        let (resource, facts) = (Arc::new(resource), Vec::new());
+        let (kind, lanes, wait, rate_bits, rate_most, downs) = ([0; 2], 0, None, None, 0, None);
+        Self { resource, kind, lanes, wait, rate_bits, rate_most, downs, facts, basic, details }
     }
 
     /// Identity of the port.
@@ -73,21 +77,18 @@ impl PortSeries {
         &self.resource
     }
 
-    /// Sets what a sweep found. True if the link went up or down.
-    pub fn set_state(&mut self, info: &PortInfo, wait: Option<f64>, labels: Labels) -> bool {
-        let (was_up, is_up) = (self.is_up(), info.is_active());
-        if self.wait != wait {
-            // The next reading is planned again.
-            self.wait = wait;
-            if let Some((generation, _)) = &mut self.basic.plan {
-                *generation = u64::MAX;
-            }
+    /// Sets what a sweep found.
+    pub fn set_state(&mut self, node: &NodeInfo, info: &PortInfo, labels: Labels) {
+        self.kind = [node.vendor, node.device.into()];
+        // A link that is down has no lanes; what was counted before was counted with those it had.
+        if info.lanes > 0 {
+            self.lanes = info.lanes;
         }
         self.rate_bits = info.rate_bits().filter(|_| info.is_linked());
         self.rate_most = self.rate_most.max(self.rate_bits.unwrap_or(0));
         let mut facts = vec![
             (&state::PORT_INFO, Some(1)),
-            (&state::PORT_UP, Some(is_up.into())),
+            (&state::PORT_UP, Some(info.is_active().into())),
             (&state::PORT_STATE, Some(info.state.into()).filter(|state| *state > 0)),
             (&state::PORT_PHYSICAL_STATE, Some(info.physical_state.into()).filter(|state| *state > 0)),
         ];
@@ -111,12 +112,6 @@ impl PortSeries {
             let ended: Vec<_> = ended.map(|(column, _)| (column, Value::Stale)).collect();
             self.facts.extend(ended);
         }
-        was_up.is_some_and(|was| was != is_up)
-    }
-
-    fn is_up(&self) -> Option<bool> {
-        let up = self.facts.iter().find(|(column, _)| *column.metric == state::PORT_UP)?;
-        Some(up.1 == Value::Int(1))
     }
 
     /// Section of a reading that took from `begin_ns` to `end_ns`, with the port's state if the counters are the basic
@@ -124,6 +119,11 @@ impl PortSeries {
     pub fn section(&mut self, reading: &Reading, [begin_ns, end_ns]: [u64; 2], at: Instant) -> Section {
         let known_rate = self.rate_bits.map(|bits| bits as f64 / 8.0);
         let rate = if self.rate_most > 0 { self.rate_most as f64 / 8.0 } else { UNKNOWN_RATE };
+        let wait = wait_bytes(self.kind, reading.tick, self.lanes);
+        let same_wait = wait == self.wait;
+        if reading.group == Group::Basic {
+            self.wait = wait;
+        }
         let (counters, facts) = match reading.group {
             Group::Basic => (&mut self.basic, self.facts.as_slice()),
             Group::Details => (&mut self.details, &[][..]),
@@ -135,8 +135,8 @@ impl PortSeries {
         let generation = batch.generation();
         let former = plan.take();
         let mut current = match former {
-            Some((planned, plan)) if planned == generation => plan,
-            former => planned(batch, self.wait, former.map(|(_, plan)| plan).as_ref()),
+            Some((planned, plan)) if planned == generation && (same_wait || reading.group != Group::Basic) => plan,
+            former => planned(batch, wait, former.map(|(_, plan)| plan).as_ref()),
         };
         let urgent = current.take_full(batch, ReadContext { at, begin_ns, rate, known_rate });
         let mut starts = current.starts().to_vec();
@@ -212,4 +212,33 @@ fn assign(names: &[Arc<str>], wait: Option<f64>) -> Vec<Assigned> {
     let mut assigned: Vec<Assigned> = best.into_values().collect();
     assigned.sort_by_key(|a| a.raw);
     assigned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn length_of_a_wait_tick_follows_the_generation() {
+        let of = |device, tick| wait_bytes([MELLANOX, device], tick, 4);
+        assert_eq!((of(0xd2f2, Some(7)), of(0xd2f2, None)), (Some(8.0), Some(8.0)), "Quantum-2");
+        assert_eq!((of(0xcf08, Some(31)), of(0xcf08, None)), (Some(128.0), None), "Switch-IB 2, each lane");
+        assert_eq!((of(0x1021, None), of(0xbeef, Some(7))), (Some(8.0), None));
+        assert_eq!(wait_bytes([1, 0xd2f2], Some(7), 4), None, "another vendor");
+    }
+
+    #[test]
+    fn wide_counters_go_before_narrow_ones() {
+        let names: Vec<Arc<str>> =
+            ["PortCounters/PortXmitData", "PortCountersExtended/PortXmitData", "PortCounters/PortXmitWait"]
+                .map(Arc::from)
+                .to_vec();
+        let fed = |wait| {
+            let assigned = assign(&names, wait);
+            assigned.iter().map(|a| (a.raw, a.bound.metric.name, a.bound.scale)).collect::<Vec<_>>()
+        };
+        let io = (1, "fabric.port.io", 4.0);
+        assert_eq!(fed(Some(8.0)), [io, (2, "fabric.port.xmit_wait", 8.0)]);
+        assert_eq!(fed(None), [io, (2, "fabric.port.xmit_wait.ticks", 1.0)]);
+    }
 }

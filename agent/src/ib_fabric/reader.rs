@@ -1,7 +1,7 @@
 //! The thread that reads the subnet: sweeps, rounds of counters, and what becomes of them.
 
 use super::names::SwitchNames;
-use super::port_series::{PortSeries, wait_bytes};
+use super::port_series::PortSeries;
 use super::{IbFabric, open};
 use fabriclens_agent_host::batch::{Batch, chain};
 use fabriclens_agent_host::clock::Clock;
@@ -182,7 +182,6 @@ impl<'a> Reader<'a> {
         let names = SwitchNames::of(&self.subnet);
         self.ports.values_mut().for_each(|port| port.missed += 1);
         for (guid, node) in &self.subnet.nodes {
-            let tick = self.poller.tick(*guid);
             for (number, info) in &node.ports {
                 let id = (*guid, *number);
                 let wanted = if node.is_switch() { *number > 0 } else { self.config.adapters };
@@ -201,8 +200,7 @@ impl<'a> Reader<'a> {
                     port.series = PortSeries::new(resource);
                 }
                 port.missed = 0;
-                let wait = wait_bytes(&node.info, tick, info.lanes);
-                port.series.set_state(info, wait, names.info(&self.subnet, id));
+                port.series.set_state(&node.info, info, names.info(&self.subnet, id));
                 port.target = node.lid(*number).map(|lid| Target { port: id, lid, lanes: info.virtual_lanes });
             }
         }

@@ -76,6 +76,13 @@ fn each_request_is_answered_once() {
 }
 
 #[test]
+fn no_node_gets_the_whole_window() {
+    let mut mad = fake(|_, mad| vec![good(mad)]);
+    let (results, _) = all(&mut mad, 1..=1);
+    assert!(results[&1] == [Ok(()); 10] && mad.most == PER_NODE, "{}", mad.most);
+}
+
+#[test]
 fn a_dead_node_costs_only_itself() {
     let mut mad = fake(|lid, mad| if lid == 3 { vec![] } else { vec![good(mad)] });
     let (results, counts) = all(&mut mad, 1..=20);
