@@ -352,4 +352,6 @@ impl LiveEvaluation {
 }
 
 #[cfg(test)]
+mod foreign_switches;
+#[cfg(test)]
 mod tests;

@@ -83,6 +83,7 @@ fn all(c: &Collector) -> Vec<(SocketAddr, Method, String, Access)> {
     let r = &c.running;
     let mut all = rows(r.http, api::routes());
     all.extend(rows(r.http, ingest::http::write_routes()));
+    all.extend(rows(r.http, ingest::switches::routes()));
     all.extend(rows(r.otlp_http, ingest::http::otlp_routes()));
     all.extend(rows(r.otlp_grpc, ingest::grpc::routes()));
     all

@@ -51,7 +51,7 @@ fn shipped_config_holds_the_defaults() {
         }
     }
     // Uncommented keys must change nothing, except examples without a default.
-    let examples = ["size", "squeue", "hosts", "certificates", "proxy", "memory = \"4GiB\""];
+    let examples = ["size", "squeue", "hosts", "certificates", "proxy", "addresses", "raw", "memory = \"4GiB\""];
     let all: String = shipped
         .lines()
         .map(|l| match l.strip_prefix("# ") {
@@ -62,6 +62,9 @@ fn shipped_config_holds_the_defaults() {
         })
         .collect();
     assert_eq!(from_text(&all).unwrap(), live);
+    let switches = ["addresses", "raw"].map(|key| shown.remove(&format!("switches.{key}")).unwrap());
+    let told = from_text(&format!("[switches]\n{}", switches.join("\n").replace("# ", ""))).unwrap().switches;
+    assert_eq!((told.addresses.len(), told.raw.len()), (1, 1));
     let tables = ["slurmrestd", "kubernetes", "hosts"].map(|key| shown.remove(&format!("jobs.{key}")).unwrap());
     let told = from_text(&format!("[jobs]\n{}", tables.join("\n").replace("# ", ""))).unwrap().jobs;
     assert!(told.slurmrestd.is_some() && told.kubernetes.is_some() && told.hosts.len() == 1);

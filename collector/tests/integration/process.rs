@@ -194,6 +194,7 @@ fn help_matches_golden() {
         &["incidents", "--help"],
         &["incidents", "silence", "--help"],
         &["topology", "--help"],
+        &["switches", "--help"],
     ] {
         let output = Command::new(BIN).args(args).env_remove("FABRICLENS_URL").output().unwrap();
         all.push_str(&format!("$ fabriclens {}\n{}\n", args.join(" "), stdout(&output)));

@@ -16,7 +16,11 @@ const HOUR: i64 = 3_600_000;
 const CNP: &str = "fabric_cnp_packets_total";
 
 fn state(dir: &std::path::Path) -> AppState {
-    let config = Config { data: dir.to_owned(), ..Config::default() };
+    state_of(Config { data: dir.to_owned(), ..Config::default() })
+}
+
+pub(super) fn state_of(config: Config) -> AppState {
+    let dir = config.data.as_path();
     let store = Arc::new(Store::open(dir, Options { background: false, ..Options::default() }).unwrap());
     let telemetry = Telemetry::new().unwrap();
     let data = Arc::new(Data::new(store.clone(), &config, &telemetry).unwrap());

@@ -134,9 +134,12 @@ async fn raw_names_pass_by_the_list_only() {
     assert!(found.len() == 1 && found[0].starts_with("nvswitch_lldp_neighbor_info{"), "{found:?}");
 }
 
-fn write(series: &[(&str, &[(&str, &str)], f64)]) -> Bytes {
+/// Name, labels and value.
+type Sent<'a> = (&'a str, &'a [(&'a str, &'a str)], f64);
+
+fn write(series: &[Sent<'_>]) -> Bytes {
     let label = |(name, value): &(&str, &str)| Label { name: (*name).into(), value: (*value).into() };
-    let one = |(name, labels, value): &(&str, &[(&str, &str)], f64)| TimeSeries {
+    let one = |(name, labels, value): &Sent<'_>| TimeSeries {
         labels: std::iter::once(&("__name__", *name)).chain(labels.iter()).map(label).collect(),
         samples: vec![Sample { value: *value, timestamp: now_ms() / 1000 * 1000 }],
         histograms: vec![],
