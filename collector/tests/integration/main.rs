@@ -29,5 +29,6 @@ mod queries;
 mod report;
 mod restart;
 mod restore;
+mod switches;
 mod tls;
 mod topology;
