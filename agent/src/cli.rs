@@ -3,7 +3,7 @@
 use crate::config::{self, Config, Overrides};
 use crate::exposition::{self, Format};
 use crate::schedule::Settings;
-use crate::{capture, doctor, run, schedule, status};
+use crate::{capture, doctor, ib_fabric, run, schedule, status};
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fabriclens_agent_host::roots::Roots;
@@ -63,6 +63,12 @@ pub enum Command {
         /// Output format
         #[arg(long, value_enum, default_value_t = DoctorFormat::Text)]
         format: DoctorFormat,
+    },
+    /// Print the InfiniBand subnet of this host: switches, ports and links; reads it by management datagrams
+    IbFabric {
+        /// Print instead the path between two LIDs, by the forwarding tables
+        #[arg(long, num_args = 2, value_names = ["FROM", "TO"])]
+        path: Option<Vec<u16>>,
     },
     /// Record this host for support and tests; `once --root DIR` replays the recording
     Capture(CaptureArgs),
@@ -151,6 +157,15 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
                 DoctorFormat::Text => print(&status::text(&health))?,
                 DoctorFormat::Json => print(&format!("{health:#}\n"))?,
             }
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::IbFabric { path } => {
+            // Works before it is enabled: what it prints helps to decide.
+            let text = match path.as_deref() {
+                Some(&[from, to]) => ib_fabric::path(&config.ib_fabric, &roots, from, to),
+                _ => ib_fabric::report(&config.ib_fabric, &roots),
+            };
+            print(&text.map_err(anyhow::Error::msg)?)?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Capture(args) => {

@@ -4,9 +4,9 @@
 
 use crate::budget::{Budget, text};
 use crate::config::Config;
-use crate::exposition;
 use crate::sandbox::{self, SandboxRuleset};
 use crate::schedule::{self, Outcome, Settings, SourceStatus};
+use crate::{exposition, ib_fabric};
 use fabriclens_agent_host::batch::chain;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_samplers as samplers;
@@ -53,7 +53,13 @@ pub fn bounds(roots: &Roots, config: &Config) -> Vec<(&'static str, String)> {
         false => "off by configuration".to_owned(),
     };
     let Budget { cpu, memory } = config.settings.budget;
-    vec![("sandbox", sandbox), ("budget", format!("{}; above it samples are taken less often", text(cpu, memory)))]
+    let mut bounds =
+        vec![("sandbox", sandbox), ("budget", format!("{}; above it samples are taken less often", text(cpu, memory)))];
+    if let Some(fabric) = &config.settings.ib_fabric {
+        let state = ib_fabric::probe(fabric, roots).unwrap_or_else(|why| format!("cannot read the subnet: {why}"));
+        bounds.push(("ib_fabric", state));
+    }
+    bounds
 }
 
 impl Report {

@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod exposition;
 pub mod health;
 pub mod http;
+pub mod ib_fabric;
 pub mod run;
 pub mod sandbox;
 pub mod schedule;

@@ -3,6 +3,7 @@
 
 mod congestion;
 mod core;
+mod ib_fabric;
 mod lanes;
 mod once;
 mod settings;
@@ -51,6 +52,7 @@ pub struct Engine {
     core: Arc<Core>,
     watch: Option<std::thread::JoinHandle<()>>,
     host: Option<std::thread::JoinHandle<()>>,
+    ib_fabric: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Engine {
@@ -62,7 +64,12 @@ impl Engine {
         let core = Arc::new(Core::new(roots, settings));
         let watch = guarded(&core, "watch", "the search for devices", watch::run)?;
         let host = guarded(&core, "host", "the host's own sources", worker::host)?;
-        Ok(Self { core, watch: Some(watch), host: Some(host) })
+        let reader = core.settings.ib_fabric.clone().map(|config| {
+            guarded(&core, "ib-fabric", "the reader of the InfiniBand subnet", move |core| {
+                ib_fabric::run(core, &config)
+            })
+        });
+        Ok(Self { watch: Some(watch), host: Some(host), ib_fabric: reader.transpose()?, core })
     }
 
     /// Reader `number` of the ring: sections in the order in which they were read.
@@ -115,7 +122,7 @@ impl Engine {
     pub fn shutdown(mut self, deadline: Duration) {
         let until = Instant::now() + deadline;
         self.core.stop();
-        for thread in self.watch.take().into_iter().chain(self.host.take()) {
+        for thread in self.watch.take().into_iter().chain(self.host.take()).chain(self.ib_fabric.take()) {
             while !thread.is_finished() && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(5));
             }

@@ -7,6 +7,7 @@
 
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_host::sysfile::maybe;
+use fabriclens_base::owned;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
@@ -101,7 +102,8 @@ impl State {
     pub fn open(dir: &Path, host: &str, roots: &Roots) -> Option<Self> {
         // Without the boot id, a count of another boot could pass as one of this boot.
         let boot_id = maybe(&roots.proc().join("sys/kernel/random/boot_id"))?;
-        if let Err(error) = std::fs::create_dir_all(dir) {
+        let usable = std::fs::create_dir_all(dir).and_then(|()| owned::check_dir(dir));
+        if let Err(error) = usable {
             tracing::info!(dir = %dir.display(), %error, "counter state is not kept over a restart; set state_dir to a writable directory");
             return None;
         }

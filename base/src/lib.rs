@@ -1,5 +1,6 @@
 //! What the agent and the collector share besides samples: quantities as people write them, files that are reloaded,
-//! host names that a loopback listener answers to, escaping, sealed records. No I/O beyond `stat`, no async.
+//! host names that a loopback listener answers to, escaping, sealed records, files that are opened without following links.
+//! No async.
 //!
 //! ```
 //! use std::time::Duration;
@@ -12,7 +13,9 @@ pub mod duration;
 pub mod escape;
 pub mod host_check;
 pub mod host_name;
+pub mod infiniband;
 mod nearest;
+pub mod owned;
 pub mod reload;
 pub mod sealed;
 pub mod size;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use fabriclens_client::args::{IncidentsArgs, JobsArgs, QueryArgs, ReportArgs, TopologyArgs};
+use fabriclens_client::args::{IncidentsArgs, JobsArgs, QueryArgs, ReportArgs, SwitchesArgs, TopologyArgs};
 use fabriclens_config::{Overrides, Roles};
 
 /// Fabriclens collector and command-line client
@@ -44,6 +44,8 @@ pub enum Command {
     Token(TokenArgs),
     /// List cables: which ports they connect, and how each is known
     Topology(TopologyArgs),
+    /// List switches that push their counters, and names that are not understood
+    Switches(SwitchesArgs),
 }
 
 /// Arguments of `backtest`.

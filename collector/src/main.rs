@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Command::Backtest(args) => backtest::run(args).map_err(anyhow::Error::from),
         Command::Token(args) => token::run(args).map_err(anyhow::Error::msg),
         Command::Topology(args) => client::topology(args).map_err(anyhow::Error::from),
+        Command::Switches(args) => client::switches(args).map_err(anyhow::Error::from),
         Command::Report(args) => client::report(args).map_err(anyhow::Error::from),
     };
     match done {

@@ -15,6 +15,7 @@ use fabriclens_config::Config;
 use fabriclens_core::pressure::{Level, Pressure};
 use fabriclens_core::reload::{Reload, run as run_reloads};
 use fabriclens_core::telemetry::Telemetry;
+use fabriclens_correlate::Role;
 use fabriclens_data::{Data, engine};
 use fabriclens_evaluation::live;
 use fabriclens_forward::{ForwardError, Sink};
@@ -138,7 +139,9 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let incidents = Arc::new(IncidentStore::open(&store, config.retention.incidents)?);
     let topologies = Arc::new(Topologies::open(&store, &config)?);
     let jobs = Arc::new(Jobs::open(&store, Limits::of_memory(pressure.limit()))?);
-    let ingest = Arc::new(Ingest::new(store.clone(), sink.clone(), telemetry.clone(), config.ingest, pressure.clone()));
+    let (limits, switches) = (config.ingest, config.switches.clone());
+    let ingest =
+        Arc::new(Ingest::new(store.clone(), sink.clone(), telemetry.clone(), limits, switches, pressure.clone()));
     let state = AppState {
         store: store.clone(),
         data: data.clone(),
@@ -157,6 +160,8 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let main = route::router(api::routes(), ErrorFormat::Http, &guard).with_state(api.clone());
     let main =
         main.merge(route::router(ingest::http::write_routes(), ErrorFormat::Http, &guard).with_state(ingest.clone()));
+    let main =
+        main.merge(route::router(ingest::switches::routes(), ErrorFormat::Http, &guard).with_state(ingest.clone()));
     let grpc_routes = route::router(ingest::grpc::routes(), ErrorFormat::Grpc, &guard).with_state(ingest.clone());
     let otlp_routes = route::router(ingest::http::otlp_routes(), ErrorFormat::Http, &guard).with_state(ingest.clone());
     let routers = [
@@ -174,6 +179,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         (Arc::<Notify>::default(), tls.map(|t| t as Arc<dyn Reload>).into_iter().chain(guard.reloaded()).collect());
     tasks.push(tokio::spawn(run_reloads(reloaded, reload.clone(), stopped.clone())));
     tasks.push(tokio::spawn(live::run(state, stopped.clone())));
+    tasks.push(tokio::spawn(name_switches(ingest.clone(), topologies.clone(), stopped.clone())));
     let wired = topology::run(topologies, data.clone(), engine(&config.query), stopped.clone());
     tasks.push(tokio::spawn(wired));
     let rollups = jobs::roll_up(jobs.clone(), data, sink.clone(), engine(&config.query), stopped.clone());
@@ -215,6 +221,22 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         store,
         sink,
     })
+}
+
+/// How often ingest learns the names of switches from the topology.
+const NAME_SWITCHES: Duration = Duration::from_secs(10);
+
+/// Tells ingest how the topology calls its switches, until `stop` becomes true.
+async fn name_switches(ingest: Arc<Ingest>, topologies: Arc<Topologies>, mut stop: watch::Receiver<bool>) {
+    loop {
+        let topology = topologies.current();
+        let switches = topology.nodes.iter().filter(|node| node.role != Role::Host);
+        ingest.name_switches_as(switches.map(|node| node.name.clone()));
+        tokio::select! {
+            () = tokio::time::sleep(NAME_SWITCHES) => {}
+            _ = stop.wait_for(|stop| *stop) => return,
+        }
+    }
 }
 
 /// Label `instance` of the collector's own series: its address, or the host name if it listens on all addresses.

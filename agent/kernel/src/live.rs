@@ -17,9 +17,11 @@ mod sockets;
 mod std_stats;
 mod sys;
 mod uevent;
+mod umad;
 mod verbs;
 
 pub use sys::PacketSocket;
+pub use umad::Umad;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 use super::raw::{Form, KEYS, RawConfig};
 use super::{Config, ConfigError, Http};
 use crate::budget::Budget;
+use crate::ib_fabric::{IbFabric, Source};
 use crate::schedule::Settings;
 use fabriclens_agent_host::rails::Rails;
 use fabriclens_agent_probes::destinations::{Destinations, Network};
@@ -94,8 +95,18 @@ fn read(path: &Path, place: &str) -> Result<toml::Table, ConfigError> {
     let syntax = |e: toml::de::Error| ConfigError::Syntax { place: place.to_owned(), message: e.to_string() };
     let table: toml::Table = text.parse().map_err(syntax)?;
     if let Some(name) = unknown_key(&table) {
-        let sections =
-            ["budget", "sampling", "samplers", "rails", "destinations", "microburst", "collector", "spool", "http"];
+        let sections = [
+            "budget",
+            "sampling",
+            "samplers",
+            "rails",
+            "destinations",
+            "microburst",
+            "ib_fabric",
+            "collector",
+            "spool",
+            "http",
+        ];
         let hint = nearest(&name, KEYS.iter().map(|(k, _)| *k).chain(sections)).map(str::to_owned);
         return Err(ConfigError::Unknown { place: place.to_owned(), what: "key", name, hint });
     }
@@ -173,6 +184,9 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     });
     settings.rails = Arc::new(rails(raw.rails)?);
     settings.microburst = Arc::new(microburst(raw.microburst)?);
+    let enabled = raw.ib_fabric.enabled == Some(true);
+    let ib_fabric = Arc::new(ib_fabric(raw.ib_fabric)?);
+    settings.ib_fabric = enabled.then(|| Arc::clone(&ib_fabric));
     // A list of interfaces turns the sampler on.
     if !settings.microburst.netdevs.is_empty() {
         settings.samplers.entry("microburst".to_owned()).or_insert(true);
@@ -183,6 +197,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     needs("sampling.slow", settings.slow >= settings.full, "not shorter than sampling.full")?;
     Ok(Config {
         settings,
+        ib_fabric,
         collector: collector(raw.collector)?,
         spool: spool(raw.spool)?,
         http: http(raw.http)?,
@@ -229,6 +244,19 @@ fn microburst(raw: super::raw::Microburst) -> Result<Microburst, ConfigError> {
     let size = |text: &String| parse_size("microburst.bytes", text);
     let bytes = raw.bytes.as_ref().filter(|text| !text.is_empty()).map(size).transpose()?;
     Ok(Microburst { netdevs: raw.netdevs, share, bytes, dumps: Dumps::new(dumps) })
+}
+
+/// The reader of the InfiniBand subnet; checked even if it is off.
+fn ib_fabric(raw: super::raw::IbFabric) -> Result<IbFabric, ConfigError> {
+    let mut f = IbFabric { adapters: raw.adapters.unwrap_or(false), ..IbFabric::default() };
+    f.source = Source::of(raw.device.as_deref().unwrap_or_default());
+    time(&mut f.period, raw.period, "ib_fabric.period", 1_000..=300_000)?;
+    time(&mut f.details, raw.details, "ib_fabric.details", 1_000..=3_600_000)?;
+    time(&mut f.sweep, raw.sweep, "ib_fabric.sweep", 1_000..=3_600_000)?;
+    time(&mut f.pace.deadline, raw.timeout, "ib_fabric.timeout", 10..=10_000)?;
+    f.pace.per_second = raw.mads_per_second.unwrap_or(f.pace.per_second);
+    needs("ib_fabric.mads_per_second", (10..=100_000).contains(&f.pace.per_second), "from 10 to 100000")?;
+    Ok(f)
 }
 
 fn spool(raw: super::raw::Spool) -> Result<Spool, ConfigError> {

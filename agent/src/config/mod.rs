@@ -6,18 +6,22 @@ pub mod raw;
 
 pub use load::{Overrides, load};
 
+use crate::ib_fabric::IbFabric;
 use crate::schedule::Settings;
 use axum::http::Uri;
 use fabriclens_agent_uplink::config::{Collector, Spool};
 use fabriclens_base::{duration::DurationError, size::SizeError};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Checked configuration of the agent.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Sampling settings. `host` is empty unless configured.
     pub settings: Settings,
+    /// Reader of the InfiniBand subnet, also if it is off; `settings` has it only if it is on.
+    pub ib_fabric: Arc<IbFabric>,
     /// Destination of samples; `None`: only `/metrics`.
     pub collector: Option<Collector>,
     /// On-disk buffer for samples that no collector accepts.

@@ -40,6 +40,14 @@ pub const KEYS: &[(&str, Form)] = &[
     ("microburst.share", Form::Float),
     ("microburst.bytes", Form::Text),
     ("microburst.dumps", Form::Integer),
+    ("ib_fabric.enabled", Form::Bool),
+    ("ib_fabric.device", Form::Text),
+    ("ib_fabric.period", Form::Text),
+    ("ib_fabric.details", Form::Text),
+    ("ib_fabric.sweep", Form::Text),
+    ("ib_fabric.mads_per_second", Form::Integer),
+    ("ib_fabric.timeout", Form::Text),
+    ("ib_fabric.adapters", Form::Bool),
     ("collector.url", Form::Text),
     ("collector.urls", Form::List),
     ("collector.mode", Form::Text),
@@ -84,6 +92,7 @@ pub struct RawConfig {
     pub rails: BTreeMap<String, String>,
     pub destinations: Destinations,
     pub microburst: Microburst,
+    pub ib_fabric: IbFabric,
     pub collector: Collector,
     pub spool: Spool,
     pub http: Http,
@@ -130,6 +139,21 @@ pub struct Microburst {
     pub share: Option<f64>,
     pub bytes: Option<String>,
     pub dumps: Option<usize>,
+}
+
+/// `[ib_fabric]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "each key is explained in deploy/config/agent.toml")]
+pub struct IbFabric {
+    pub enabled: Option<bool>,
+    pub device: Option<String>,
+    pub period: Option<String>,
+    pub details: Option<String>,
+    pub sweep: Option<String>,
+    pub mads_per_second: Option<u32>,
+    pub timeout: Option<String>,
+    pub adapters: Option<bool>,
 }
 
 /// `[collector]`

@@ -36,6 +36,8 @@ pub(super) struct Core {
     pub rediscover: Signal,
     /// Wakes the host thread.
     pub wake_host: Signal,
+    /// Wakes the reader of the InfiniBand subnet.
+    pub wake_ib_fabric: Signal,
     pub congestion: Congestion,
     pub thread_health: ThreadHealth,
     pub throttle: Throttle,
@@ -59,6 +61,7 @@ impl Core {
             own: Mutex::default(),
             rediscover: Signal::default(),
             wake_host: Signal::default(),
+            wake_ib_fabric: Signal::default(),
             congestion: Congestion::default(),
             thread_health: ThreadHealth::default(),
             throttle: Throttle::new(settings.budget),
@@ -98,6 +101,7 @@ impl Core {
         self.stopping.store(true, Ordering::Relaxed);
         self.rediscover.set();
         self.wake_host.set();
+        self.wake_ib_fabric.set();
     }
 
     pub fn is_stopping(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Settings of the sampling engine, as the configuration gives them.
 
 use crate::budget::Budget;
+use crate::ib_fabric::IbFabric;
 use crate::sandbox::Sandbox;
 use fabriclens_agent_host::rails::Rails;
 use fabriclens_agent_probes::destinations::Destinations;
@@ -45,6 +46,8 @@ pub struct Settings {
     pub ring_readers: usize,
     /// Cost above which the agent lowers its sampling rate.
     pub budget: Budget,
+    /// Reader of the InfiniBand subnet; `None` is off.
+    pub ib_fabric: Option<Arc<IbFabric>>,
     /// Sandbox that the threads enter once they have opened their resources.
     pub sandbox: Sandbox,
 }
@@ -67,6 +70,7 @@ impl Default for Settings {
             ring_sections: 16_384,
             ring_readers: 1,
             budget: Budget::UNBOUNDED,
+            ib_fabric: None,
             sandbox: Sandbox::default(),
         }
     }

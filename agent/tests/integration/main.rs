@@ -12,6 +12,7 @@ mod golden;
 mod help;
 mod hosts;
 mod http;
+mod ib_fabric;
 mod restart;
 mod spool;
 mod spool_process;

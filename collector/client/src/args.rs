@@ -1,4 +1,4 @@
-//! Command-line arguments of the client commands: `query`, `jobs`, `incidents`, `report`, `topology`.
+//! Command-line arguments of the client commands: `query`, `jobs`, `incidents`, `report`, `topology`, `switches`.
 
 use std::path::PathBuf;
 
@@ -231,6 +231,20 @@ pub struct ReportArgs {
     /// Server.
     #[command(flatten)]
     pub server: Server,
+}
+
+/// Arguments of `switches`.
+#[derive(Debug, Args)]
+pub struct SwitchesArgs {
+    /// List the metric names that are not understood
+    #[arg(long)]
+    pub unknown: bool,
+    /// Server.
+    #[command(flatten)]
+    pub server: Server,
+    /// Print the JSON of the server
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `topology`.

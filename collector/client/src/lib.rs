@@ -1,4 +1,5 @@
-//! The command-line client: `fabriclens query`, `jobs`, `incidents`, `report`, `topology`. Queries work with any
+//! The command-line client: `fabriclens query`, `jobs`, `incidents`, `report`, `topology`,
+//! `switches`. Queries work with any
 //! Prometheus-compatible server.
 
 #![forbid(unsafe_code)]
@@ -10,6 +11,7 @@ mod jobs;
 mod layout;
 mod print;
 mod report;
+mod switches;
 mod topology;
 mod width;
 
@@ -31,6 +33,7 @@ use fabriclens_core::time::now_ms;
 pub use incidents::incidents;
 pub use jobs::jobs;
 pub use report::report;
+pub use switches::switches;
 pub use topology::topology;
 
 /// Request timeout, longer than a server's own limit of queries.

@@ -111,5 +111,7 @@ pub(super) const TABLE_KEYS: &[&str] = &[
     "jobs.hosts",
     "verdicts.thresholds",
     "topology.files",
+    "switches.addresses",
+    "switches.raw",
     "gnmi.targets",
 ];

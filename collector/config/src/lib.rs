@@ -40,7 +40,8 @@ pub use proxy::{Network, Proxy};
 pub use remote::{Forward, Remote};
 pub use role::{Access, ROLES, Role, Roles};
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -68,6 +69,8 @@ pub struct Config {
     pub auth: Auth,
     /// Limits of ingest.
     pub ingest: Ingest,
+    /// Senders that are switches.
+    pub switches: Switches,
     /// Limits of the number of series.
     pub series: SeriesLimits,
     /// Memory limit of the process, bytes; `None` for that of its control group or of the machine.
@@ -96,6 +99,15 @@ pub struct Config {
     pub webhook: Vec<Webhook>,
     /// Switches that are read by gNMI.
     pub gnmi: Vec<GnmiTarget>,
+}
+
+/// Switches that push their counters under names of their own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Switches {
+    /// Name of the switch that sends from an address, for senders that name none.
+    pub addresses: BTreeMap<IpAddr, String>,
+    /// Foreign metric names that are also stored as they come; `*` at the end stands for any rest.
+    pub raw: Vec<String>,
 }
 
 /// Listener addresses (port 0 for any free port) and their limits.
@@ -210,6 +222,7 @@ impl Default for Config {
             jobs: Jobs::default(),
             thresholds: Thresholds::default(),
             late: Duration::from_secs(120),
+            switches: Switches::default(),
             topology: Vec::new(),
             store: None,
             forward: Vec::new(),

@@ -1,16 +1,17 @@
 //! Merges file, environment and flags into a checked [`Config`].
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::keys::{Form, KEYS, SERVER_KEYS, TABLE_KEYS};
-use super::raw::RawConfig;
+use super::raw::{RawConfig, RawSwitches};
 use super::value::{size, time};
 use crate::thresholds;
 use fabriclens_base::nearest;
 
-use super::{Config, ConfigError, Tls, auth, gnmi, jobs, notify, remote};
+use super::{Config, ConfigError, Switches, Tls, auth, gnmi, jobs, notify, remote};
 
 /// Command-line flags; `None` leaves file, environment or default in force.
 #[derive(Clone, Debug, Default)]
@@ -144,6 +145,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     config.jobs = jobs::check(raw.jobs)?;
     config.thresholds = thresholds::from_tables(&raw.verdicts.thresholds)?;
     time(&mut config.late, raw.verdicts.late, "verdicts.late")?;
+    config.switches = switches(raw.switches)?;
     config.topology = raw.topology.files.into_iter().map(PathBuf::from).collect();
     time(&mut config.ingest.future, raw.ingest.future, "ingest.future")?;
     time(&mut config.query.timeout, raw.query.timeout, "query.timeout")?;
@@ -221,6 +223,27 @@ fn address(slot: &mut SocketAddr, text: Option<String>, key: &'static str) -> Re
     Ok(())
 }
 
+fn switches(raw: RawSwitches) -> Result<Switches, ConfigError> {
+    let bad = |key, message: String| ConfigError::Value { key, message };
+    let mut addresses = BTreeMap::new();
+    for (address, name) in raw.addresses {
+        let parsed: IpAddr = address.parse().map_err(|_| {
+            bad("switches.addresses", format!("{address:?} is not an IP address; write \"10.0.0.7\" = \"leaf1\""))
+        })?;
+        if name.trim().is_empty() {
+            return Err(bad("switches.addresses", format!("{address} has no name; name the switch")));
+        }
+        addresses.insert(parsed.to_canonical(), name);
+    }
+    if raw.raw.iter().any(|name| name.trim_end_matches('*').is_empty()) {
+        return Err(bad(
+            "switches.raw",
+            "an empty name; name a metric, or how its name begins with * at the end".to_owned(),
+        ));
+    }
+    Ok(Switches { addresses, raw: raw.raw })
+}
+
 fn tls(cert: Option<String>, key: Option<String>, ca: Option<String>) -> Result<Option<Tls>, ConfigError> {
     let needs = |key, message: &str| Err(ConfigError::Value { key, message: message.to_owned() });
     match (cert, key) {
@@ -250,6 +273,17 @@ mod tests {
             error.to_string(),
             "verdicts.thresholds: there is no threshold host_pause.hold; did you mean host_pause.held?"
         );
+    }
+
+    #[test]
+    fn switches_are_named_by_address() {
+        let load = |text: &str| check(toml::from_str(text).unwrap());
+        let config = load("[switches]\naddresses = { \"10.0.0.7\" = \"leaf1\" }\nraw = [\"nvswitch_lldp_*\"]").unwrap();
+        assert_eq!(config.switches.addresses[&IpAddr::from([10, 0, 0, 7])], "leaf1");
+        assert_eq!(config.switches.raw, ["nvswitch_lldp_*"]);
+        let error = |text: &str| load(text).unwrap_err().to_string();
+        assert!(error("[switches]\naddresses = { leaf1 = \"10.0.0.7\" }").contains("not an IP address"));
+        assert!(error("[switches]\nraw = [\"*\"]").contains("switches.raw"));
     }
 
     #[test]

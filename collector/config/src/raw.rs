@@ -22,6 +22,7 @@ pub(super) struct RawConfig {
     pub tls: RawTls,
     pub auth: RawAuth,
     pub ingest: RawIngest,
+    pub switches: RawSwitches,
     pub limits: RawLimits,
     pub query: RawQuery,
     pub jobs: RawJobs,
@@ -74,6 +75,14 @@ pub(super) struct RawIngest {
     pub series_per_metric: Option<u64>,
     pub tenant_label: Option<String>,
     pub series_per_tenant: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RawSwitches {
+    /// Switch by address.
+    pub addresses: BTreeMap<String, String>,
+    pub raw: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]

@@ -48,6 +48,8 @@ pub struct Telemetry {
     pub requests: IntCounterVec,
     /// Rejected points, by protocol and reason.
     pub rejected: IntCounterVec,
+    /// Points under foreign names, by source and outcome (`translated`, `left_out`, `unknown`, `gap`, `duplicate`).
+    pub foreign: IntCounterVec,
     /// Request bytes after decompression, by protocol.
     pub bytes: IntCounterVec,
     /// Seconds to make one request durable.
@@ -216,6 +218,11 @@ impl Telemetry {
         let telemetry = Self {
             samples: counters("fabriclens_ingest_samples_total", "Samples made durable.", &["source"])?,
             requests: counters("fabriclens_ingest_requests_total", "Write requests answered.", &["source", "result"])?,
+            foreign: counters(
+                "fabriclens_ingest_foreign_points_total",
+                "Points under names of switches and exporters: translated, left out on purpose, not understood, without a usable value, or sent twice.",
+                &["source", "outcome"],
+            )?,
             rejected: counters("fabriclens_ingest_rejected_total", "Rejected points.", &["source", "reason"])?,
             bytes: counters("fabriclens_ingest_bytes_total", "Request bytes, decompressed.", &["source"])?,
             append_seconds: Histogram::with_opts(

@@ -32,6 +32,6 @@ pub use attributes::Attributes;
 pub use conversion::{Conversion, Value};
 pub use meaning::{Meaning, Series, meaning};
 pub use row::{Condition, Ids, Label, LabelValue, PortFrom, Row, Target};
-pub use source::{Source, SwitchFrom, source_of};
-pub use sources::SOURCES;
+pub use source::{Source, SwitchFrom};
+pub use sources::{SOURCES, source_of};
 pub use switch_name::{instance_host, switch_name};

@@ -2,7 +2,6 @@
 
 use crate::attributes::Attributes;
 use crate::row::Row;
-use crate::sources::SOURCES;
 
 /// A family of senders with one vocabulary.
 #[derive(Debug)]
@@ -69,9 +68,4 @@ impl Source {
     pub fn rows(&self) -> impl Iterator<Item = &'static Row> {
         self.rows.iter().copied().flatten()
     }
-}
-
-/// The source of a series; `None` if it is no foreign name at all.
-pub fn source_of(name: &str, attributes: &(impl Attributes + ?Sized)) -> Option<&'static Source> {
-    SOURCES.iter().copied().find(|source| source.has(name, attributes))
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fabriclens_base::owned;
 use fabriclens_model::Matcher;
 use fabriclens_store::io::Files;
 use fabriclens_store::{Clock, RowGroup};
@@ -99,7 +100,7 @@ impl Queue {
         files.create_dir(dir)?;
         let (segments, total) = segment::list(&*files, dir)?;
         let path = dir.join("cursor");
-        let cursor = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
+        let cursor = owned::read_and_write(&path)?;
         let mut at = Cursor::load(&cursor).unwrap_or_default();
         match segments.iter().find(|s| s.number >= at.segment) {
             Some(s) if s.number == at.segment => {}

@@ -218,7 +218,11 @@ fn host_of(resource: &[u8]) -> String {
             _ => None,
         })
     };
-    text("host").or_else(|| text("host.name")).or_else(|| text("service.instance.id")).unwrap_or_default()
+    text("host")
+        .or_else(|| text("host.name"))
+        .or_else(|| text("net.host.name"))
+        .or_else(|| text("service.instance.id"))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use http_body_util::BodyExt as _;
 
 use super::refusal::Refusal;
@@ -22,8 +23,12 @@ use fabriclens_server::body;
 
 /// Bytes of lines that are stored together.
 const BATCH: usize = 1 << 20;
+/// Compressed bytes that are decompressed at once: at most a thousand times as many.
+const STEP: usize = 1024;
 /// Longest time without data from the client.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+type Gzip = flate2::write::MultiGzDecoder<Vec<u8>>;
 
 /// Lines that are stored together.
 #[derive(Default)]
@@ -100,6 +105,24 @@ impl Import {
         }
     }
 
+    /// Decompresses the beginning of `packed`, about a batch of lines, off the server's threads: little that is
+    /// received can be much work.
+    async fn inflate(&self, decoder: &mut Gzip, packed: &mut Bytes) -> Result<Vec<u8>, Refusal> {
+        let _permit = self.ingest.enter(Protocol::Import).await?;
+        let mut taken = std::mem::replace(decoder, Gzip::new(Vec::new()));
+        let mut rest = std::mem::take(packed);
+        let work = move || {
+            // In small steps, so that the limit of a line's length stops a decompression bomb.
+            while !rest.is_empty() && taken.get_ref().len() < BATCH {
+                taken.write_all(&rest.split_to(rest.len().min(STEP))).map_err(corrupt)?;
+            }
+            Ok::<_, body::BodyError>((taken, rest))
+        };
+        let done = tokio::task::spawn_blocking(work).await;
+        (*decoder, *packed) = done.map_err(|e| IngestError::Internal(e.to_string()))??;
+        Ok(std::mem::take(decoder.get_mut()))
+    }
+
     fn keep(&mut self, bytes: usize) -> Result<(), Refusal> {
         Ok(self.body.keep(bytes).map_err(|rejection| self.ingest.reject(Protocol::Import, None, rejection))?)
     }
@@ -153,7 +176,7 @@ pub(super) async fn import(
 async fn take(mut import: Import, headers: &HeaderMap, mut body: Body) -> Result<Report, Refusal> {
     let mut gzip = match body::encoding(headers).as_str() {
         "identity" | "" => None,
-        "gzip" | "x-gzip" => Some(flate2::write::MultiGzDecoder::new(Vec::new())),
+        "gzip" | "x-gzip" => Some(Gzip::new(Vec::new())),
         other => return Err(body::BodyError::Encoding(other.to_owned(), "gzip or none").into()),
     };
     loop {
@@ -166,20 +189,23 @@ async fn take(mut import: Import, headers: &HeaderMap, mut body: Body) -> Result
         match &mut gzip {
             None => import.feed(data).await?,
             Some(decoder) => {
-                // In small steps, so that the limit of a line's length stops a decompression bomb.
-                for part in data.chunks(1024) {
-                    decoder.write_all(part).map_err(|e| body::BodyError::Corrupt("gzip", e.to_string()))?;
-                    let plain = std::mem::take(decoder.get_mut());
+                let mut packed = data.clone();
+                while !packed.is_empty() {
+                    let plain = import.inflate(decoder, &mut packed).await?;
                     import.feed(&plain).await?;
                 }
             }
         }
     }
-    if let Some(decoder) = gzip {
-        let plain = decoder.finish().map_err(|e| body::BodyError::Corrupt("gzip", e.to_string()))?;
-        import.feed(&plain).await?;
+    if let Some(mut decoder) = gzip {
+        decoder.try_finish().map_err(corrupt)?;
+        import.feed(decoder.get_ref()).await?;
     }
     let last = std::mem::take(&mut import.rest);
     import.store(last).await?;
     Ok(import.report)
+}
+
+fn corrupt(error: std::io::Error) -> body::BodyError {
+    body::BodyError::Corrupt("gzip", error.to_string())
 }

@@ -9,6 +9,7 @@
 
 pub mod admission;
 mod conflict;
+mod foreign;
 pub mod fuzzing;
 pub mod gate;
 pub mod grpc;
@@ -22,11 +23,13 @@ mod refusal;
 mod remote;
 mod report;
 mod reserved;
+pub mod switches;
 #[cfg(test)]
 mod tests;
 mod unpack;
 
 pub use crate::priority_class::PriorityClass;
+pub use foreign::{SwitchSource, UnknownName};
 pub use own::run as store_own_metrics;
 pub use report::{IngestError, Report};
 pub use unpack::Compression;
@@ -79,6 +82,7 @@ pub struct Ingest {
     otlp: Vec<otlp::Batcher>,
     remote: Vec<Mutex<remote::Decoder>>,
     conflicts: conflict::ConflictDetector,
+    foreign: foreign::Foreign,
     caches: Arc<CacheBudget>,
 }
 
@@ -89,6 +93,7 @@ impl Ingest {
         sink: Arc<Sink>,
         telemetry: Telemetry,
         limits: config::Ingest,
+        switches: config::Switches,
         pressure: Arc<Pressure>,
     ) -> Self {
         let caches = CacheBudget::new(cache_bytes(pressure.limit()), 2 * DECODERS);
@@ -102,6 +107,7 @@ impl Ingest {
             json: Arc::new(Semaphore::new(1)),
             otlp: (0..DECODERS).map(|_| otlp::Batcher::new(caches.clone())).collect(),
             remote: (0..DECODERS).map(|_| Mutex::new(remote::Decoder::new(caches.clone()))).collect(),
+            foreign: foreign::Foreign::new(switches, telemetry.foreign.clone()),
             conflicts: conflict::ConflictDetector::new(telemetry.host_conflicts.clone()),
             telemetry,
             caches,
@@ -111,6 +117,16 @@ impl Ingest {
     /// Bytes of the label sets that all decoders remember.
     pub fn cache_bytes(&self) -> usize {
         self.caches.used()
+    }
+
+    /// Switches that sent samples under names of their own, ordered by name.
+    pub fn switches(&self) -> Vec<SwitchSource> {
+        self.foreign.switches()
+    }
+
+    /// Takes over how the topology calls its switches, so that their series have these names.
+    pub fn name_switches_as(&self, names: impl Iterator<Item = String>) {
+        self.foreign.name_as(names);
     }
 
     /// Largest request, compressed or not, bytes.
@@ -286,6 +302,8 @@ impl Ingest {
                 // Prometheus sends metadata in separate requests, which belong to no host.
                 let decoded = report.rejected();
                 let apart = rows.groups.is_empty() && report.rejected() == 0 && caller.hosts == Hosts::Any;
+                let (groups, metadata) = (&mut rows.groups, &mut rows.metadata);
+                decoder.translations.apply(&this.foreign, &caller, groups, metadata, &mut report);
                 decoder.owners.keep_own(&mut rows.groups, &caller, &mut report);
                 if !reserved {
                     decoder.reserved.drop_from(&mut rows.groups, &mut report);

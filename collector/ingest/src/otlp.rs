@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::admission;
+use super::foreign::Translations;
 use super::hosts::Owners;
 use super::reserved::ReservedColumns;
 use super::unpack::{Compression, Unpacker};
@@ -55,6 +56,7 @@ struct Queue {
 struct DecodeState {
     unpacker: Unpacker,
     decoder: Decoder,
+    translations: Translations,
     owners: Owners,
     reserved: ReservedColumns,
 }
@@ -167,6 +169,7 @@ impl DecodeState {
         Self {
             unpacker: Unpacker::default(),
             decoder: Decoder::sharing(Limits::default(), budget.clone()),
+            translations: Translations::default(),
             owners: Owners::default(),
             reserved: ReservedColumns::default(),
         }
@@ -174,6 +177,7 @@ impl DecodeState {
 
     fn forget_idle(&mut self) {
         self.decoder.forget_idle();
+        self.translations.forget_unused();
         self.owners.forget_unused();
         self.reserved.forget_unused();
     }
@@ -185,6 +189,7 @@ impl DecodeState {
         let mut rows = self.decoder.bytes(body)?;
         let mut report = Report::from_rejected(&rows.rejected);
         let decoded = report.rejected();
+        self.translations.apply(&ingest.foreign, &job.caller, &mut rows.groups, &mut rows.metadata, &mut report);
         if self.owners.keep_own(&mut rows.groups, &job.caller, &mut report) {
             let sender = admission::sender(job.protocol, body, &job.caller);
             // A caller bound to other hosts proves nothing about this one; neither do requests without usable points.

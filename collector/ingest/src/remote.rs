@@ -12,6 +12,7 @@ use foldhash::HashMap;
 use foldhash::fast::RandomState;
 use prost::Message as _;
 
+use super::foreign::Translations;
 use super::hosts::Owners;
 use super::report::{IngestError, Report};
 use super::reserved::ReservedColumns;
@@ -62,6 +63,8 @@ pub(super) struct Decoder {
     /// Value of `requests` when idle series were last forgotten.
     forgotten_at: u64,
     hash: RandomState,
+    /// Foreign names in its column lists.
+    pub(super) translations: Translations,
     /// Hosts of its column lists.
     pub(super) owners: Owners,
     /// Reserved names in its column lists.
@@ -118,6 +121,7 @@ impl Decoder {
             requests: 0,
             forgotten_at: 0,
             hash: RandomState::default(),
+            translations: Translations::default(),
             owners: Owners::default(),
             reserved: ReservedColumns::default(),
         }
@@ -180,6 +184,7 @@ impl Decoder {
         self.keep(|known| known.used.0 > before);
         self.forgotten_at = self.requests;
         self.layouts.forget_unused();
+        self.translations.forget_unused();
         self.owners.forget_unused();
         self.reserved.forget_unused();
     }

@@ -11,29 +11,38 @@ use serde_json::{Value, json};
 use super::*;
 use fabriclens_config::Config;
 
-struct Bench {
+pub(crate) struct Bench {
     ingest: Arc<Ingest>,
     _dir: tempfile::TempDir,
 }
 
-fn bench() -> Bench {
+pub(crate) fn bench() -> Bench {
     bench_over(Options::default())
 }
 
+/// With these switches configured.
+pub(crate) fn bench_with(switches: config::Switches) -> Bench {
+    bench_of(Options::default(), switches)
+}
+
 fn bench_over(options: Options) -> Bench {
+    bench_of(options, config::Switches::default())
+}
+
+fn bench_of(options: Options, switches: config::Switches) -> Bench {
     let (dir, telemetry) = (tempfile::tempdir().unwrap(), Telemetry::new().unwrap());
     let store = Arc::new(Store::open(&dir.path().join("data"), options).unwrap());
     let config = Config::default();
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry).unwrap());
     let pressure = Arc::new(Pressure::fixed(0, 1 << 30));
-    Bench { ingest: Arc::new(Ingest::new(store, sink, telemetry, config.ingest, pressure)), _dir: dir }
+    Bench { ingest: Arc::new(Ingest::new(store, sink, telemetry, config.ingest, switches, pressure)), _dir: dir }
 }
 
-fn unbound() -> Caller {
+pub(crate) fn unbound() -> Caller {
     Caller::anonymous([10, 0, 0, 1].into())
 }
 
-fn bound(host: &str) -> Caller {
+pub(crate) fn bound(host: &str) -> Caller {
     Caller { hosts: Hosts::Only([host.to_owned()].into()), ..unbound() }
 }
 
@@ -50,12 +59,20 @@ fn resource(host: &str, metric: &str, temporality: i32, value: u64) -> Value {
     })
 }
 
-fn request(resources: &[Value]) -> Bytes {
+pub(crate) fn request(resources: &[Value]) -> Bytes {
     let request = json!({ "resourceMetrics": resources });
     serde_json::from_value::<ExportMetricsServiceRequest>(request).unwrap().encode_to_vec().into()
 }
 
 impl Bench {
+    pub(crate) fn ingest(&self) -> &Arc<Ingest> {
+        &self.ingest
+    }
+
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.ingest.store
+    }
+
     async fn send(&self, caller: &Caller, resources: &[Value]) -> Report {
         self.ingest.otlp(Protocol::OtlpGrpc, caller.clone(), Compression::None, request(resources)).await.unwrap()
     }
@@ -232,7 +249,8 @@ async fn waiting_requests_are_decompressed_once() {
     let config = Config::default();
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry).unwrap());
     let limits = config::Ingest { in_flight: 2, ..config.ingest };
-    let ingest = Ingest::new(store, sink, telemetry, limits, Arc::new(Pressure::fixed(0, 1 << 30)));
+    let ingest =
+        Ingest::new(store, sink, telemetry, limits, config.switches.clone(), Arc::new(Pressure::fixed(0, 1 << 30)));
     let plain = request(&[resource("gpu-01", "m", CUMULATIVE, 1)]);
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut packed, &plain).unwrap();

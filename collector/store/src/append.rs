@@ -8,11 +8,17 @@ use crate::shared::{FLUSH, Head, Shared};
 use crate::wal::writer::Log;
 use fabriclens_model::{RowGroup, is_absent};
 use parking_lot::MutexGuard;
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Appends are refused once the unflushed log exceeds this multiple of `head_bytes`.
 const MAX_BACKLOG: u64 = 4;
+
+/// Time after which an append lets waiting ones write. Late samples cost most: each is compared with those before it.
+const TURN: Duration = Duration::from_millis(5);
+/// Samples of one group that are written without looking at the clock.
+const PIECE: usize = 1024;
 
 /// How long an append waits for a flush that has fallen behind.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -27,7 +33,8 @@ pub struct Written {
 }
 
 impl Shared {
-    /// Makes samples readable; see [`crate::Store::write`].
+    /// Makes samples readable; see [`crate::Store::write`]. Other senders take their turn while it writes many. If it fails
+    /// between two turns, the samples of the first may be stored, but nothing is acknowledged.
     pub fn write(&self, groups: &[RowGroup]) -> Result<Written, AppendError> {
         for (i, group) in groups.iter().enumerate() {
             check(group, i)?;
@@ -36,16 +43,23 @@ impl Shared {
         let mut sum = Appended::default();
         let mut log = self.log.lock();
         self.ready(&mut log)?;
-        {
+        let mut pieces = groups.iter().flat_map(pieces).peekable();
+        while pieces.peek().is_some() {
             let mut head = self.head.write();
             let Head { current, older } = &mut *head;
-            for group in groups {
+            let until = Instant::now() + TURN;
+            while let Some(group) = pieces.next_if(|_| Instant::now() < until) {
                 if group.times.iter().all(|t| (oldest..=newest).contains(t)) {
-                    sum += current.append(group, older, &mut log.pending);
+                    sum += current.append(&group, older, &mut log.pending);
                 } else {
-                    let kept = filter_times(group, oldest, newest, &mut sum);
+                    let kept = filter_times(&group, oldest, newest, &mut sum);
                     sum += current.append(&kept, older, &mut log.pending);
                 }
+            }
+            drop(head);
+            if pieces.peek().is_some() {
+                MutexGuard::bump(&mut log);
+                self.ready(&mut log)?;
             }
         }
         let seen = groups.iter().flat_map(|g| &g.times).filter(|t| **t <= newest).max();
@@ -112,6 +126,16 @@ impl Shared {
     }
 }
 
+/// A group as pieces of about [`PIECE`] samples.
+fn pieces(group: &RowGroup) -> impl Iterator<Item = Cow<'_, RowGroup>> {
+    let rows = group.times.len();
+    let step = (PIECE / group.series.len().max(1)).max(1);
+    (0..rows.max(1)).step_by(step).map(move |first| match (first, rows) {
+        (0, rows) if rows <= step => Cow::Borrowed(group),
+        _ => Cow::Owned(rows_of(group, &Vec::from_iter(first..rows.min(first + step)))),
+    })
+}
+
 /// The rows of a group within the accepted times. Counts the others in `sum`.
 pub fn filter_times(group: &RowGroup, oldest: i64, newest: i64, sum: &mut Appended) -> RowGroup {
     let n = group.times.len();
@@ -126,12 +150,41 @@ pub fn filter_times(group: &RowGroup, oldest: i64, newest: i64, sum: &mut Append
             rows.push(r);
         }
     }
+    rows_of(group, &rows)
+}
+
+/// Some rows of a group.
+fn rows_of(group: &RowGroup, rows: &[usize]) -> RowGroup {
+    let column = |values: &[f64]| rows.iter().map(|r| values[*r]).collect::<Vec<_>>();
     RowGroup {
         series: group.series.clone(),
         times: rows.iter().map(|r| group.times[*r]).collect(),
-        values: (0..group.series.len())
-            .flat_map(|c| rows.iter().map(move |r| c * n + r))
-            .map(|i| group.values[i])
-            .collect(),
+        values: group.values.chunks(group.times.len().max(1)).flat_map(column).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_model::{Labels, Layout};
+
+    #[test]
+    fn pieces_make_up_their_group() {
+        let series = Layout::new(["a", "b", "c"].map(|n| Labels::new([("__name__", "m"), ("n", n)])));
+        for rows in [0, 1, 341, 342, 1000] {
+            let times: Vec<i64> = (0..rows).collect();
+            let values: Vec<f64> = (0..3 * rows).map(|v| v as f64).collect();
+            let group = RowGroup { series: series.clone(), times: times.clone(), values: values.clone() };
+            let pieces: Vec<_> = pieces(&group).collect();
+            assert!(pieces.iter().all(|piece| piece.values.len() <= PIECE));
+            assert_eq!(pieces.iter().flat_map(|piece| piece.times.clone()).collect::<Vec<_>>(), times);
+            let column = |c: usize| {
+                let of = move |piece: &Cow<'_, RowGroup>| {
+                    piece.values.chunks(piece.times.len().max(1)).nth(c).unwrap_or_default().to_vec()
+                };
+                pieces.iter().flat_map(of).collect::<Vec<_>>()
+            };
+            assert_eq!((0..3).flat_map(column).collect::<Vec<_>>(), values, "{rows} rows");
+        }
     }
 }

@@ -13,8 +13,9 @@
 use crate::error::OpenError;
 use crate::io::{Files, read_all, write_whole};
 use crate::wal::replay::Damage;
+use fabriclens_base::owned;
 use rustix::fs::{FlockOperation, flock};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
@@ -52,7 +53,7 @@ impl DataDir {
     /// reported: it holds nothing but itself.
     pub fn open(files: &dyn Files, root: &Path, damage: &mut Vec<Damage>) -> Result<Self, OpenError> {
         let fail = |what, path: &Path, e| OpenError::io(what, root, path, e);
-        files.create_dir(root).map_err(|e| fail("create", root, e))?;
+        files.create_dir(root).and_then(|()| check_owner(root)).map_err(|e| fail("use", root, e))?;
         let marker = root.join(MARKER);
         match read_all(files, &marker) {
             Ok(bytes) => match check_version(&marker, &bytes) {
@@ -82,7 +83,7 @@ impl DataDir {
         let [wal, blocks, rollups] = ["wal", "blocks", "rollups"].map(|sub| root.join(sub));
         let dir = Self { root: root.into(), wal, blocks, rollups, lock };
         for sub in [&dir.wal, &dir.blocks, &dir.rollups] {
-            files.create_dir(sub).map_err(|e| fail("create", sub, e))?;
+            files.create_dir(sub).and_then(|()| check_owner(sub)).map_err(|e| fail("use", sub, e))?;
         }
         files.sync_dir(root).map_err(|e| fail("sync", root, e))?;
         Ok(dir)
@@ -99,16 +100,22 @@ fn check_version(marker: &Path, bytes: &[u8]) -> Result<(), OpenError> {
     }
 }
 
+/// Refuses as root a directory that another user controls: links in it would make root write over other files. Other users
+/// can harm only their own files, and volumes of containers often belong to all, so they get a warning.
+fn check_owner(dir: &Path) -> std::io::Result<()> {
+    match owned::check_dir(dir) {
+        Err(error) if !rustix::process::geteuid().is_root() => {
+            tracing::warn!(dir = %dir.display(), %error, "others control the data directory");
+            Ok(())
+        }
+        checked => checked,
+    }
+}
+
 fn lock(root: &Path) -> Result<File, OpenError> {
     let path = root.join(LOCK);
     let fail = |what, e| OpenError::io(what, root, &path, e);
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path)
-        .map_err(|e| fail("open", e))?;
+    let mut file = owned::read_and_write(&path).map_err(|e| fail("open", e))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => {
@@ -147,5 +154,27 @@ mod tests {
         drop(copy);
         assert!(matches!(open(), Err(OpenError::Locked { .. })), "the copy does not unlock the next holder");
         drop(second);
+    }
+
+    #[test]
+    fn links_are_not_followed_and_roots_directory_is_not_everyones() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let dir = tempfile::tempdir().unwrap();
+        let (data, victim) = (dir.path().join("data"), dir.path().join("victim"));
+        let open = || DataDir::open(&OsFiles, &data, &mut Vec::new()).map(drop);
+        open().unwrap();
+        std::fs::write(&victim, "precious").unwrap();
+        for name in [LOCK, MARKER] {
+            std::fs::rename(data.join(name), data.join("aside")).unwrap();
+            symlink(&victim, data.join(name)).unwrap();
+            assert!(open().is_err(), "{name} is a link");
+            std::fs::rename(data.join("aside"), data.join(name)).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+        std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o777)).unwrap();
+        match open() {
+            Ok(()) => assert!(!rustix::process::geteuid().is_root()),
+            Err(error) => assert!(format!("{error:#?}").contains("run: chmod o-w"), "{error:#?}"),
+        }
     }
 }

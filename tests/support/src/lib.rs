@@ -5,6 +5,7 @@
 //! `xtask/src/needs.rs` lists the names and runs such tests where the need is met.
 
 mod golden;
+pub mod ibsim;
 mod recordings;
 mod wait;
 

@@ -27,18 +27,26 @@ pub struct Request {
     pub port: usize,
     pub path: &'static str,
     pub content_type: &'static str,
+    /// The body is compressed with gzip.
+    pub gzip: bool,
     pub body: Vec<u8>,
 }
 
 impl Request {
     /// A form.
     pub fn form(path: &'static str, body: String) -> Self {
-        Self { port: 0, path, content_type: "application/x-www-form-urlencoded", body: body.into() }
+        let content_type = "application/x-www-form-urlencoded";
+        Self { port: 0, path, content_type, gzip: false, body: body.into() }
     }
 
     /// Samples in OTLP.
     pub fn samples(body: Vec<u8>) -> Self {
-        Self { port: 2, path: "/v1/metrics", content_type: "application/x-protobuf", body }
+        Self { port: 2, path: "/v1/metrics", content_type: "application/x-protobuf", gzip: false, body }
+    }
+
+    /// JSON, or lines of it.
+    pub fn json(path: &'static str, body: String) -> Self {
+        Self { port: 0, path, content_type: "application/json", gzip: false, body: body.into() }
     }
 }
 
@@ -71,10 +79,15 @@ pub fn attack(bed: &TestBed, hold: Duration, attackers: usize, request: fn(usize
     let attacker = || {
         let client = client();
         while !over.load(Ordering::Relaxed) {
-            let Request { port, path, content_type, body } = request(sent.fetch_add(1, Ordering::Relaxed));
+            let Request { port, path, content_type, gzip, body } = request(sent.fetch_add(1, Ordering::Relaxed));
             let url = format!("http://127.0.0.1:{}{path}", bed.ports[port]);
+            let encoding = if gzip { "gzip" } else { "identity" };
             // What it answers does not matter here.
-            _ = client.post(url).header("content-type", content_type).send(&body[..]);
+            _ = client
+                .post(url)
+                .header("content-type", content_type)
+                .header("content-encoding", encoding)
+                .send(&body[..]);
         }
     };
     let seen = std::thread::scope(|scope| {

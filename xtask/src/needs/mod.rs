@@ -25,6 +25,10 @@ const NEEDS: &[Need] = &[
     Need { name: "btf", probe: || probe::exists("/sys/kernel/btf/vmlinux".as_ref(), "boot a kernel with BTF") },
     Need { name: "cgroup2", probe: probe::cgroup2 },
     Need { name: "curl", probe: || probe::programs(&["curl"], "curl") },
+    Need {
+        name: "ibsim",
+        probe: || probe::programs(fabriclens_testing::ibsim::PROGRAMS, fabriclens_testing::ibsim::PACKAGES),
+    },
     Need { name: "landlock", probe: || probe::kernel(6, 7) },
     Need { name: "linux-5.13", probe: || probe::kernel(5, 13) },
     Need { name: "manual", probe: || probe::programs(&["man", "zsh", "fish"], "man-db zsh fish") },

@@ -27,6 +27,7 @@ pub mod dcb;
 pub mod discard;
 pub mod fec;
 pub mod host;
+pub mod ib_fabric;
 pub mod job;
 pub mod link;
 pub mod microburst;
@@ -68,6 +69,7 @@ pub static THEMES: &[(&str, &[&Metric])] = &[
     ("DCB and congestion-control configuration", dcb::ALL),
     ("Raw vendor counters on request", vendor::ALL),
     ("The agent itself", self_::ALL),
+    ("The reader of an InfiniBand subnet itself", ib_fabric::ALL),
 ];
 
 /// Every canonical metric.

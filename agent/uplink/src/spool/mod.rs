@@ -6,7 +6,6 @@
 //! lists in their segment, and many senders wait for the sync of each append; here records are opaque and appends do
 //! not sync.
 
-mod owned;
 mod quarantine;
 mod recovery;
 mod segment;
@@ -14,6 +13,7 @@ mod segment;
 mod tests;
 
 use fabriclens_agent_host::clock::Clock;
+use fabriclens_base::owned;
 pub use recovery::{Usage, usage};
 use segment::{Cursor, HEADER, Head, QuarantinedSegment};
 use std::collections::VecDeque;

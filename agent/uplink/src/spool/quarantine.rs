@@ -3,7 +3,8 @@
 //! delivers what has become readable. Until then it counts towards the limits and is removed first.
 
 use super::segment::{self, HEADER, QuarantinedSegment};
-use super::{DOUBT, Now, Segment, Spool, owned};
+use super::{DOUBT, Now, Segment, Spool};
+use fabriclens_base::owned;
 use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};

@@ -1,7 +1,8 @@
 //! Recovery of a spool at startup, and its usage for `doctor` while another process has it open.
 
 use super::quarantine::{later, passes};
-use super::{HEADER, Now, Segment, Spool, owned, segment};
+use super::{HEADER, Now, Segment, Spool, segment};
+use fabriclens_base::owned;
 use std::fs::File;
 use std::io;
 use std::path::Path;

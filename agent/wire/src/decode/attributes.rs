@@ -15,6 +15,10 @@ const DEPTH: u32 = 16;
 /// Resource attributes that become labels of every series: the identity of fabric hosts and ports.
 const IDENTITY: [&str; 3] = ["host", "device", "port"];
 
+/// Resource attribute that names a switch (Cumulus Linux), and its label: which metrics are a switch's, the decoder does not
+/// know.
+const SWITCH: [&str; 2] = ["net.host.name", "net_host_name"];
+
 /// Interned label texts: the series of a fleet share most of theirs.
 #[derive(Default)]
 pub(super) struct Texts(HashSet<Arc<str>>);
@@ -56,6 +60,9 @@ pub(super) fn resource(body: &[u8], limits: &Limits, texts: &mut Texts) -> Resul
     let get = |key: &str| raw.iter().find(|(k, _)| *k == key).map(|(_, v)| v.as_str()).filter(|v| !v.is_empty());
     let mut labels: Vec<(String, String)> =
         IDENTITY.iter().filter_map(|k| get(k).map(|v| ((*k).to_owned(), v.to_owned()))).collect();
+    if let Some(switch) = get(SWITCH[0]) {
+        labels.push((SWITCH[1].to_owned(), switch.to_owned()));
+    }
     let mut target = Vec::new();
     if let Some(name) = get("service.name") {
         let job = get("service.namespace").map_or_else(|| name.to_owned(), |space| format!("{space}/{name}"));

@@ -63,6 +63,13 @@ impl Window {
         Self::new(self.frames[self.frames.len().saturating_sub(ticks)..].to_vec())
     }
 
+    /// So many of its frames, without the `newer` ones after them.
+    #[must_use]
+    pub fn earlier(&self, ticks: usize, newer: usize) -> Self {
+        let end = self.frames.len().saturating_sub(newer);
+        Self::new(self.frames[end.saturating_sub(ticks)..end].to_vec())
+    }
+
     /// First and last instant, Unix nanoseconds.
     pub fn time_range_ns(&self) -> [i64; 2] {
         [self.frames.first(), self.frames.last()].map(|f| f.map_or(0, |f| f.time_ns))

@@ -2,7 +2,7 @@
 //! arbitration) counts what it could not send. What is usual of a port is no trouble: flows that share a link wait for
 //! each other. With switch counters the tree of waits names the location.
 
-use crate::detectors::context::DetectorContext;
+use crate::detectors::context::{DetectorContext, SlowdownCache};
 use crate::detectors::credit_bottleneck::{self, HELD};
 use crate::detectors::credit_tree::{CreditTree, credit_wait};
 use crate::detectors::detector::Detector;
@@ -66,8 +66,16 @@ fn hot(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     worst.into_iter().map(|(port, share)| cycle_or_unknown(ctx, port, share, least)).collect()
 }
 
-/// Ports that wait more than usual.
+/// Ports that wait more than usual, at a time that all switches have told of: the waits of hosts that are read more often
+/// would else be explained by what the switches carried before.
 fn more(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    match ctx.until_switches_told() {
+        None => grown(ctx),
+        Some(earlier) => grown(&ctx.with_window(&earlier, &SlowdownCache::new())),
+    }
+}
+
+fn grown(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let least = ctx.threshold(&HELD);
     let tree = CreditTree::of(ctx, least);
     let Some((worst, share)) = tree.worst() else { return Vec::new() };

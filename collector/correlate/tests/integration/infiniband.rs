@@ -119,6 +119,20 @@ fn a_link_that_both_its_switches_wait_for_is_slow() {
 }
 
 /// h6 gives no credits: its leaf and those that send to it wait.
+#[test]
+fn what_hosts_wait_for_is_judged_once_the_switches_have_told() {
+    let found = |told: bool| {
+        let fault = move |fabric: &Fabric, frame: &mut Frame| {
+            waits(frame, host(fabric, 0), 0.3);
+            if !told {
+                hosts_only(fabric, frame);
+            }
+        };
+        watch_on(&fabric(), Thresholds::default(), infiniband(0.0), [70, 8, 0], fault).len()
+    };
+    assert_eq!((found(true), found(false)), (1, 0), "a switch that is read each ten seconds has not told yet");
+}
+
 fn stalled(fabric: &Fabric, frame: &mut Frame) {
     waits(frame, egress(fabric, 6), 0.6);
     waits(frame, fabric.ports.of_node(10)[1], 0.6);

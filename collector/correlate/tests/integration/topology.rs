@@ -411,3 +411,57 @@ fn recorded_topologies_parse() {
     let bad = std::fs::read_to_string(dir.join("ibnetdiscover/topograph-bad-example/ibnetdiscover.txt")).unwrap();
     assert!(matches!(parse("bad", &bad), Err(TopologyError::Empty { .. })));
 }
+
+/// Ports as the reader of an InfiniBand subnet reports them.
+fn subnet_port(
+    host: &'static str,
+    port: &'static str,
+    guid: &'static str,
+    [switch, switch_id, switch_port]: [&'static str; 3],
+) -> Vec<(&'static str, &'static str)> {
+    let labels = [
+        ("host", host),
+        ("port", port),
+        ("node_guid", guid),
+        ("fabric", "infiniband"),
+        ("node_type", "2: switch"),
+        ("switch", switch),
+        ("switch_id", switch_id),
+        ("switch_port", switch_port),
+    ];
+    labels.into_iter().filter(|(_, value)| !value.is_empty()).collect()
+}
+
+#[test]
+fn a_subnet_that_an_agent_reads_needs_no_file() {
+    let mut rows = vec![
+        subnet_port("leaf1", "1", "0xa1", ["h1 mlx5_0", "0x10", "1"]),
+        // A description that names no host: the GUID does.
+        subnet_port("leaf1", "2", "0xa1", ["MT4129 ConnectX7   Mellanox Technologies", "0x20", "1"]),
+        subnet_port("leaf1", "3", "0xa1", ["spine1", "0xb1", "1"]),
+        subnet_port("leaf1", "4", "0xa1", ["", "", ""]),
+        subnet_port("spine1", "1", "0xb1", ["leaf1", "0xa1", "3"]),
+    ];
+    rows.push(vec![
+        ("host", "h1"),
+        ("device", "mlx5_0"),
+        ("port", "1"),
+        ("node_guid", "0x10"),
+        ("fabric", "infiniband"),
+    ]);
+    rows.push(vec![
+        ("host", "h2"),
+        ("device", "mlx5_0"),
+        ("port", "1"),
+        ("node_guid", "0x20"),
+        ("fabric", "infiniband"),
+    ]);
+    let ports = heard(&rows);
+    let topology = all(&ports, &[]);
+    assert_eq!(links(&topology), PAIR);
+    let role = |name: &str| topology.nodes.iter().find(|n| n.name == name).map(|n| n.role);
+    assert_eq!((role("h1"), role("leaf1"), role("spine1")), (Some(Role::Host), Some(Role::Leaf), Some(Role::Spine)));
+    assert!(topology.links.iter().all(|link| link.known == Provenance::SubnetManager));
+    // A file of the same subnet says the same.
+    assert_eq!(links(&all(&ports, &[read("net", IBNETDISCOVER)])), PAIR);
+}

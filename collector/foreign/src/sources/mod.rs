@@ -11,6 +11,7 @@ pub mod sonic_exporters;
 pub mod sonic_hft;
 pub mod ufm;
 
+use crate::attributes::Attributes;
 use crate::source::Source;
 
 /// Every source.
@@ -25,3 +26,8 @@ pub static SOURCES: &[&Source] = &[
     &ufm::SOURCE,
     &snmp::SOURCE,
 ];
+
+/// The source of a series; `None` if it is no foreign name at all.
+pub fn source_of(name: &str, attributes: &(impl Attributes + ?Sized)) -> Option<&'static Source> {
+    SOURCES.iter().copied().find(|source| source.has(name, attributes))
+}

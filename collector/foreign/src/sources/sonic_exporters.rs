@@ -99,15 +99,11 @@ static ROWS: &[Row] = &[
     left_out("sonic_interface_receive_packets_total", RAW_METHOD),
     port("sonic_interface_transmit_errs_total", &discard::PORT_DISCARDS, &[TX, fixed("reason", "discarded")])
         .when(&[("type", "discard")]),
-    port("sonic_interface_transmit_errs_total", &discard::PORT_DISCARDS, &[TX, fixed("reason", "discarded")])
-        .when(&[("type", "drop")]),
     port("sonic_interface_transmit_errs_total", &link::LINK_ERRORS, &[TX, fixed("reason", "any")])
         .when(&[("type", "error")]),
     port("sonic_interface_transmit_errs_total", &link::LINK_ERRORS, &[TX, from("reason", &["type"])]),
     port("sonic_interface_receive_errs_total", &discard::PORT_DISCARDS, &[RX, fixed("reason", "discarded")])
         .when(&[("type", "discard")]),
-    port("sonic_interface_receive_errs_total", &discard::PORT_DISCARDS, &[RX, fixed("reason", "discarded")])
-        .when(&[("type", "drop")]),
     port("sonic_interface_receive_errs_total", &link::RCV_ERRORS, &[]).when(&[("type", "error")]),
     port("sonic_interface_receive_errs_total", &link::LINK_ERRORS, &[RX, from("reason", &["type"])]),
     port("sonic_interface_transmit_bytes_total", &traffic::PORT_IO, &[TX]),

@@ -4,6 +4,7 @@
 use super::layout::HeadLayout;
 use super::limits::{Limits, SeriesCounts};
 use super::out_of_order;
+use super::sealed_times::SealedTimes;
 use super::series::SeriesTable;
 use crate::options::SeriesLimits;
 use crate::rows::Appended;
@@ -124,7 +125,7 @@ impl Generation {
 
     /// Stores rows of a known layout; replay calls this with the rows that [`Generation::append`] logged.
     pub fn apply(&mut self, layout: u32, times: &[i64], values: &[f64], older: &[Arc<Self>]) -> Appended {
-        let mut sum = Appended::default();
+        let (mut sum, mut sealed) = (Appended::default(), SealedTimes::default());
         let l = layout as usize;
         for (r, time) in times.iter().enumerate() {
             let newest = self.layouts[l]
@@ -150,7 +151,7 @@ impl Generation {
                 sum.out_of_order += refused as u64;
             } else {
                 let mut row: Vec<f64> = values.iter().skip(r).step_by(times.len()).copied().collect();
-                let existing = |column: usize| self.existing(self.layouts[l].series[column], *time, older);
+                let existing = |column: usize| self.existing(self.layouts[l].series[column], *time, older, &mut sealed);
                 let kept = out_of_order::drop_existing(&mut row, existing);
                 if kept.accepted > 0 {
                     self.layouts[l].insert_late(*time, &row);
@@ -164,9 +165,10 @@ impl Generation {
     }
 
     /// The sample of a series at a time, in this generation or in an older one that is not a block yet.
-    fn existing(&self, series: u32, time: i64, older: &[Arc<Self>]) -> Option<f64> {
+    fn existing(&self, series: u32, time: i64, older: &[Arc<Self>], sealed: &mut SealedTimes) -> Option<f64> {
         let labels = &self.series[series as usize].labels;
-        self.at(series, time).or_else(|| older.iter().find_map(|g| g.series.find(labels).and_then(|s| g.at(s, time))))
+        let here = self.at(series, time, sealed);
+        here.or_else(|| older.iter().find_map(|g| g.at(g.series.find(labels)?, time, sealed)))
     }
 
     /// Logs the definition of a layout before its first rows.
@@ -268,8 +270,9 @@ impl Generation {
     }
 
     /// The sample of a series at a time.
-    pub fn at(&self, series: u32, time: i64) -> Option<f64> {
-        self.series[series as usize].locations.iter().find_map(|(l, c)| self.layouts[*l as usize].at(time, *c as usize))
+    fn at(&self, series: u32, time: i64, sealed: &mut SealedTimes) -> Option<f64> {
+        let mut locations = self.series[series as usize].locations.iter();
+        locations.find_map(|(l, c)| self.layouts[*l as usize].at(time, *c as usize, sealed))
     }
 
     fn newest(&self, labels: &Labels) -> i64 {

@@ -2,11 +2,12 @@
 
 use super::chunk::Chunk;
 use super::rows::Rows;
-use fabriclens_model::Layout;
+use super::sealed_times::SealedTimes;
+use fabriclens_model::{Layout, is_absent};
 use std::sync::Arc;
 
-/// Chunks that may hold rows around one time before further late rows are refused. The times of each are decoded for each
-/// late sample, about a microsecond, while other senders wait.
+/// Chunks that may hold rows around one time before further late rows are refused: each late sample is compared with
+/// them, while other senders wait.
 const MAX_OVERLAPPING: usize = 8;
 
 /// Columns that share time stamps, with their rows.
@@ -74,14 +75,16 @@ impl HeadLayout {
     }
 
     /// The sample of a column at a time, in any buffer or chunk.
-    pub fn at(&self, time: i64, column: usize) -> Option<f64> {
+    pub fn at(&self, time: i64, column: usize, times: &mut SealedTimes) -> Option<f64> {
         if time > self.last {
             return None;
         }
-        self.open
-            .at(time, column)
-            .or_else(|| self.late.at(time, column))
-            .or_else(|| self.sealed.iter().find_map(|c| sealed_at(c, time, column)))
+        self.open.at(time, column).or_else(|| self.late.at(time, column)).or_else(|| {
+            self.sealed.iter().find_map(|chunk| {
+                let row = times.row(chunk, time)?;
+                Some(chunk.column(column).ok()?[row]).filter(|value| !is_absent(*value))
+            })
+        })
     }
 
     /// First and last time of all rows, Unix ms.
@@ -89,14 +92,4 @@ impl HeadLayout {
         let open = [&self.open, &self.late].into_iter().filter_map(|r| Some((*r.times().first()?, *r.times().last()?)));
         self.sealed.iter().map(|c| c.range()).chain(open).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
-}
-
-fn sealed_at(chunk: &Chunk, time: i64, column: usize) -> Option<f64> {
-    if !chunk.overlaps(time, time) {
-        return None;
-    }
-    // Chunks in memory were encoded by this process, so a decode error is impossible here.
-    let i = chunk.times().ok()?.binary_search(&time).ok()?;
-    let value = chunk.column(column).ok()?[i];
-    (!fabriclens_model::is_absent(value)).then_some(value)
 }

@@ -6,4 +6,5 @@ pub mod layout;
 pub mod limits;
 mod out_of_order;
 pub mod rows;
+pub mod sealed_times;
 pub mod series;

@@ -1,9 +1,10 @@
 //! [`Files`] on the operating system.
 
 use super::{Files, Input, Output};
+use fabriclens_base::owned;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
@@ -19,12 +20,12 @@ impl Files for OsFiles {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn Output>> {
-        let file = OpenOptions::new().append(true).create_new(true).open(path)?;
+        let file = owned::options().append(true).create_new(true).open(path)?;
         Ok(Box::new(file))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn Input>> {
-        let file = File::open(path)?;
+        let file = owned::read(path)?;
         let size = file.metadata()?.len();
         Ok(Box::new(OsInput { file, size }))
     }

@@ -5,6 +5,7 @@
 //! returns to the commit before. A panic of the library is an error here, and after an error the file is opened again
 //! before its next use.
 
+use fabriclens_base::owned;
 use redb::{
     Database, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, TableHandle,
 };
@@ -77,7 +78,9 @@ impl DatabaseFile {
     pub fn create(path: &Path, stamp: Stamp) -> Result<Self, FileError> {
         let part = Part { path: part_of(path)?, to: path.into() };
         guarded(|| {
-            let mut db = builder().create(&part.path).map_err(redb::Error::from)?;
+            let file = owned::options().read(true).write(true).create_new(true).open(&part.path)?;
+            let file = redb::backends::FileBackend::new(file).map_err(redb::Error::from)?;
+            let mut db = builder().create_with_backend(file).map_err(redb::Error::from)?;
             write(&mut db, std::iter::empty(), stamp)
         })?;
         part.finish()
@@ -216,6 +219,8 @@ fn builder() -> redb::Builder {
 /// Opens a file that exists, and reads every value. `redb` verifies its pages.
 fn open_once(path: &Path) -> Result<Database, FileError> {
     guarded(|| {
+        // Not a link, and not a device.
+        owned::read(path)?;
         let db = builder().open(path).map_err(redb::Error::from)?;
         let reading = db.begin_read().map_err(redb::Error::from)?;
         for table in reading.list_tables().map_err(redb::Error::from)? {

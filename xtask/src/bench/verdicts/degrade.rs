@@ -88,6 +88,7 @@ fn changes(mode: &Mode, columns: &Columns, truth: &Truth) -> Vec<RowChange> {
     [
         mode.phases.then(phases::own_phases),
         (mode.every > 1).then(|| left_out::each(mode.every)),
+        (mode.switches_every > 1).then(|| left_out::switches_each(mode.switches_every, hosts())),
         mode.hosts_only.then(|| left_out::switches(hosts())),
         mode.half_of_switches.then(|| left_out::half_of_switches(hosts())),
         mode.missing.then(|| left_out::quarter_of_hosts(hosts(), truth.nodes())),

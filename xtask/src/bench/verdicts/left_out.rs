@@ -3,9 +3,13 @@
 use super::row::{Row, RowChange};
 use std::collections::{BTreeSet, HashSet};
 
+fn hash(node: &str) -> u32 {
+    node.bytes().fold(7u32, |hash, b| hash.wrapping_mul(31).wrapping_add(u32::from(b)))
+}
+
 /// Selects one node in so many, by a hash of the name.
 fn is_one_in(many: u32, node: &str) -> bool {
-    node.bytes().fold(7u32, |hash, b| hash.wrapping_mul(31).wrapping_add(u32::from(b))) % many == 0
+    hash(node).is_multiple_of(many)
 }
 
 fn keep_if(mut condition: impl FnMut(&Row<'_>) -> bool + 'static) -> RowChange {
@@ -15,6 +19,11 @@ fn keep_if(mut condition: impl FnMut(&Row<'_>) -> bool + 'static) -> RowChange {
 /// Keeps one of so many samples.
 pub fn each(samples: usize) -> RowChange {
     keep_if(move |row| row.instant.is_multiple_of(samples))
+}
+
+/// Keeps all samples of hosts, and one of so many of each switch, in its own phase.
+pub fn switches_each(samples: usize, hosts: HashSet<String>) -> RowChange {
+    keep_if(move |row| hosts.contains(row.node()) || (row.instant + hash(row.node()) as usize).is_multiple_of(samples))
 }
 
 /// Keeps the ports of hosts.

@@ -19,6 +19,8 @@ pub struct Mode {
     pub skew_ns: i64,
     /// Each node samples in its own phase, every 1, 2 or 5 samples.
     pub phases: bool,
+    /// Switches keep one of so many samples, each in its own phase; hosts keep all.
+    pub switches_every: usize,
     /// Counters are those of InfiniBand.
     pub infiniband: bool,
     /// Nodes, ports and jobs get other names, and the ports of an instant another order.
@@ -42,6 +44,7 @@ const fn mode(name: &'static str) -> Mode {
         every: 1,
         skew_ns: 0,
         phases: false,
+        switches_every: 1,
         infiniband: false,
         renamed: false,
         faster: 1.0,
@@ -62,16 +65,14 @@ const SLOWER: Mode = Mode { faster: 0.25, ..mode("links a quarter as fast") };
 const PHASES: Mode = Mode { phases: true, ..mode("own phases and periods") };
 const FIVE: Mode = Mode { every: 5, ..mode("each five seconds") };
 const TEN: Mode = Mode { every: 10, ..mode("each ten seconds") };
+const SWITCHES_FIVE: Mode = Mode { switches_every: 5, ..mode("switches each five seconds") };
+const SWITCHES_TEN: Mode = Mode { switches_every: 10, ..mode("switches each ten seconds") };
 const HALF_OF_SWITCHES: Mode = Mode { half_of_switches: true, ..mode("half of the switches") };
 const HOSTS: Mode = Mode { hosts_only: true, ..mode("host ports") };
 const HOSTS_PHASES: Mode = Mode { hosts_only: true, phases: true, ..mode("host ports, own phases") };
 
 /// The modes that are measured for each set.
-pub const MAIN: [Mode; 10] =
-    [ALL_PORTS, RENAMED, FASTER, SLOWER, PHASES, FIVE, TEN, HALF_OF_SWITCHES, HOSTS, HOSTS_PHASES];
-
-/// All modes.
-pub const ALL: [Mode; 24] = [
+pub const MAIN: [Mode; 12] = [
     ALL_PORTS,
     RENAMED,
     FASTER,
@@ -79,6 +80,24 @@ pub const ALL: [Mode; 24] = [
     PHASES,
     FIVE,
     TEN,
+    SWITCHES_FIVE,
+    SWITCHES_TEN,
+    HALF_OF_SWITCHES,
+    HOSTS,
+    HOSTS_PHASES,
+];
+
+/// All modes.
+pub const ALL: [Mode; 26] = [
+    ALL_PORTS,
+    RENAMED,
+    FASTER,
+    SLOWER,
+    PHASES,
+    FIVE,
+    TEN,
+    SWITCHES_FIVE,
+    SWITCHES_TEN,
     HALF_OF_SWITCHES,
     HOSTS,
     HOSTS_PHASES,

@@ -7,9 +7,11 @@ use crate::chaos::otlp;
 use crate::chaos::receiver::{ODD, Receiver};
 use crate::chaos::testbed::{TIMEOUT, TestBed, get, now, sum_of};
 use anyhow::{Context as _, Result, ensure};
+use flate2::{Compression, write::GzEncoder};
 use std::fs;
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -41,6 +43,16 @@ pub const FAULTS: &[Fault] = &[
         name: "wide-labels",
         expected: "series of one host with long labels take its share of memory, other hosts' are stored",
         inject: |bed, _, hold| bounded(bed, |bed| wide_labels(bed, hold)),
+    },
+    Fault {
+        name: "blank-imports",
+        expected: "imports that decompress to gigabytes of blank lines make no sample wait",
+        inject: |bed, _, hold| bounded(bed, |bed| attack(bed, hold, QUERY, blank_lines)),
+    },
+    Fault {
+        name: "shuffled-samples",
+        expected: "samples of a series in random order are refused, other samples do not wait",
+        inject: |bed, _, hold| bounded(bed, |bed| shuffled_samples(bed, hold)),
     },
     Fault {
         name: "forwarded-names",
@@ -106,6 +118,38 @@ fn histograms(n: usize) -> Request {
     Request::samples(otlp::histogram("attacker", &format!("wide_{n}"), bounds))
 }
 
+/// Two hundred megabytes of lines without text, compressed a thousand times.
+fn blank_lines(_: usize) -> Request {
+    static BODY: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        let blank = [[b' '; 63].as_slice(), b"\n"].concat().repeat(1 << 14);
+        // Memory takes all that is written.
+        (0..200).for_each(|_| _ = gzip.write_all(&blank));
+        gzip.finish().unwrap_or_default()
+    });
+    Request { gzip: true, body: BODY.clone(), ..Request::json("/api/v1/import", String::new()) }
+}
+
+/// Samples of the last half hour in an order that jumps.
+fn shuffled_samples(bed: &TestBed, hold: Duration) -> Result<String> {
+    let seen = attack(bed, hold, SEND, |n| {
+        let (count, now) = (20_000, (now() * 1e3) as u64);
+        let times: Vec<String> =
+            (0..count).map(|i| (now - i * 7919 % count * 90 - n as u64 % 90).to_string()).collect();
+        let values = vec!["1"; times.len()].join(",");
+        let labels = "{\"__name__\": \"shuffled\", \"host\": \"attacker\"}";
+        let times = times.join(",");
+        Request::json(
+            "/api/v1/import",
+            format!("{{\"metric\": {labels}, \"values\": [{values}], \"timestamps\": [{times}]}}\n"),
+        )
+    })?;
+    let page = get(&format!("{}/metrics", bed.url))?.1;
+    let refused = sum_of(&page, "fabriclens_ingest_rejected_total");
+    ensure!(refused > 0.0, "no sample was refused; {seen}");
+    Ok(format!("{seen}; {refused:.0} samples refused"))
+}
+
 fn host_lists(bed: &TestBed, hold: Duration) -> Result<String> {
     let job = |n: usize| {
         let hosts = match n % 3 {
@@ -114,7 +158,7 @@ fn host_lists(bed: &TestBed, hold: Duration) -> Result<String> {
             _ => vec!["x[1-65536]"; 100].join(","),
         };
         let body = format!("{{\"id\": {}, \"hosts\": \"{hosts}\"}}", n + 1);
-        Request { port: 0, path: "/api/v1/jobs", content_type: "application/json", body: body.into() }
+        Request::json("/api/v1/jobs", body)
     };
     let seen = attack(bed, hold, QUERY, job)?;
     let client = client();
@@ -171,7 +215,7 @@ fn forward(bed: &mut TestBed, hold: Duration) -> Result<String> {
     let seen = attack(bed, hold, SEND, |n| {
         let (labels, at) = (format!("{{\"__name__\": \"{ODD} {n}\", \"host\": \"attacker\"}}"), (now() * 1e3) as u64);
         let body = format!("{{\"metric\": {labels}, \"values\": [1], \"timestamps\": [{at}]}}\n");
-        Request { port: 0, path: "/api/v1/import", content_type: "application/json", body: body.into() }
+        Request::json("/api/v1/import", body)
     })?;
     let read = |name: &str| Ok::<_, anyhow::Error>(sum_of(&get(&format!("{}/metrics", bed.url))?.1, name));
     wait_for(TIMEOUT, || {

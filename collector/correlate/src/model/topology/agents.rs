@@ -1,5 +1,5 @@
 //! What agents report about their ports in `fabric_port_info`: names, rail, and the switch port at the other end of the
-//! cable (LLDP).
+//! cable: heard by LLDP, or read from an InfiniBand subnet, whose agent reports the ports of all switches.
 
 use super::source::{Cable, CableEnd, TopologySource};
 use super::types::{Provenance, Role};
@@ -35,6 +35,12 @@ pub struct PortInfo {
     pub switch: String,
     /// Port of the LLDP neighbor.
     pub switch_port: String,
+    /// The port is a switch's: an agent reads its InfiniBand subnet, and `host` is the switch.
+    #[serde(default)]
+    pub of_switch: bool,
+    /// On InfiniBand: GUID of the node at the other end. `switch` is then its name, or the description of an adapter.
+    #[serde(default)]
+    pub neighbor_guid: Option<u64>,
 }
 
 impl PortInfo {
@@ -43,6 +49,7 @@ impl PortInfo {
         let get = |name: &str| labels.get(name).to_owned();
         let rdma = !labels.get("port").is_empty();
         let guid = |name| super::ib::guid(labels.get(name));
+        let infiniband = labels.get("fabric") == "infiniband";
         let told = Self {
             host: get("host"),
             port: port_name(labels),
@@ -54,6 +61,8 @@ impl PortInfo {
             rail_by_order: get("rail_source") == "order",
             switch: get("switch"),
             switch_port: get("switch_port"),
+            of_switch: infiniband && labels.get("node_type").ends_with("switch"),
+            neighbor_guid: guid("switch_id").filter(|_| infiniband),
         };
         (!told.host.is_empty() && !told.port.is_empty()).then_some(told)
     }
@@ -68,17 +77,24 @@ pub fn port_name(labels: &Labels) -> String {
     }
 }
 
-/// Two sources: the cables that ports hear by LLDP, and cables inferred from rails for ports that hear nothing.
+/// Three sources: the cables that ports hear by LLDP, cables inferred from rails for ports that hear nothing, and the
+/// cables of InfiniBand subnets that an agent reads.
 pub fn from_agents(ports: &[PortInfo]) -> Vec<TopologySource> {
     let ports: BTreeSet<&PortInfo> = ports.iter().collect();
     let mut heard = TopologySource::new("agents (LLDP)", "LLDP");
     let mut inferred = TopologySource::new("the rails of ports", "rails");
+    let mut subnet = TopologySource::new("agents (InfiniBand)", "subnet");
+    let switches: BTreeSet<u64> = ports.iter().filter(|p| p.of_switch).filter_map(|p| p.guids[0]).collect();
     let mut rails: BTreeMap<&str, Vec<&PortInfo>> = BTreeMap::new();
     for (n, port) in ports.into_iter().enumerate() {
-        if heard.nodes.last().is_none_or(|(last, _)| *last != port.host) {
-            heard.nodes.push((port.host.clone(), Role::Host));
+        let (source, role) = if port.of_switch { (&mut subnet, Role::Spine) } else { (&mut heard, Role::Host) };
+        if source.nodes.last().is_none_or(|(last, _)| *last != port.host) {
+            source.nodes.push((port.host.clone(), role));
         }
-        if !port.switch.is_empty() {
+        if let Some(guid) = port.neighbor_guid {
+            let far = neighbor(port, guid, switches.contains(&guid));
+            subnet.cable(n + 1, cable(port, far, Provenance::SubnetManager));
+        } else if !port.switch.is_empty() {
             let far = CableEnd { node: port.switch.clone(), port: port.switch_port.clone(), ..CableEnd::default() };
             heard.cable(n + 1, cable(port, far, Provenance::Lldp));
         } else if !port.rail.is_empty() && !port.rail_by_order && !port.device.is_empty() {
@@ -94,7 +110,18 @@ pub fn from_agents(ports: &[PortInfo]) -> Vec<TopologySource> {
             }
         }
     }
-    vec![heard, inferred]
+    vec![heard, inferred, subnet]
+}
+
+/// The other end of an InfiniBand cable.
+fn neighbor(port: &PortInfo, guid: u64, is_switch: bool) -> CableEnd {
+    let (description, number) = (port.switch.clone(), port.switch_port.clone());
+    if is_switch {
+        return CableEnd { node: description, port: number, ..CableEnd::default() };
+    }
+    let (node, device) = super::ib::host(&description).unwrap_or_default();
+    let (node, device) = (node.to_owned(), device.to_owned());
+    CableEnd { node, device, port: number, guids: vec![guid], description }
 }
 
 fn cable(port: &PortInfo, far: CableEnd, known: Provenance) -> Cable {

@@ -2,6 +2,8 @@
 
 use super::source::{Cable, CableEnd, TopologySource};
 use super::types::{GBPS, Provenance, Role};
+pub(super) use fabriclens_base::infiniband::{hex, host};
+use fabriclens_base::infiniband::{switch, unique_switch};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Type of a node.
@@ -92,11 +94,7 @@ impl IbDump {
             *times.entry(name.clone()).or_default() += 1;
         }
         for (guid, name) in &mut of {
-            if name.is_empty() {
-                *name = hex(*guid);
-            } else if times[name] > 1 || is_factory(name) {
-                *name = format!("{name} {}", hex(*guid));
-            }
+            *name = unique_switch(name, *guid, times[name] > 1);
         }
         of
     }
@@ -113,42 +111,6 @@ fn side(jack: IbPort, switches: &HashMap<u64, String>) -> CableEnd {
     let named = guids.first().and_then(|g| switches.get(g)).cloned();
     let node = named.unwrap_or_else(|| switch(&description));
     CableEnd { node, port, ..CableEnd::default() }
-}
-
-/// Host and device of an HCA's description: `node08 mlx5_0`, `node08 HCA-1`, `node08`. `None` for a factory default.
-pub(super) fn host(description: &str) -> Option<(&str, &str)> {
-    let mut words = description.split_whitespace();
-    match (words.next(), words.next(), words.next()) {
-        (Some(host), Some(device), None) if is_device(device) => Some((host, device)),
-        (Some(host), None, None) => Some((host, "")),
-        _ => None,
-    }
-}
-
-fn is_device(word: &str) -> bool {
-    let rdma = word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-    let old = word.strip_prefix("HCA-").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
-    old || rdma && word.starts_with(|c: char| c.is_ascii_lowercase()) && word.ends_with(|c: char| c.is_ascii_digit())
-}
-
-/// Switch name in a description: `MF0;leaf1:MQM9700/U1` is `leaf1`. Chips of a director keep their board: `ib1/L03/U1`.
-fn switch(description: &str) -> String {
-    let text = description.trim();
-    let Some((_, rest)) = text.split_once(';').filter(|(mf, _)| mf.starts_with("MF")) else { return text.to_owned() };
-    let Some((name, chip)) = rest.rsplit_once(':') else { return rest.to_owned() };
-    match chip.split_once('/') {
-        Some((_, board)) if board != "U1" => format!("{name}/{board}"),
-        _ => name.to_owned(),
-    }
-}
-
-fn is_factory(name: &str) -> bool {
-    name.ends_with("Mellanox Technologies")
-}
-
-/// Formats a GUID as `0x0002c90300c00081`.
-pub(super) fn hex(guid: u64) -> String {
-    format!("0x{guid:016x}")
 }
 
 /// Parses `0x2c90300c00081`, `0002c90300c00081` and `0c42:a103:0065:0001`; `None` for 0.
@@ -180,18 +142,6 @@ const LANES: [(&str, &str, f64); 9] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn descriptions_name_hosts_and_switches() {
-        assert_eq!(host("node08 mlx5_0"), Some(("node08", "mlx5_0")));
-        assert_eq!(host(" o0001  HCA-1 "), Some(("o0001", "HCA-1")));
-        assert_eq!(host("alone"), Some(("alone", "")));
-        assert_eq!(host("MT4129 ConnectX7   Mellanox Technologies"), None);
-        assert_eq!(host(""), None);
-        assert_eq!(switch("MF0;A09-P1-IBLEAF-04-04:MQM9701/U1"), "A09-P1-IBLEAF-04-04");
-        assert_eq!(switch("MF0;sx01:SX6536/L03/U1"), "sx01/L03/U1");
-        assert_eq!(switch(" leaf1 "), "leaf1");
-    }
 
     #[test]
     fn guids_and_rates_parse() {

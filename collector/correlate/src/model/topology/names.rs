@@ -30,7 +30,8 @@ impl HostNames {
     /// Indexes the ports that agents report, and aliases of hosts.
     pub fn new(ports: &[PortInfo], aliases: &BTreeMap<String, String>) -> Self {
         let mut names = Self::default();
-        for port in ports {
+        // Switches of an InfiniBand subnet are no hosts, and their ports have no adapter.
+        for port in ports.iter().filter(|port| !port.of_switch) {
             names.hosts.entry(port.host.clone()).or_default().push(port.clone());
         }
         for (host, ports) in &mut names.hosts {

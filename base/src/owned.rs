@@ -1,5 +1,5 @@
-//! Opens the spool's files without following links: whoever could write into its directory must not be able to make the
-//! agent, often root, write over other files.
+//! Opens a program's own files without following links: whoever could write into their directory must not be able to make
+//! the program, often root, write over other files.
 
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
@@ -10,8 +10,11 @@ use std::path::Path;
 /// Write permission for everybody.
 const OTHERS_WRITE: u32 = 0o002;
 
-/// Checks that nobody but the agent's user and root controls a directory.
-pub(super) fn check_dir(dir: &Path) -> io::Result<()> {
+/// Checks that nobody but this process's user and root controls a directory.
+///
+/// # Errors
+/// With the command that mends it, if another user owns it or every user can write into it.
+pub fn check_dir(dir: &Path) -> io::Result<()> {
     let meta = std::fs::metadata(dir)?;
     let refuse = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     let (owner, own) = (meta.uid(), rustix::process::geteuid().as_raw());
@@ -28,7 +31,10 @@ pub(super) fn check_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// Checks that not every user can write into a directory.
-pub(super) fn check_mode(dir: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// With the command that mends it, if they can.
+pub fn check_mode(dir: &Path) -> io::Result<()> {
     if std::fs::metadata(dir)?.mode() & OTHERS_WRITE != 0 {
         let why = format!("every user can write into it; run: chmod o-w {}", dir.display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
@@ -37,20 +43,26 @@ pub(super) fn check_mode(dir: &Path) -> io::Result<()> {
 }
 
 /// Options that follow no link at the end of a path.
-pub(super) fn options() -> OpenOptions {
+pub fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     options
 }
 
 /// Opens a file to read.
-pub(super) fn read(path: &Path) -> io::Result<File> {
+///
+/// # Errors
+/// If it is a link, or not a regular file.
+pub fn read(path: &Path) -> io::Result<File> {
     regular(options().read(true).open(path)?)
 }
 
-/// Opens a file to read and write, and creates it if it does not exist. Another name of the file, outside of the spool, is an
-/// error, too.
-pub(super) fn read_and_write(path: &Path) -> io::Result<File> {
+/// Opens a file to read and write, and creates it if it does not exist. Another name of the file, outside of the directory,
+/// is an error, too.
+///
+/// # Errors
+/// If it is a link, not a regular file, or has another name.
+pub fn read_and_write(path: &Path) -> io::Result<File> {
     let file = regular(options().read(true).write(true).create(true).truncate(false).open(path)?)?;
     if file.metadata()?.nlink() > 1 {
         let why = format!("{} has another name (hard link); remove it", path.display());

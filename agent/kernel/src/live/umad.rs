@@ -1,0 +1,153 @@
+//! `/dev/infiniband/umadN`: sends management datagrams (MADs) from an InfiniBand port and receives the replies.
+//!
+//! The device is a file: each read and write is a header of 64 bytes (`struct ib_user_mad_hdr`) and a MAD. Two ioctls
+//! set it up. The kernel matches replies to requests by the upper half of the transaction's number, which it sets.
+
+use super::error::call_error;
+use crate::CallError;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+/// `IB_USER_MAD_ENABLE_PKEY`: the header has a partition key's index. Must be the first call.
+const ENABLE_PKEY: libc::Ioctl = 0x1b03;
+/// `IB_USER_MAD_REGISTER_AGENT2`: `_IOWR(0x1b, 4, struct ib_user_mad_reg_req2)`, whose size is 40.
+const REGISTER_AGENT2: libc::Ioctl = 0xc028_1b04_u32 as libc::Ioctl;
+/// Bytes of the header.
+const HEADER: usize = 64;
+/// Bytes of a MAD.
+const MAD: usize = 256;
+/// Key of the queue pair for general services, big endian.
+const GENERAL_KEY: u32 = 0x8001_0000;
+/// Management classes of both agents: subnet management by directed route, performance management.
+const CLASSES: [(u32, u8); 2] = [(0, 0x81), (1, 0x04)];
+
+/// `struct ib_user_mad_reg_req2`.
+#[repr(C)]
+#[derive(Default)]
+struct Registration {
+    id: u32,
+    queue_pair: u32,
+    class: u8,
+    version: u8,
+    reserved: u16,
+    flags: u32,
+    methods: [u64; 2],
+    oui: u32,
+    segmented: u8,
+    padding: [u8; 3],
+}
+
+/// An open port. It receives replies to its own requests, and nothing unsolicited.
+#[derive(Debug)]
+pub struct Umad {
+    file: File,
+    /// Kernel's number of the agent at queue pair 0, and of that at queue pair 1.
+    agents: [u32; 2],
+    timeout_ms: u32,
+}
+
+impl Umad {
+    /// Opens the device. Replies later than `timeout` are discarded by the kernel.
+    ///
+    /// # Errors
+    /// `Denied` without read and write permission, `Unsupported` before Linux 3.18.
+    pub fn open(path: &Path, timeout: Duration) -> Result<Self, CallError> {
+        let what = || path.display().to_string();
+        let opened = File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path);
+        let file = opened.map_err(|error| match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => CallError::Denied {
+                what: what(),
+                remedy: "let the agent read and write the device (docs/infiniband.md)",
+            },
+            _ => call_error(what(), error),
+        })?;
+        // SAFETY: the request takes no argument.
+        check(unsafe { libc::ioctl(file.as_raw_fd(), ENABLE_PKEY) }).map_err(|error| call_error(what(), error))?;
+        let mut agents = [0; 2];
+        for (agent, (queue_pair, class)) in agents.iter_mut().zip(CLASSES) {
+            let mut wanted = Registration { queue_pair, class, version: 1, ..Registration::default() };
+            // SAFETY: the kernel reads and writes one `ib_user_mad_reg_req2`, whose layout `Registration` has.
+            let done = unsafe { libc::ioctl(file.as_raw_fd(), REGISTER_AGENT2, &raw mut wanted) };
+            check(done).map_err(|error| call_error(what(), error))?;
+            *agent = wanted.id;
+        }
+        let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX).max(1);
+        Ok(Self { file, agents, timeout_ms })
+    }
+
+    /// Sends a MAD to queue pair 0 or 1 of the port with this LID (0xffff for a directed route).
+    ///
+    /// # Errors
+    /// `WouldBlock` if the kernel's queue is full; others if the port is gone.
+    pub fn send(&mut self, queue_pair: u32, lid: u16, mad: &[u8; MAD]) -> io::Result<()> {
+        let mut packet = [0; HEADER + MAD];
+        let general = queue_pair != 0;
+        packet[..4].copy_from_slice(&self.agents[usize::from(general)].to_ne_bytes());
+        packet[8..12].copy_from_slice(&self.timeout_ms.to_ne_bytes());
+        packet[20..24].copy_from_slice(&queue_pair.to_be_bytes());
+        if general {
+            packet[24..28].copy_from_slice(&GENERAL_KEY.to_be_bytes());
+        }
+        packet[28..30].copy_from_slice(&lid.to_be_bytes());
+        packet[HEADER..].copy_from_slice(mad);
+        self.file.write(&packet).map(|_| ())
+    }
+
+    /// Waits up to `wait` for a reply; its MAD replaces `into`. A request that timed out gives an empty `into`.
+    ///
+    /// # Errors
+    /// The port is gone.
+    pub fn receive(&mut self, wait: Duration, into: &mut Vec<u8>) -> io::Result<Option<()>> {
+        let mut poll = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let time = libc::timespec {
+            tv_sec: wait.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_nsec: wait.subsec_nanos().into(),
+        };
+        // SAFETY: one pollfd and one timespec, both live during the call; no signal mask.
+        match check(unsafe { libc::ppoll(&raw mut poll, 1, &raw const time, std::ptr::null()) }) {
+            Ok(0) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
+            done => done?,
+        };
+        let mut packet = [0; HEADER + MAD];
+        match self.file.read(&mut packet) {
+            Ok(read) => {
+                into.clear();
+                let failed = packet[4..8] != [0; 4];
+                into.extend(packet.get(HEADER..read).filter(|_| !failed).unwrap_or_default());
+                Ok(Some(()))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::{offset_of, size_of};
+
+    #[test]
+    fn layouts_are_those_of_the_kernel() {
+        assert_eq!(size_of::<Registration>(), 40);
+        assert_eq!(offset_of!(Registration, methods), 16);
+        assert_eq!(offset_of!(Registration, oui), 32);
+    }
+
+    #[test]
+    fn a_file_that_is_no_umad_is_refused() {
+        let error = Umad::open(Path::new("/dev/null"), Duration::from_millis(100)).expect_err("not a umad");
+        assert!(matches!(error, CallError::Unsupported { .. }), "{error}");
+        let error = Umad::open(Path::new("/dev/infiniband/none"), Duration::from_millis(100)).expect_err("missing");
+        assert!(matches!(error, CallError::Unsupported { .. }), "{error}");
+    }
+}

@@ -1,0 +1,5 @@
+//! The crate against a simulated subnet: ibsim answers MADs, opensm assigns LIDs and routes.
+
+mod counters;
+mod discovery;
+mod paths;

@@ -1,0 +1,39 @@
+//! `[ib_fabric]`: reads the switches of a whole InfiniBand subnet from this host, by management datagrams.
+//!
+//! One thread of the engine owns the port. It sweeps the subnet for nodes and links, reads the counters of switch ports
+//! each period, and pushes sections whose host is the switch. It sends nothing but Get requests, at a bounded rate.
+
+mod command;
+mod names;
+mod port_series;
+mod reader;
+mod settings;
+
+pub use command::{path, probe, report};
+pub use reader::{Host, run as read_subnet};
+pub use settings::{IbFabric, Source};
+
+use fabriclens_agent_host::batch::chain;
+use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_mad::ibsim::IbSim;
+use fabriclens_agent_mad::transport::Mad;
+use fabriclens_agent_mad::umad::{self, UmadTransport};
+
+/// Opens the port; returns it with its name.
+///
+/// # Errors
+/// A sentence with the remedy.
+pub fn open(config: &IbFabric, roots: &Roots) -> Result<(Box<dyn Mad>, String), String> {
+    match &config.source {
+        Source::Umad { device, port } => {
+            let chosen = umad::choose(umad::ports(roots.sys()), device.as_deref(), *port)?;
+            let name = format!("{}/{}", chosen.device, chosen.port);
+            let open = UmadTransport::open(&chosen, config.pace.deadline).map_err(|error| chain(&error))?;
+            Ok((Box::new(open), name))
+        }
+        Source::IbSim { sockets, node } => {
+            let attached = IbSim::attach(sockets, node).map_err(|error| format!("ibsim {sockets}: {error}"))?;
+            Ok((Box::new(attached), format!("ibsim {node}")))
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! The thread that reads the InfiniBand subnet, if configured.
+
+use super::core::Core;
+use crate::ib_fabric::{Host, IbFabric, read_subnet};
+use crate::sandbox::Role;
+use fabriclens_agent_host::capabilities;
+
+/// Component of its problems in `/healthz`.
+const COMPONENT: &str = "InfiniBand subnet";
+
+/// Reads the subnet until the engine stops.
+pub(super) fn run(core: &Core, config: &IbFabric) {
+    capabilities::without_probes();
+    core.settings.sandbox.enter(Role::Plain);
+    let problem = |why: Option<String>| match why {
+        Some(why) => {
+            if core.thread_health.set(COMPONENT, why.clone()) {
+                tracing::warn!(why, "cannot read the InfiniBand subnet; trying again");
+            }
+        }
+        None => _ = core.thread_health.clear(COMPONENT),
+    };
+    let host = Host {
+        roots: &core.roots,
+        clock: &core.clock,
+        name: &core.host,
+        push: &|section| _ = core.ring.push(section),
+        wait: &|until| {
+            core.wake_ib_fabric.wait(until);
+            core.is_stopping()
+        },
+        stopping: &|| core.is_stopping(),
+        problem: &problem,
+    };
+    read_subnet(config, &host);
+}

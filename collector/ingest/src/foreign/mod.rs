@@ -1,0 +1,188 @@
+//! Translates series under foreign names (switches, exporters) into catalog metrics, before ownership is checked and before
+//! anything is stored. The names are rows of `fabriclens-foreign`; here series become columns of a host and its port.
+
+mod context;
+mod names;
+mod registry;
+#[cfg(test)]
+mod tests;
+mod translation;
+
+pub use registry::{SwitchSource, UnknownName};
+
+use std::sync::Arc;
+
+use fabriclens_catalog::MetricKind;
+use fabriclens_config::Switches;
+use fabriclens_foreign::{SOURCES, Value};
+use fabriclens_model::{Labels, Layout, LayoutId, LayoutInterner, RowGroup, absent, is_absent, is_stale, present};
+use fabriclens_server::auth::Caller;
+use fabriclens_wire::decode::Meta;
+use foldhash::HashMap;
+use prometheus::IntCounterVec;
+use std::sync::Weak;
+
+use super::report::Report;
+use context::{Context, Sender};
+use registry::Registry;
+use translation::{Column, Translation};
+
+/// Most column lists that are remembered; beyond it all are forgotten.
+const LISTS: usize = 200_000;
+
+/// What all decoders share: the configuration, names of switches, and the list of switches.
+pub(super) struct Foreign {
+    context: Context,
+    registry: Registry,
+    points: IntCounterVec,
+}
+
+impl Foreign {
+    pub(super) fn new(config: Switches, points: IntCounterVec) -> Self {
+        Self { context: Context { config, ..Context::default() }, registry: Registry::default(), points }
+    }
+
+    /// Switches that sent something, with what was not understood.
+    pub(super) fn switches(&self) -> Vec<SwitchSource> {
+        self.registry.list()
+    }
+
+    /// Takes over how the topology calls its switches.
+    pub(super) fn name_as(&self, switches: impl Iterator<Item = String>) {
+        self.context.names.set_topology(switches);
+    }
+}
+
+/// Translations of column lists of one decoder. Senders repeat their lists, so names are looked up once per list.
+#[derive(Default)]
+pub(super) struct Translations {
+    known: HashMap<(LayoutId, Sender), Known>,
+    layouts: LayoutInterner,
+}
+
+/// A column list, held weakly so that unused ones can be forgotten, and its translation; `None` if it has no foreign name.
+struct Known {
+    list: Weak<[Labels]>,
+    /// Version of the names of switches.
+    version: u64,
+    translation: Option<Arc<Translation>>,
+}
+
+impl Translations {
+    /// Forgets lists that are no longer in use.
+    pub(super) fn forget_unused(&mut self) {
+        self.known.retain(|_, known| known.list.strong_count() > 0);
+        self.known.shrink_to(2 * self.known.len());
+        self.layouts.forget_unused();
+    }
+
+    /// Replaces foreign columns by canonical ones, and the metadata of foreign names by those of the catalog.
+    pub(super) fn apply(
+        &mut self,
+        foreign: &Foreign,
+        caller: &Caller,
+        groups: &mut Vec<RowGroup>,
+        metadata: &mut Vec<Meta>,
+        report: &mut Report,
+    ) {
+        metadata.retain(|meta| !has_foreign_name(&meta.name));
+        let sender = foreign.context.sender(caller);
+        // Names first: series that need them may come earlier in the request.
+        for group in groups.iter().filter(|_| sender.bound.is_none()) {
+            if !self.known.contains_key(&(group.series.id(), sender.clone())) {
+                foreign.context.names.learn(&group.series);
+            }
+        }
+        let mut out = Vec::with_capacity(groups.len());
+        for group in groups.drain(..) {
+            let (translation, fresh) = self.of(foreign, &sender, &group.series);
+            let Some(translation) = translation else {
+                out.push(group);
+                continue;
+            };
+            if fresh {
+                metadata.extend(translation.metadata());
+            }
+            foreign.translate(&translation, caller, &group, &mut out, report);
+        }
+        *groups = out;
+    }
+
+    /// Translation of a column list, and whether it is a new one.
+    fn of(&mut self, foreign: &Foreign, sender: &Sender, list: &Layout) -> (Option<Arc<Translation>>, bool) {
+        if self.known.len() >= LISTS {
+            self.known.clear();
+        }
+        let version = foreign.context.names.version();
+        let key = (list.id(), sender.clone());
+        // Column lists of agents have no foreign names, so that names of switches do not matter to them.
+        let valid = |known: &&Known| known.version == version || known.translation.is_none();
+        if let Some(known) = self.known.get(&key).filter(valid) {
+            return (known.translation.clone(), false);
+        }
+        let translation = Translation::new(&foreign.context, sender, list, &mut self.layouts).map(Arc::new);
+        self.known.insert(key, Known { list: list.downgrade(), version, translation: translation.clone() });
+        (translation, true)
+    }
+}
+
+impl Foreign {
+    /// Appends the canonical columns of a group and those that are no foreign ones.
+    fn translate(
+        &self,
+        translation: &Translation,
+        caller: &Caller,
+        group: &RowGroup,
+        out: &mut Vec<RowGroup>,
+        report: &mut Report,
+    ) {
+        let rows = group.times.len();
+        let newest = group.times.iter().copied().max().unwrap_or_default();
+        let (mut own, mut rest) = (Vec::new(), Vec::new());
+        let mut counts: HashMap<(&'static str, &'static str), u64> = HashMap::default();
+        for (column, values) in translation.columns.iter().zip(group.values.chunks(rows.max(1))) {
+            let points = present(values);
+            match column {
+                Column::Kept => rest.extend_from_slice(values),
+                Column::Raw { source, why } => {
+                    rest.extend_from_slice(values);
+                    *counts.entry((source, why)).or_default() += points;
+                }
+                Column::Series { source, metric, conversion } => {
+                    let counter = metric.kind == MetricKind::Counter;
+                    let convert = |value: &f64| match *value {
+                        value if is_absent(value) || is_stale(value) => value,
+                        value => {
+                            let converted = conversion.of(Value::Number(value));
+                            converted.filter(|value| !counter || *value >= 0.0).unwrap_or_else(absent)
+                        }
+                    };
+                    let before = own.len();
+                    own.extend(values.iter().map(convert));
+                    let kept = present(&own[before..]);
+                    *counts.entry((source, "translated")).or_default() += kept;
+                    *counts.entry((source, "gap")).or_default() += points - kept;
+                }
+                Column::Dropped { source, why } => *counts.entry((source, why)).or_default() += points,
+                Column::NoSwitch { source, text } => {
+                    report.reject("switch", points, text.clone());
+                    *counts.entry((source, "unknown")).or_default() += points;
+                }
+            }
+        }
+        for ((source, outcome), points) in counts {
+            self.points.with_label_values(&[source, outcome]).inc_by(points);
+        }
+        self.registry.record(&translation.senders, |switch| caller.hosts.has(switch), newest);
+        for (series, values) in [(&translation.own, own), (&translation.rest, rest)] {
+            if !series.is_empty() {
+                out.push(RowGroup { series: series.clone(), times: group.times.clone(), values });
+            }
+        }
+    }
+}
+
+/// Whether metadata belong to a foreign name, whose unit and kind would mislead.
+fn has_foreign_name(name: &str) -> bool {
+    SOURCES.iter().any(|source| source.having.is_empty() && source.prefixes.iter().any(|p| name.starts_with(p)))
+}

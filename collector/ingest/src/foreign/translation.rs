@@ -1,0 +1,156 @@
+//! Translates a list of columns.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use fabriclens_catalog::{Metric, MetricKind};
+use fabriclens_foreign::{
+    Attributes, Conversion, Meaning, Series, Source, SwitchFrom, instance_host, meaning, source_of, switch_name,
+};
+use fabriclens_model::{Labels, Layout, LayoutInterner};
+use fabriclens_wire::decode::Meta;
+
+use super::context::{Context, Sender};
+use super::registry::Senders;
+
+/// What becomes of a column.
+pub(super) enum Column {
+    /// Not a foreign name.
+    Kept,
+    /// Stored as it comes.
+    Raw { source: &'static str, why: &'static str },
+    /// Stored as a canonical series.
+    Series { source: &'static str, metric: &'static Metric, conversion: Conversion },
+    /// Not stored.
+    Dropped { source: &'static str, why: &'static str },
+    /// Not stored, because it names no switch.
+    NoSwitch { source: &'static str, text: String },
+}
+
+/// Translation of a column list.
+pub(super) struct Translation {
+    /// What becomes of each column.
+    pub(super) columns: Vec<Column>,
+    /// Canonical columns.
+    pub(super) own: Layout,
+    /// Columns that stay as they are.
+    pub(super) rest: Layout,
+    /// Names that are not understood, by switch and source.
+    pub(super) senders: Senders,
+}
+
+/// Labels of a series as attributes.
+struct OfLabels<'a>(&'a Labels);
+
+impl Attributes for OfLabels<'_> {
+    fn get(&self, name: &str) -> Option<&str> {
+        Some(self.0.get(name)).filter(|value| !value.is_empty())
+    }
+}
+
+impl Translation {
+    /// Translates a column list; `None` if it has no foreign name.
+    pub(super) fn new(context: &Context, sender: &Sender, list: &Layout, layouts: &mut LayoutInterner) -> Option<Self> {
+        let sources: Vec<Option<&'static Source>> =
+            list.iter().map(|labels| source_of(labels.metric(), &OfLabels(labels))).collect();
+        if sources.iter().all(Option::is_none) {
+            return None;
+        }
+        let (mut own, mut rest, mut columns) = (Vec::new(), Vec::new(), Vec::with_capacity(list.len()));
+        let (mut senders, mut seen) = (Senders::new(), HashSet::new());
+        for (labels, source) in list.iter().zip(sources) {
+            let Some(source) = source else {
+                rest.push(labels.clone());
+                columns.push(Column::Kept);
+                continue;
+            };
+            let Some(switch) = switch_of(context, source, labels, sender) else {
+                columns.push(Column::NoSwitch { source: source.name, text: no_switch(source) });
+                continue;
+            };
+            let unknown: &mut Vec<String> = senders.entry((switch.clone(), source.name)).or_default();
+            let name = labels.metric();
+            let why = match meaning(source, name, &OfLabels(labels)) {
+                Meaning::Series(series) => {
+                    let canonical = canonical(&switch, &series);
+                    if seen.insert(canonical.clone()) {
+                        own.push(canonical);
+                        let Series { metric, conversion, .. } = series;
+                        columns.push(Column::Series { source: source.name, metric, conversion });
+                        continue;
+                    }
+                    "duplicate"
+                }
+                Meaning::LeftOut(_) => "left_out",
+                Meaning::Unknown => {
+                    unknown.push(name.to_owned());
+                    "unknown"
+                }
+            };
+            if context.is_raw(name) {
+                rest.push(raw(labels, &switch));
+                columns.push(Column::Raw { source: source.name, why });
+            } else {
+                columns.push(Column::Dropped { source: source.name, why });
+            }
+        }
+        Some(Self { columns, own: layouts.intern(own), rest: layouts.intern(rest), senders })
+    }
+
+    /// Metadata of the canonical metrics.
+    pub(super) fn metadata(&self) -> Vec<Meta> {
+        let mut seen = HashSet::new();
+        let metrics = self.columns.iter().filter_map(|column| match column {
+            Column::Series { metric, .. } => Some(*metric),
+            _ => None,
+        });
+        let kind = |metric: &Metric| if metric.kind == MetricKind::Counter { "counter" } else { "gauge" };
+        metrics
+            .filter(|metric| seen.insert(metric.name))
+            .map(|metric| Meta {
+                name: metric.prometheus_name(),
+                kind: kind(metric),
+                unit: metric.unit.ucum().to_owned(),
+                help: metric.help.to_owned(),
+            })
+            .collect()
+    }
+}
+
+/// The switch of a series: as it names it, or else the one that its sender is bound to.
+fn switch_of(context: &Context, source: &Source, labels: &Labels, sender: &Sender) -> Option<Arc<str>> {
+    let get = |name: &str| Some(labels.get(name)).filter(|value| !value.is_empty());
+    let told = source.switch.iter().find_map(|from| match from {
+        SwitchFrom::Attribute(name) => get(name).map(str::to_owned),
+        SwitchFrom::Description(name) => get(name).map(switch_name),
+        SwitchFrom::Guid(name, _) => get(name).map(|guid| context.names.of_guid(guid)),
+        SwitchFrom::Instance => get("instance").map(|instance| context.of_address(instance_host(instance))),
+    });
+    let name = told.or_else(|| sender.identity.as_deref().map(str::to_owned))?;
+    let renamed = context.names.as_in_topology(&name);
+    // A bound sender keeps to its own names.
+    Some(if sender.may(&renamed) { renamed } else { name.into() })
+}
+
+fn no_switch(source: &Source) -> String {
+    format!(
+        "{} does not say which switch it is; give its sender a token with a host or a client certificate, or name its \
+         address in switches.addresses",
+        source.name
+    )
+}
+
+fn canonical(switch: &Arc<str>, series: &Series) -> Labels {
+    let text = |text: &str| Arc::<str>::from(text);
+    let name = (text("__name__"), text(&series.metric.prometheus_name()));
+    let port = series.port.iter().map(|port| (text("port"), text(port)));
+    let labels = series.labels.iter().map(|(name, value)| (text(name), text(value)));
+    let all = [name, (text("host"), switch.clone())].into_iter().chain(port).chain(labels);
+    Labels::new(all).with_hash()
+}
+
+/// The series as it comes, with the switch as its host.
+fn raw(labels: &Labels, switch: &Arc<str>) -> Labels {
+    let kept = labels.pairs().iter().filter(|(name, _)| &**name != "host").cloned();
+    Labels::new(kept.chain([(Arc::from("host"), switch.clone())])).with_hash()
+}
