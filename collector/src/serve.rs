@@ -19,6 +19,7 @@ use fabriclens_correlate::Role;
 use fabriclens_data::{Data, engine};
 use fabriclens_evaluation::live;
 use fabriclens_forward::{ForwardError, Sink};
+use fabriclens_gnmi as gnmi;
 use fabriclens_incidents as incidents;
 use fabriclens_incidents::{IncidentStore, IncidentStoreError};
 use fabriclens_ingest as ingest;
@@ -192,6 +193,8 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         stopped.clone(),
     );
     tasks.push(tokio::spawn(written));
+    let switches = gnmi::serve(config.gnmi.clone(), sink.clone(), telemetry.clone(), stopped.clone());
+    tasks.push(tokio::spawn(switches));
     tasks.extend(incidents::notify(&incidents, &config, &telemetry, &stopped)?);
     let jobs = jobs::run(jobs, sink.clone(), config.clone(), stopped.clone());
     tasks.push(tokio::spawn(jobs));

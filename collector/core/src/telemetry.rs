@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::gnmi_telemetry::GnmiTelemetry;
 use crate::protocol::Protocol;
 use fabriclens_store::Stats;
 use parking_lot::Mutex;
@@ -41,7 +42,7 @@ const STORE: &[(&str, &str, StatsField)] = &[
 #[derive(Clone)]
 pub struct Telemetry {
     registry: Registry,
-    /// Samples made durable, by protocol (`otlp_grpc`, `otlp_http`, `remote_write`, `import`, `self`).
+    /// Samples made durable, by protocol (`otlp_grpc`, `otlp_http`, `remote_write`, `import`, `gnmi`, `self`).
     pub samples: IntCounterVec,
     /// Write requests, by protocol and result (`ok`, `partial`, or the reason of a refusal).
     pub requests: IntCounterVec,
@@ -65,6 +66,8 @@ pub struct Telemetry {
     pub memory: [IntGauge; 2],
     /// Signs that two agents use one host name, by host.
     pub host_conflicts: IntCounterVec,
+    /// Switches read by gNMI.
+    pub gnmi: GnmiTelemetry,
     /// Connections closed because their address had too many.
     pub connections_refused: IntCounter,
     /// Connections closed because their reader was slow.
@@ -252,6 +255,7 @@ impl Telemetry {
                 "Signs that two agents send under one host name.",
                 &["host"],
             )?,
+            gnmi: GnmiTelemetry::new(&registry)?,
             connections_refused: counter(
                 "fabriclens_connections_refused_total",
                 "Connections closed because their address, or all addresses together, had too many.",

@@ -1,19 +1,25 @@
 //! Reads counters of switches by gNMI. The collector connects to each target and subscribes; switches are only read.
 //!
 //! [`run`] keeps one connection for each target and one stream for each row of [`streams`]; all of them share one thread.
-//! A [`Receiver`] gets the values. What a target sends is bounded in size of messages, values per message and bytes per
+//! A [`Receiver`] gets the values; [`serve`] stores them under the names of the catalog. What a target sends is bounded in size of messages, values per message and bytes per
 //! second, so that none delays another.
 
 #![forbid(unsafe_code)]
 
 mod codec;
 mod connection;
+mod counters;
+mod events;
 mod json;
+mod neighbors;
 mod notification;
+mod outbox;
 mod pace;
 mod path;
 pub mod proto;
 mod reconnect;
+mod series;
+mod service;
 mod session;
 mod subscriptions;
 
@@ -21,4 +27,5 @@ pub use connection::ConnectError;
 pub use notification::{Dialect, Leaf, Receiver, Scalar};
 pub use path::parse;
 pub use reconnect::{Clock, Observer, Target, run};
+pub use service::serve;
 pub use subscriptions::{Pace, Stream, streams};

@@ -66,12 +66,6 @@ const CHANGES: Stream = model("changes", &["/interfaces/interface[name=*]/state/
 const QOS: Stream =
     model("queues", &["/qos/interfaces/interface[interface-id=*]/output/queues/queue[name=*]/state"], FAST);
 const LLDP: Stream = model("lldp", &["/lldp/interfaces/interface[name=*]/neighbors/neighbor[id=*]/state"], SLOW);
-const OPTICS: Stream = model(
-    "optics",
-    &["/components/component[name=*]/transceiver/physical-channels/channel[index=*]/state"],
-    WATERMARKS,
-);
-
 const OPENCONFIG: &[Stream] = &[
     INTERFACES,
     STATE,
@@ -79,7 +73,6 @@ const OPENCONFIG: &[Stream] = &[
     model("ethernet", &["/interfaces/interface[name=*]/ethernet/state/counters"], FAST),
     QOS,
     LLDP,
-    OPTICS,
 ];
 
 const CUMULUS: &[Stream] = &[

@@ -38,6 +38,7 @@ fn shipped_config_holds_the_defaults() {
     let thresholds: Vec<&str> = thresholds.lines().skip(1).filter_map(|l| l.strip_prefix("# ")).take(3).collect();
     assert_ne!(from_text(&thresholds.join("\n")).unwrap().thresholds, Config::default().thresholds);
     let (alertmanager, webhook) = servers.split_once("# [[webhook]]\n").unwrap();
+    let (webhook, switch) = webhook.split_once("# [[gnmi.targets]]\n").unwrap();
 
     let mut section = String::new();
     let mut shown = BTreeMap::new();
@@ -109,6 +110,9 @@ fn shipped_config_holds_the_defaults() {
     let one = from_text(&format!("[[webhook]]\n{}", keys(webhook, 9))).unwrap().webhook.remove(0);
     let short = from_text("[[webhook]]\nname = 'x'\nurl = 'http://x'").unwrap().webhook.remove(0);
     assert_eq!((one.repeat, one.endpoint.timeout), (short.repeat, short.endpoint.timeout));
+    let one = from_text(&format!("[[gnmi.targets]]\n{}", keys(switch, 11))).unwrap().gnmi.remove(0);
+    let short = from_text("[[gnmi.targets]]\nname = 'x'\naddress = 'x:1'\nkind = 'sonic'").unwrap().gnmi.remove(0);
+    assert_eq!((one.interval, one.tls.is_some()), (short.interval, short.tls.is_some()));
 }
 
 #[test]

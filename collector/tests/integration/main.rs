@@ -13,6 +13,7 @@ mod dashboards;
 mod engines;
 mod export;
 mod forward;
+mod gnmi;
 mod hostile_clients;
 mod hostile_queries;
 mod incidents;

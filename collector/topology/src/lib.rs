@@ -21,6 +21,7 @@
 mod change;
 mod files;
 mod history;
+mod neighbors;
 mod reported;
 
 use std::collections::BTreeMap;
@@ -29,7 +30,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fabriclens_correlate::Topology;
-use fabriclens_correlate::topology::{HostNames, PortInfo, TopologySource, from_agents, merge};
+use fabriclens_correlate::topology::{
+    HostNames, PortInfo, SwitchNeighbor, TopologySource, from_agents, from_switches, merge,
+};
 use fabriclens_promql::{Engine, QueryError, Value};
 use fabriclens_store::Store;
 use parking_lot::{Mutex, RwLock};
@@ -43,6 +46,7 @@ use fabriclens_data::Data;
 use files::Files;
 pub use files::SourceFile;
 use history::History;
+use neighbors::Neighbors;
 use reported::{Report, ReportedPorts};
 
 /// Interval of polling files and agents.
@@ -52,6 +56,8 @@ const TABLE: &str = "topology";
 /// Ports as reported by agents, with the time of the report: after a cable moved, two series of one port exist for a
 /// while, and the newer one is right.
 const PORTS: &str = "timestamp(fabric_port_info)";
+/// Neighbors as reported by switches, likewise.
+const NEIGHBORS: &str = "timestamp(fabric_port_neighbor_info)";
 
 /// The history of the topology cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +78,8 @@ pub struct Topologies {
 struct Round {
     files: Files,
     reported: ReportedPorts,
+    /// Neighbors that switches report.
+    neighbors: Neighbors,
     /// Cables inferred from counters.
     inferred: Option<TopologySource>,
     /// Whether the last query failed, which is logged once.
@@ -92,7 +100,10 @@ impl Topologies {
     fn with_history(history: History, files: Vec<PathBuf>, aliases: BTreeMap<String, String>, now_ms: i64) -> Self {
         let (since, topology, ports) = history.last().unwrap_or_default();
         let reported = ReportedPorts::resume(ports, now_ms);
-        let round = Mutex::new(Round { files: Files::new(files), reported, inferred: None, failing: false });
+        let mut neighbors = Neighbors::default();
+        neighbors.update(SwitchNeighbor::known(&topology), now_ms);
+        let round = Round { files: Files::new(files), reported, neighbors, inferred: None, failing: false };
+        let round = Mutex::new(round);
         let current = RwLock::new((since, Arc::new(topology)));
         let topologies = Self { aliases, current, history, round, wake: Arc::default() };
         topologies.round(None, now_ms);
@@ -143,6 +154,7 @@ impl Topologies {
         }
         let ports: Vec<PortInfo> = round.reported.ports();
         let mut described = from_agents(&ports);
+        described.push(from_switches(&round.neighbors.all()));
         described.extend(round.files.described().chain(&round.inferred).cloned());
         let new = merge(&described, &HostNames::new(&ports, &self.aliases));
         let (held, old) = self.current.read().clone();
@@ -157,11 +169,12 @@ impl Topologies {
     }
 
     fn ask(&self, engine: &Engine, data: &Data, now_ms: i64) -> Option<Vec<Report>> {
-        let asked = reports(engine, data, now_ms);
+        let asked = reports(engine, data, now_ms).and_then(|ports| Ok((ports, neighbors(engine, data, now_ms)?)));
         let mut round = self.round.lock();
         match asked {
-            Ok(reports) => {
+            Ok((reports, neighbors)) => {
                 round.failing = false;
+                round.neighbors.update(neighbors, now_ms);
                 Some(reports)
             }
             Err(error) => {
@@ -180,6 +193,20 @@ fn reports(engine: &Engine, data: &Data, now_ms: i64) -> Result<Vec<Report>, Que
         Some(Report { port: PortInfo::of(&s.labels)?, reported_ms: (s.value * 1e3) as i64 })
     };
     Ok(samples.into_iter().filter_map(report).collect())
+}
+
+/// Neighbors of switches, the newest of each port, in order of their names.
+fn neighbors(engine: &Engine, data: &Data, now_ms: i64) -> Result<Vec<SwitchNeighbor>, QueryError> {
+    let Value::Vector(samples) = engine.instant(data.reader(), NEIGHBORS, now_ms)?.value else { return Ok(Vec::new()) };
+    let mut newest: BTreeMap<(String, String), (f64, SwitchNeighbor)> = BTreeMap::new();
+    for sample in samples {
+        let Some(one) = SwitchNeighbor::of(&sample.labels) else { continue };
+        let port = (one.switch.clone(), one.port.clone());
+        if newest.get(&port).is_none_or(|(at, _)| *at < sample.value) {
+            newest.insert(port, (sample.value, one));
+        }
+    }
+    Ok(newest.into_values().map(|(_, one)| one).collect())
 }
 
 /// Polls files and agents until `stop` becomes true.

@@ -35,6 +35,7 @@ const NEEDS: &[Need] = &[
     Need { name: "mount", probe: probe::mount },
     Need { name: "network-namespaces", probe: probe::network_namespaces },
     Need { name: "prometheus", probe: || probe::programs(&["prometheus", "promtool"], "prometheus") },
+    Need { name: "pygnmi", probe: probe::pygnmi },
     Need {
         name: "recordings",
         probe: || probe::exists(&fabriclens_testing::recordings(), "set FABRICLENS_FIXTURES to a collection"),

@@ -80,3 +80,8 @@ pub fn bpf() -> Result<()> {
     cgroup2()?;
     network_namespaces()
 }
+
+/// Python has pygnmi, a gNMI client.
+pub fn pygnmi() -> Result<()> {
+    able("python3", &["-c", "import pygnmi"], "pip install pygnmi")
+}

@@ -40,6 +40,7 @@ pub mod self_;
 pub mod state;
 pub mod storm;
 pub mod switch;
+pub mod switch_events;
 pub mod traffic;
 pub mod transport;
 mod units;
@@ -64,6 +65,7 @@ pub static THEMES: &[(&str, &[&Metric])] = &[
     ("Jobs", job::ALL),
     ("Bursts within a second", microburst::ALL),
     ("Switches: queues, buffers, watchdogs", switch::ALL),
+    ("Switches: events", switch_events::ALL),
     ("DCB and congestion-control configuration", dcb::ALL),
     ("Raw vendor counters on request", vendor::ALL),
     ("The agent itself", self_::ALL),
@@ -120,6 +122,7 @@ pub static NOT_EXPORTED: &[(&str, &[&Metric])] = &[
         ],
     ),
     ("switches, whose counters the collector receives (docs/switches.md)", switch::ALL),
+    ("switches that the collector reads by gNMI (docs/gnmi.md)", switch_events::ALL),
     ("devlink, which the agent does not ask yet", &[&transport::HEALTH_ERRORS, &transport::HEALTH_RECOVERIES]),
     ("the DCBX mode, which the agent does not ask yet", &[&dcb::DCB_MODE]),
 ];

@@ -1,6 +1,8 @@
 //! The sources, one file each. The first one that recognizes a series decides.
 
 pub mod cumulus;
+pub mod gnmi_openconfig;
+pub mod gnmi_sonic;
 mod ib;
 pub mod infiniband_exporters;
 pub mod sai;
@@ -15,6 +17,8 @@ use crate::source::Source;
 /// Every source.
 pub static SOURCES: &[&Source] = &[
     &cumulus::SOURCE,
+    &gnmi_sonic::SOURCE,
+    &gnmi_openconfig::SOURCE,
     &sonic_hft::SOURCE,
     &sonic_exporters::SOURCE,
     &infiniband_exporters::TREYDOCK,

@@ -1,0 +1,160 @@
+//! Events of SONiC: storms that the PFC watchdog found, and links that went down or up, at the moment they happen.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fabriclens_catalog::metrics::{state, switch_events};
+use fabriclens_model::Labels;
+
+use crate::counters::SwitchCounters;
+use crate::notification::{Leaf, Receiver, Scalar};
+use crate::outbox::{Outbox, Row};
+use crate::series::labels;
+
+/// Most queues whose storms are counted.
+const QUEUES: usize = 10_000;
+/// A counter begins at 0 this long before its first event, so that the first one is an increase, too.
+const BEFORE_MS: i64 = 1_000;
+
+/// Events of one switch.
+pub(crate) struct Events {
+    switch: Arc<str>,
+    /// Name, text values and time of the event that is being read.
+    name: String,
+    fields: BTreeMap<String, String>,
+    time_ms: i64,
+    /// Storms by port and queue, with the time of the last sample.
+    storms: BTreeMap<(String, String), (u64, i64)>,
+    outbox: Arc<Outbox>,
+    counters: Arc<SwitchCounters>,
+}
+
+impl Events {
+    pub(crate) fn new(switch: Arc<str>, outbox: Arc<Outbox>, counters: Arc<SwitchCounters>) -> Self {
+        let (fields, storms) = (BTreeMap::new(), BTreeMap::new());
+        Self { switch, name: String::new(), fields, time_ms: 0, storms, outbox, counters }
+    }
+
+    fn push(&self, time_ms: i64, series: Vec<Labels>, values: Vec<f64>) {
+        if !self.outbox.push(Row { time_ms, series, values }) {
+            self.counters.dropped("busy", 1);
+        }
+    }
+
+    fn storm(&mut self) {
+        let field = |name: &str| self.fields.get(name).cloned().filter(|value| !value.is_empty());
+        let (Some(port), Some(queue)) = (field("ifname"), field("queue_index")) else {
+            return self.counters.dropped("unreadable", 1);
+        };
+        let key = (port, queue);
+        if self.storms.len() >= QUEUES && !self.storms.contains_key(&key) {
+            return self.counters.dropped("paths", 1);
+        }
+        let metric = &switch_events::WATCHDOG_NOTICES;
+        let labels = labels(&self.switch, metric, Some(&key.0), &[("queue", key.1.clone())]);
+        tracing::warn!(
+            switch = &*self.switch,
+            port = key.0,
+            queue = key.1,
+            "the PFC watchdog of a switch found a storm"
+        );
+        let new = !self.storms.contains_key(&key);
+        let (count, last) = self.storms.entry(key).or_insert((0, self.time_ms - BEFORE_MS));
+        *count += 1;
+        // A series keeps one sample a millisecond.
+        *last = self.time_ms.max(*last + 1);
+        let (count, at) = (*count as f64, *last);
+        if new {
+            self.push(at - BEFORE_MS, vec![labels.clone()], vec![0.0]);
+        }
+        self.push(at, vec![labels], vec![count]);
+    }
+
+    fn link(&self) {
+        let up = match self.fields.get("status").map(String::as_str) {
+            Some("up") => 1.0,
+            Some("down") => 0.0,
+            _ => return self.counters.dropped("gap", 1),
+        };
+        let Some(port) = self.fields.get("ifname") else { return self.counters.dropped("unreadable", 1) };
+        self.push(self.time_ms, vec![labels(&self.switch, &state::PORT_UP, Some(port), &[])], vec![up]);
+    }
+
+    /// Handles the event that was read.
+    fn finish(&mut self) {
+        match self.name.rsplit(':').next().unwrap_or_default() {
+            _ if self.fields.is_empty() => {}
+            "pfc-storm" => self.storm(),
+            "if-state" => self.link(),
+            "heartbeat" | "heart" => {}
+            _ => self.counters.dropped("left_out", 1),
+        }
+        self.name.clear();
+        self.fields.clear();
+    }
+}
+
+impl Receiver for Events {
+    fn leaf(&mut self, leaf: Leaf<'_>) {
+        let name = leaf.keys.first().map_or("", |(_, event)| event.as_str());
+        if self.name != name {
+            self.finish();
+            name.clone_into(&mut self.name);
+        }
+        self.time_ms = leaf.time_ms;
+        let field = leaf.name.rsplit('/').next().unwrap_or_default();
+        let value = match leaf.value {
+            Scalar::Text(text) => text.to_owned(),
+            Scalar::Number(number) => number.to_string(),
+        };
+        // The same field again: another event of the same name.
+        if self.fields.contains_key(field) {
+            let name = self.name.clone();
+            self.finish();
+            self.name = name;
+        }
+        self.fields.insert(field.to_owned(), value);
+    }
+
+    fn delete(&mut self, _: &str, _: &[(String, String)], _: i64) {}
+
+    fn end(&mut self) {
+        self.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(events: &mut Events, name: &str, fields: &[(&str, &str)], time_ms: i64) {
+        let keys = [("object_name".to_owned(), name.to_owned())];
+        for (field, value) in fields {
+            let (name, value) = (&*format!("all/{field}"), Scalar::Text(value));
+            events.leaf(Leaf { name, keys: &keys, value, time_ms });
+        }
+    }
+
+    #[test]
+    fn storms_are_counted_and_links_have_their_state() {
+        let (outbox, counters) = (Arc::<Outbox>::default(), Arc::new(SwitchCounters::for_tests("leaf1")));
+        let mut events = Events::new("leaf1".into(), outbox.clone(), counters.clone());
+        let storm = [("ifname", "Ethernet4"), ("queue_index", "3"), ("timestamp", "…")];
+        event(&mut events, "sonic-events-swss:pfc-storm", &storm, 5_000);
+        event(&mut events, "sonic-events-swss:pfc-storm", &storm, 5_000);
+        event(&mut events, "sonic-events-swss:if-state", &[("ifname", "Ethernet4"), ("status", "down")], 6_000);
+        event(&mut events, "sonic-events-eventd:heartbeat", &[("timestamp", "…")], 6_000);
+        event(&mut events, "sonic-events-bgp:bgp-state", &[("ip", "::1")], 6_000);
+        event(&mut events, "sonic-events-swss:pfc-storm", &[("ifname", "Ethernet4")], 6_000);
+        events.end();
+        let rows = outbox.take();
+        let told: Vec<String> =
+            rows.iter().map(|r| format!("{} {} @{}", r.series[0], r.values[0], r.time_ms)).collect();
+        let storm = r#"fabric_pfc_watchdog_notices_total{host="leaf1", port="Ethernet4", queue="3"}"#;
+        let link = r#"fabric_port_up{host="leaf1", port="Ethernet4"} 0 @6000"#;
+        let expected =
+            [format!("{storm} 0 @4000"), format!("{storm} 1 @5000"), format!("{storm} 2 @5001"), link.to_owned()];
+        assert_eq!(told, expected);
+        assert_eq!(["left_out", "unreadable"].map(|reason| counters.dropped_so_far(reason)), [1, 1]);
+    }
+}

@@ -1,0 +1,110 @@
+//! Samples on their way from the streams to the store. Streams never wait for the disk: beyond a bound samples are dropped
+//! and counted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fabriclens_core::periodic::{Trigger, periodic};
+use fabriclens_core::telemetry::Telemetry;
+use fabriclens_forward::Sink;
+use fabriclens_model::{Labels, LayoutInterner, RowGroup};
+use fabriclens_store::Appended;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+/// Interval of writes; each is one sync of the disk for all switches.
+const INTERVAL: Duration = Duration::from_millis(200);
+/// Most samples that wait: 500 switches with 4,000 values each for a second.
+const WAITING: usize = 2_000_000;
+/// Writes after which unused column lists are forgotten.
+const FORGET: u32 = 1500;
+
+/// Samples of one time.
+#[derive(Debug, Default)]
+pub(crate) struct Row {
+    /// Unix ms.
+    pub(crate) time_ms: i64,
+    /// Series, no two equal.
+    pub(crate) series: Vec<Labels>,
+    /// One for each series.
+    pub(crate) values: Vec<f64>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox(Mutex<(Vec<Row>, usize)>);
+
+impl Outbox {
+    /// Queues a row; false if it was dropped.
+    pub(crate) fn push(&self, row: Row) -> bool {
+        let (rows, waiting) = &mut *self.0.lock();
+        let fits = *waiting + row.values.len() <= WAITING;
+        if fits {
+            *waiting += row.values.len();
+            rows.push(row);
+        }
+        fits
+    }
+
+    /// Takes all rows.
+    pub(crate) fn take(&self) -> Vec<Row> {
+        let (rows, waiting) = &mut *self.0.lock();
+        *waiting = 0;
+        std::mem::take(rows)
+    }
+
+    /// Writes rows to the store until `stop` becomes true, and the rest then.
+    pub(crate) async fn write(self: Arc<Self>, sink: Arc<Sink>, telemetry: Telemetry, stop: watch::Receiver<bool>) {
+        let (mut layouts, mut writes) = (LayoutInterner::default(), 0u32);
+        let work = move |_: Trigger| {
+            let rows = self.take();
+            if rows.is_empty() {
+                return;
+            }
+            let group = |row: Row| {
+                let series = layouts.intern(row.series);
+                RowGroup { series, times: vec![row.time_ms], values: row.values }
+            };
+            let groups = rows.into_iter().map(group).collect();
+            match sink.append(groups) {
+                Ok(appended) => count(&telemetry, &appended),
+                Err(error) => tracing::warn!(%error, "cannot store samples of switches (gNMI)"),
+            }
+            writes = (writes + 1) % FORGET;
+            if writes == 0 {
+                layouts.forget_unused();
+            }
+        };
+        periodic(INTERVAL, Arc::default(), stop, "samples of switches (gNMI) are no longer stored", work).await;
+    }
+}
+
+/// Counts stored and rejected samples beside those of other protocols.
+fn count(telemetry: &Telemetry, appended: &Appended) {
+    telemetry.samples.with_label_values(&["gnmi"]).inc_by(appended.accepted + appended.duplicates);
+    let rejected = [
+        ("too_old", appended.too_old),
+        ("out_of_order", appended.out_of_order),
+        ("future", appended.too_far_in_future),
+        ("conflict", appended.conflicts),
+        ("series_limit", appended.over_series_limit),
+    ];
+    for (reason, samples) in rejected.into_iter().filter(|(_, samples)| *samples > 0) {
+        telemetry.rejected.with_label_values(&["gnmi", reason]).inc_by(samples);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_dropped() {
+        let outbox = Outbox::default();
+        let row = || Row { time_ms: 1, series: Vec::new(), values: vec![0.0; WAITING / 2] };
+        assert!(outbox.push(row()) && outbox.push(row()));
+        assert!(!outbox.push(row()));
+        assert_eq!(outbox.take().len(), 2);
+        assert!(outbox.push(row()));
+    }
+}

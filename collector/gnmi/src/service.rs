@@ -1,0 +1,84 @@
+//! All configured switches, from start to stop: one thread reads them, so that none takes time from other work.
+
+use std::sync::Arc;
+
+use fabriclens_config::GnmiTarget;
+use fabriclens_core::telemetry::Telemetry;
+use fabriclens_core::time::now_ms;
+use fabriclens_foreign::sources::{gnmi_openconfig, gnmi_sonic};
+use fabriclens_forward::Sink;
+use futures_util::future::join_all;
+use tokio::sync::{oneshot, watch};
+
+use crate::counters::SwitchCounters;
+use crate::events::Events;
+use crate::neighbors::Neighbors;
+use crate::notification::{Dialect, Receiver};
+use crate::outbox::Outbox;
+use crate::reconnect::{Clock, Target, run};
+use crate::series::Series;
+use crate::subscriptions::Stream;
+
+struct Host;
+
+impl Clock for Host {
+    fn now_ms(&self) -> i64 {
+        now_ms()
+    }
+}
+
+/// Reads all switches and stores what they send, until `stop` becomes true.
+pub async fn serve(targets: Vec<GnmiTarget>, sink: Arc<Sink>, telemetry: Telemetry, stop: watch::Receiver<bool>) {
+    if targets.is_empty() {
+        return;
+    }
+    let outbox = Arc::<Outbox>::default();
+    let writer = outbox.clone().write(sink, telemetry.clone(), stop.clone());
+    let (done, ended) = oneshot::channel::<()>();
+    let reader = std::thread::Builder::new().name("gnmi".to_owned()).spawn(move || {
+        // Dropped when the thread ends, however it does.
+        let _done = done;
+        read(targets, &outbox, &telemetry, &stop);
+    });
+    if let Err(error) = reader {
+        tracing::error!(%error, "cannot start the thread that reads switches by gNMI");
+    }
+    writer.await;
+    // An error is the end of the thread.
+    ended.await.unwrap_or_default();
+}
+
+fn read(targets: Vec<GnmiTarget>, outbox: &Arc<Outbox>, telemetry: &Telemetry, stop: &watch::Receiver<bool>) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return tracing::error!(%error, "cannot read switches by gNMI"),
+    };
+    tracing::info!(switches = targets.len(), "reading switches by gNMI");
+    let all = targets.into_iter().map(|config| {
+        let counters = Arc::new(SwitchCounters::new(&config.name, telemetry.gnmi.clone()));
+        let switch: Arc<str> = config.name.as_str().into();
+        let target = Target { config: Arc::new(config), observer: counters.clone(), clock: Arc::new(Host) };
+        let outbox = outbox.clone();
+        let receiver = move |stream: &'static Stream| receiver(stream, &switch, &outbox, &counters);
+        run(target, receiver, stop.clone())
+    });
+    runtime.block_on(async {
+        // Spawned, so that only those that have something to do are polled.
+        join_all(all.map(tokio::spawn)).await;
+    });
+}
+
+fn receiver(
+    stream: &Stream,
+    switch: &Arc<str>,
+    outbox: &Arc<Outbox>,
+    counters: &Arc<SwitchCounters>,
+) -> Box<dyn Receiver> {
+    let (switch, outbox, counters) = (switch.clone(), outbox.clone(), counters.clone());
+    match (stream.name, stream.dialect) {
+        ("events", _) => Box::new(Events::new(switch, outbox, counters)),
+        ("lldp", _) => Box::new(Neighbors::new(switch, outbox, counters)),
+        (_, Dialect::SonicTable) => Box::new(Series::new(switch, &gnmi_sonic::SOURCE, outbox, counters)),
+        (_, Dialect::OpenConfig) => Box::new(Series::new(switch, &gnmi_openconfig::SOURCE, outbox, counters)),
+    }
+}
