@@ -149,7 +149,7 @@ async fn answer(
         tokio::select! {
             _ = ticks.tick() => match (interval, values.sample(&list)) {
                 (Some(_), Some(sample)) => send.send(Ok(update(sample))).await.ok()?,
-                _ if asked == ["EVENTS/all"] => send.send(Ok(update(heartbeat()))).await.ok()?,
+                _ if asked == ["EVENTS/all"] => send.send(Ok(update(heartbeat(values.notification("EVENTS/all"))))).await.ok()?,
                 _ => {}
             },
             change = changes.recv() => match change {
@@ -175,13 +175,13 @@ async fn answer(
 }
 
 /// What SONiC's stream of events sends while nothing happens.
-fn heartbeat() -> Notification {
+fn heartbeat(empty: Notification) -> Notification {
     let value =
         Value::JsonIetf(br#"{"sonic-events-eventd:heartbeat":{"timestamp":"2026-01-01T00:00:00.000000Z"}}"#.to_vec());
     let path = Path { elem: fabriclens_gnmi::parse("all[heartbeat=5]").elem, ..Path::default() };
     Notification {
         update: vec![Update { path: Some(path), val: Some(TypedValue { value: Some(value) }), duplicates: 0 }],
-        ..Notification::default()
+        ..empty
     }
 }
 

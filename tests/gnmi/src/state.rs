@@ -75,7 +75,7 @@ impl Values {
         drop(self.changes.send((path.to_owned(), notification)));
     }
 
-    fn notification(&self, path: &str) -> Notification {
+    pub(crate) fn notification(&self, path: &str) -> Notification {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let target = path.split('/').next().filter(|_| self.rules.tables).unwrap_or_default();
         Notification {

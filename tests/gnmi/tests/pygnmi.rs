@@ -54,18 +54,18 @@ fn sonic_answers_an_independent_client() {
     let octets = json!({ "Ethernet0": { "SAI_PORT_STAT_IF_IN_OCTETS": "7" } });
     switch.values.set("COUNTERS_DB/COUNTERS/Ethernet*", octets.clone());
     let path = "COUNTERS/Ethernet*";
-    let ask = |seconds, password| {
-        Client::start(&switch, ["COUNTERS_DB", path, "sample", seconds, "admin", password, "json_ietf"])
+    let ask = |target, seconds, password| {
+        Client::start(&switch, [target, path, "sample", seconds, "admin", password, "json_ietf"])
     };
-    let mut client = ask("1", "secret");
+    let mut client = ask("COUNTERS_DB", "1", "secret");
     assert_eq!(client.until("version")["version"], "0.7.0");
     let update = client.until("SAI_PORT_STAT_IF_IN_OCTETS");
     assert_eq!(update["update"]["update"][0]["val"], octets);
     // The client waits for the end of the initial values before it tells them.
     client.until("SAI_PORT_STAT_IF_IN_OCTETS");
-    let error = ask("0.5", "secret").until("error")["error"].to_string();
+    let error = ask("", "0.5", "secret").until("error")["error"].to_string();
     assert!(error.contains("cannot be less than 1000000000"), "{error}");
-    let error = ask("1", "wrong").until("error")["error"].to_string();
+    let error = ask("", "1", "wrong").until("error")["error"].to_string();
     assert!(error.contains("Invalid Username or Password"), "{error}");
     let mut client =
         Client::start(&switch, ["EVENTS", "all[heartbeat=5]", "on_change", "0", "admin", "secret", "json_ietf"]);
