@@ -7,8 +7,8 @@ use fabriclens_core::time::now_ms;
 use parking_lot::Mutex;
 
 use crate::notification::shown;
-use crate::reconnect::Observer;
 use crate::subscriptions::Stream;
+use crate::target::Observer;
 
 /// Most unknown names that are logged of one switch.
 const NAMES: usize = 200;

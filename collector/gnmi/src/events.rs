@@ -7,7 +7,7 @@ use fabriclens_catalog::metrics::{state, switch_events};
 use fabriclens_model::Labels;
 
 use crate::counters::SwitchCounters;
-use crate::notification::{Leaf, Receiver, Scalar};
+use crate::leaf::{Leaf, Receiver, Scalar};
 use crate::outbox::{Outbox, Row};
 use crate::series::labels;
 

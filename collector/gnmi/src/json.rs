@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use crate::notification::{Dialect, Leaf, Receiver, Scalar};
+use crate::leaf::{Dialect, Leaf, Receiver, Scalar};
 use crate::path::FlatPath;
 
 /// Key of a row of a table of SONiC.

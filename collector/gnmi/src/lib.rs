@@ -1,8 +1,8 @@
 //! Reads counters of switches by gNMI. The collector connects to each target and subscribes; switches are only read.
 //!
 //! [`run`] keeps one connection for each target and one stream for each row of [`streams`]; all of them share one thread.
-//! A [`Receiver`] gets the values; [`serve`] stores them under the names of the catalog. What a target sends is bounded in size of messages, values per message and bytes per
-//! second, so that none delays another.
+//! A [`Receiver`] gets the values; [`serve`] stores them under the names of the catalog. What a target sends is bounded in
+//! size of messages, values per message and bytes per second, so that none delays another.
 
 #![forbid(unsafe_code)]
 
@@ -11,6 +11,7 @@ mod connection;
 mod counters;
 mod events;
 mod json;
+mod leaf;
 mod neighbors;
 mod notification;
 mod outbox;
@@ -22,10 +23,12 @@ mod series;
 mod service;
 mod session;
 mod subscriptions;
+mod target;
 
 pub use connection::ConnectError;
-pub use notification::{Dialect, Leaf, Receiver, Scalar};
+pub use leaf::{Dialect, Leaf, Receiver, Scalar};
 pub use path::parse;
-pub use reconnect::{Clock, Observer, Target, run};
+pub use reconnect::run;
 pub use service::serve;
 pub use subscriptions::{Pace, Stream, streams};
+pub use target::{Clock, Observer, Target};

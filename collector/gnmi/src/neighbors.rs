@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fabriclens_catalog::metrics::switch_events;
 
 use crate::counters::SwitchCounters;
-use crate::notification::{Leaf, Receiver, Scalar};
+use crate::leaf::{Leaf, Receiver, Scalar};
 use crate::outbox::{Outbox, Row};
 use crate::series::labels;
 

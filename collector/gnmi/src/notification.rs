@@ -7,6 +7,7 @@ use fabriclens_wire::decode::DecodeError;
 use fabriclens_wire::proto::{Field, Reader, text};
 
 use crate::json::Walk;
+use crate::leaf::{Dialect, Receiver, Scalar};
 use crate::path::FlatPath;
 
 /// Most values of one message. A switch of 512 ports with 120 counters each has 61,440.
@@ -14,49 +15,6 @@ const LEAVES: usize = 200_000;
 /// Difference to this host's clock beyond which a time stamp is replaced by the time of arrival: the target's clock is
 /// not set, or the value has not changed for long, and is what holds now.
 const SKEW_MS: i64 = 60_000;
-
-/// How a target builds its paths and values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// Paths of YANG models. A leaf's name is its path without keys.
-    OpenConfig,
-    /// Tables of SONiC's databases: a leaf's name is `TABLE/FIELD`, and the key of the table is the key `object_name`.
-    SonicTable,
-}
-
-/// A value at a path.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Leaf<'a> {
-    /// The path without keys, elements joined by `/`.
-    pub name: &'a str,
-    /// Keys of the path, as `element.key`.
-    pub keys: &'a [(String, String)],
-    /// The value.
-    pub value: Scalar<'a>,
-    /// Unix ms.
-    pub time_ms: i64,
-}
-
-/// A single value.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Scalar<'a> {
-    /// A number, or 1 for true and 0 for false.
-    Number(f64),
-    /// Text, which may be a number.
-    Text(&'a str),
-}
-
-/// Receives what messages hold.
-pub trait Receiver: Send {
-    /// A value.
-    fn leaf(&mut self, leaf: Leaf<'_>);
-    /// Everything at and below this path no longer exists.
-    fn delete(&mut self, name: &str, keys: &[(String, String)], time_ms: i64);
-    /// The message is over.
-    fn end(&mut self) {}
-    /// The target has sent the state of all paths once.
-    fn synced(&mut self) {}
-}
 
 /// What one message was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

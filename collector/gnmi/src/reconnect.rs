@@ -1,50 +1,24 @@
 //! Keeps all streams of a target open.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::Arc;
 use std::time::Duration;
 
-use fabriclens_config::GnmiTarget;
 use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use crate::connection::SharedConnection;
-use crate::notification::Receiver;
+use crate::leaf::Receiver;
 use crate::pace::ByteBudget;
 use crate::session::{self, SessionError};
 use crate::subscriptions::{Stream, streams};
+use crate::target::Target;
 
 /// Wait before the first and before later attempts to connect.
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
 /// A stream that lived this long starts again at the first wait.
 const STABLE: Duration = Duration::from_secs(60);
-
-/// A clock, Unix ms.
-pub trait Clock: Send + Sync {
-    /// Now.
-    fn now_ms(&self) -> i64;
-}
-
-/// Counts what happens to a target.
-pub trait Observer: Send + Sync {
-    /// A message arrived: its bytes, its values, and its updates that could not be read.
-    fn message(&self, stream: &Stream, bytes: usize, values: usize, unread: usize);
-    /// A stream ended, for a reason that is a word.
-    fn failed(&self, stream: &Stream, reason: &'static str);
-}
-
-/// A target and what is told of it.
-#[derive(Clone)]
-pub struct Target {
-    /// Its configuration.
-    pub config: Arc<GnmiTarget>,
-    /// Its counters.
-    pub observer: Arc<dyn Observer>,
-    /// The clock of this host.
-    pub clock: Arc<dyn Clock>,
-}
 
 /// Reads a target until `stop` becomes true. `receiver` makes the receiver of each stream.
 pub async fn run(

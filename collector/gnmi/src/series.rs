@@ -8,7 +8,7 @@ use fabriclens_foreign::{Conversion, Meaning, Source, Value, meaning};
 use fabriclens_model::{Labels, stale};
 
 use crate::counters::SwitchCounters;
-use crate::notification::{Leaf, Receiver, Scalar};
+use crate::leaf::{Leaf, Receiver, Scalar};
 use crate::outbox::{Outbox, Row};
 
 /// Most paths of one stream. A switch of 512 ports with 120 counters each has 61,440.

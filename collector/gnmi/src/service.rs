@@ -12,12 +12,13 @@ use tokio::sync::{oneshot, watch};
 
 use crate::counters::SwitchCounters;
 use crate::events::Events;
+use crate::leaf::{Dialect, Receiver};
 use crate::neighbors::Neighbors;
-use crate::notification::{Dialect, Receiver};
 use crate::outbox::Outbox;
-use crate::reconnect::{Clock, Target, run};
+use crate::reconnect::run;
 use crate::series::Series;
 use crate::subscriptions::Stream;
+use crate::target::{Clock, Target};
 
 struct Host;
 

@@ -9,12 +9,13 @@ use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::{Code, Request, Status};
 
-use crate::Target;
 use crate::codec::SubscribeCodec;
 use crate::connection::{ConnectError, Connection};
-use crate::notification::{self, Receiver, shown};
+use crate::leaf::Receiver;
+use crate::notification::{self, shown};
 use crate::pace::ByteBudget;
 use crate::subscriptions::Stream;
+use crate::target::Target;
 
 /// Largest message, bytes. The counters of 512 ports with 120 counters each take 3 MiB of JSON.
 const MESSAGE: usize = 8 << 20;

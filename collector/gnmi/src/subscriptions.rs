@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fabriclens_config::GnmiKind;
 
-use crate::notification::Dialect;
+use crate::leaf::Dialect;
 use crate::path::parse;
 use crate::proto::{Encoding, Mode, Path, Request, SubscribeRequest, Subscription, SubscriptionList, SubscriptionMode};
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::leaf::Leaf;
 use crate::proto::{Notification, Path, Response, SubscribeResponse, TypedValue, Update, Value};
 use prost::Message as _;
 use serde_json::json;
