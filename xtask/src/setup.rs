@@ -63,6 +63,12 @@ pub const MANUAL: Need = Need {
     packages: &["man-db", "zsh", "fish"],
     proof: &["/usr/bin/man", "/usr/bin/zsh", "/usr/bin/fish"],
 };
+/// A simulated InfiniBand subnet, its subnet manager, and second opinions on it.
+pub const IBSIM: Need = Need {
+    without: "reading an InfiniBand subnet is not tested",
+    packages: &["ibsim-utils", "opensm", "infiniband-diags"],
+    proof: &["/usr/bin/ibsim", "/usr/sbin/opensm", "/usr/sbin/ibtracert", "/usr/sbin/perfquery"],
+};
 /// Needed to build libFuzzer (C++).
 pub const COMPILER: Need = Need { without: "fuzzing is not possible", packages: &["g++"], proof: &["/usr/bin/c++"] };
 /// Compared with in `bench agent`.

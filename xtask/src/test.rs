@@ -96,6 +96,7 @@ const STEPS: &[Step] = &[
             &setup::NETWORK,
             &setup::CURL,
             &setup::MANUAL,
+            &setup::IBSIM,
         ],
         run: tests,
     },
