@@ -79,6 +79,7 @@ fn collector_series() -> &'static BTreeSet<String> {
     static NAMES: std::sync::OnceLock<BTreeSet<String>> = std::sync::OnceLock::new();
     NAMES.get_or_init(|| {
         let sources = [
+            "core/src/gnmi_telemetry.rs",
             "core/src/telemetry.rs",
             "incidents/src/series.rs",
             "job-sources/src/series.rs",
