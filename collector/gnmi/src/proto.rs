@@ -133,7 +133,7 @@ pub struct PathElem {
     pub key: BTreeMap<String, String>,
 }
 
-/// A message of the target. Collectors read it without this type, in [`crate::notification`].
+/// A message of the target. Collectors read it without this type.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SubscribeResponse {
     /// One of several responses.
