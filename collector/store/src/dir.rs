@@ -108,7 +108,8 @@ fn check_owner(dir: &Path) -> std::io::Result<()> {
             tracing::warn!(dir = %dir.display(), %error, "others control the data directory");
             Ok(())
         }
-        checked => checked,
+        // Not an error of permissions: writing would succeed.
+        checked => checked.map_err(std::io::Error::other),
     }
 }
 
