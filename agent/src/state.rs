@@ -11,7 +11,6 @@ use fabriclens_base::owned;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -160,7 +159,7 @@ impl State {
         let bytes = sealed(&serde_json::to_vec(content)?);
         let new = self.dir.join(format!("{FILE}.new"));
         let _ = std::fs::remove_file(&new);
-        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        let mut file = owned::options().write(true).create_new(true).open(&new)?;
         file.write_all(&bytes)?;
         std::fs::rename(&new, self.file())
     }

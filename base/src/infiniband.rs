@@ -33,9 +33,14 @@ pub fn switch(description: &str) -> String {
 pub fn unique_switch(name: &str, guid: u64, taken: bool) -> String {
     match name {
         "" => hex(guid),
-        name if taken || name.ends_with("Mellanox Technologies") => format!("{name} {}", hex(guid)),
+        name if taken || is_factory(name) => format!("{name} {}", hex(guid)),
         name => name.to_owned(),
     }
+}
+
+/// Whether a switch was never given a name: every switch of the model has it.
+pub fn is_factory(name: &str) -> bool {
+    name.ends_with("Mellanox Technologies")
 }
 
 /// Formats a GUID as `0x0002c90300c00081`.
@@ -56,6 +61,9 @@ mod tests {
         assert_eq!(host(""), None);
         assert_eq!(switch("MF0;A09-P1-IBLEAF-04-04:MQM9701/U1"), "A09-P1-IBLEAF-04-04");
         assert_eq!(switch("MF0;sx01:SX6536/L03/U1"), "sx01/L03/U1");
+        assert_eq!(switch("MF0;leaf1:MQM9700/U1"), "leaf1");
+        assert_eq!(switch("ib-i4l1s01"), "ib-i4l1s01");
+        assert_eq!(switch("SwitchX -  Mellanox Technologies"), "SwitchX -  Mellanox Technologies");
         assert_eq!(switch(" leaf1 "), "leaf1");
     }
 

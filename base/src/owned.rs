@@ -1,5 +1,5 @@
-//! Opens a program's own files without following links: whoever could write into their directory must not be able to make
-//! the program, often root, write over other files.
+//! Opens a program's own files without following links: by a link, a user who can write into their directory would make the
+//! program, often root, write over other files.
 
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
@@ -10,7 +10,7 @@ use std::path::Path;
 /// Write permission for everybody.
 const OTHERS_WRITE: u32 = 0o002;
 
-/// Checks that nobody but this process's user and root controls a directory.
+/// Checks that this process's user or root owns a directory, and that not every user can write into it.
 ///
 /// # Errors
 /// With the command that mends it, if another user owns it or every user can write into it.

@@ -38,7 +38,7 @@ pub struct Reading {
     pub group: Group,
     /// Names, `Attribute/Field`; shared by all ports of equal abilities.
     pub names: Arc<[Arc<str>]>,
-    /// Tick code of the node's wait counters, if it told.
+    /// Tick code of the node's wait counters; `None` if it does not answer PortSamplesControl.
     pub tick: Option<u8>,
     /// One value per name; `None` if its attribute was not answered this time.
     pub values: Vec<Option<u64>>,

@@ -50,7 +50,7 @@ enum Asked {
 /// A finished sweep.
 #[derive(Debug)]
 pub struct Sweep {
-    /// What was found.
+    /// The nodes and links that answered.
     pub subnet: Subnet,
     /// MADs.
     pub counts: Counts,

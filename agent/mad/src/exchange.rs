@@ -236,7 +236,7 @@ impl<'a, K> Exchange<'a, K> {
         wait.clamp(WAITS[0], WAITS[1])
     }
 
-    /// Takes a datagram, and those that have arrived with it.
+    /// Waits for a datagram, and reads it and those that have arrived meanwhile.
     fn receive(&mut self, mut wait: Duration) -> io::Result<()> {
         let mut buffer = std::mem::take(&mut self.buffer);
         for _ in 0..self.pace.in_flight.max(1) {

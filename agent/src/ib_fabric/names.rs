@@ -4,11 +4,12 @@ use fabriclens_agent_mad::smp::NodeType;
 use fabriclens_agent_mad::subnet::{Node, PortId, Subnet};
 use fabriclens_base::infiniband::{hex, host, switch, unique_switch};
 use fabriclens_wire::Resource;
+use fabriclens_wire::decode::cut;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Longest part of a node description that becomes a label, bytes; the attribute has no more.
-const LONGEST: usize = 64;
+/// Longest name in a label, bytes: a node description, and the GUID that equal ones get.
+const LONGEST: usize = 64 + 20;
 
 /// Names of all switches by GUID.
 pub struct SwitchNames(BTreeMap<u64, Arc<str>>);
@@ -76,7 +77,7 @@ impl SwitchNames {
 }
 
 fn short(text: &str) -> String {
-    text.char_indices().take_while(|(at, c)| at + c.len_utf8() <= LONGEST + 20).map(|(_, c)| c).collect()
+    cut(text, LONGEST).to_owned()
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ impl PortSeries {
     /// Sets what a sweep found.
     pub fn set_state(&mut self, node: &NodeInfo, info: &PortInfo, labels: Labels) {
         self.kind = [node.vendor, node.device.into()];
-        // A link that is down has no lanes; what was counted before was counted with those it had.
+        // The state of a link that is down has no lanes; its wait counters ran with the lanes that it had before.
         if info.lanes > 0 {
             self.lanes = info.lanes;
         }

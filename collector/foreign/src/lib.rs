@@ -20,18 +20,19 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+pub mod canonical;
 mod conversion;
+mod instance;
 mod meaning;
 mod pattern;
 mod row;
 mod source;
 pub mod sources;
-mod switch_name;
 
 pub use attributes::Attributes;
 pub use conversion::{Conversion, Value};
+pub use instance::instance_host;
 pub use meaning::{Meaning, Series, meaning};
 pub use row::{Condition, Ids, Label, LabelValue, PortFrom, Row, Target};
 pub use source::{Source, SwitchFrom};
 pub use sources::{SOURCES, source_of};
-pub use switch_name::{instance_host, switch_name};

@@ -1,11 +1,11 @@
 //! Connection to a target: TLS, credentials, limits.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use base64::Engine as _;
 use fabriclens_config::{GnmiKind, GnmiTarget, GnmiTls};
+use parking_lot::Mutex;
 use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
 use tonic::transport::{self, Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
@@ -54,7 +54,7 @@ impl SharedConnection {
     /// # Errors
     /// [`ConnectError`].
     pub(crate) fn get(&self, target: &GnmiTarget) -> Result<(u64, Connection), ConnectError> {
-        let (number, current) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (number, current) = &mut *self.0.lock();
         if let Some(connection) = current {
             return Ok((*number, connection.clone()));
         }
@@ -66,7 +66,7 @@ impl SharedConnection {
 
     /// The connection of this number failed; the next stream makes another.
     pub(crate) fn discard(&self, failed: u64) {
-        let (number, current) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (number, current) = &mut *self.0.lock();
         if *number == failed {
             *current = None;
         }

@@ -1,15 +1,13 @@
 //! Events of SONiC: storms that the PFC watchdog found, and links that went down or up, at the moment they happen.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use fabriclens_catalog::metrics::{state, switch_events};
 use fabriclens_model::Labels;
 
-use crate::counters::SwitchCounters;
 use crate::leaf::{Leaf, Receiver, Scalar};
-use crate::outbox::{Outbox, Row};
-use crate::series::labels;
+use crate::outbox::Row;
+use crate::output::Output;
 
 /// Most queues whose storms are counted.
 const QUEUES: usize = 10_000;
@@ -18,42 +16,37 @@ const BEFORE_MS: i64 = 1_000;
 
 /// Events of one switch.
 pub(crate) struct Events {
-    switch: Arc<str>,
+    output: Output,
     /// Name, text values and time of the event that is being read.
     name: String,
     fields: BTreeMap<String, String>,
     time_ms: i64,
     /// Storms by port and queue, with the time of the last sample.
     storms: BTreeMap<(String, String), (u64, i64)>,
-    outbox: Arc<Outbox>,
-    counters: Arc<SwitchCounters>,
 }
 
 impl Events {
-    pub(crate) fn new(switch: Arc<str>, outbox: Arc<Outbox>, counters: Arc<SwitchCounters>) -> Self {
-        let (fields, storms) = (BTreeMap::new(), BTreeMap::new());
-        Self { switch, name: String::new(), fields, time_ms: 0, storms, outbox, counters }
+    pub(crate) fn new(output: Output) -> Self {
+        Self { output, name: String::new(), fields: BTreeMap::new(), time_ms: 0, storms: BTreeMap::new() }
     }
 
-    fn push(&self, time_ms: i64, series: Vec<Labels>, values: Vec<f64>) {
-        if !self.outbox.push(Row { time_ms, series, values }) {
-            self.counters.dropped("busy", 1);
-        }
+    fn push(&self, time_ms: i64, labels: Labels, value: f64) {
+        self.output.push(Row { time_ms, series: vec![labels], values: vec![value] });
     }
 
     fn storm(&mut self) {
         let field = |name: &str| self.fields.get(name).cloned().filter(|value| !value.is_empty());
         let (Some(port), Some(queue)) = (field("ifname"), field("queue_index")) else {
-            return self.counters.dropped("unreadable", 1);
+            return self.output.counters.dropped("unreadable", 1);
         };
         let key = (port, queue);
         if self.storms.len() >= QUEUES && !self.storms.contains_key(&key) {
-            return self.counters.dropped("paths", 1);
+            return self.output.counters.dropped("paths", 1);
         }
         let metric = &switch_events::WATCHDOG_NOTICES;
-        let labels = labels(&self.switch, metric, Some(&key.0), &[("queue", key.1.clone())]);
+        let labels = self.output.labels(metric, Some(&key.0), &[("queue", key.1.clone())]);
         tracing::warn!(
-            switch = &*self.switch,
+            switch = &*self.output.switch,
             port = key.0,
             queue = key.1,
             "the PFC watchdog of a switch found a storm"
@@ -65,19 +58,19 @@ impl Events {
         *last = self.time_ms.max(*last + 1);
         let (count, at) = (*count as f64, *last);
         if new {
-            self.push(at - BEFORE_MS, vec![labels.clone()], vec![0.0]);
+            self.push(at - BEFORE_MS, labels.clone(), 0.0);
         }
-        self.push(at, vec![labels], vec![count]);
+        self.push(at, labels, count);
     }
 
     fn link(&self) {
         let up = match self.fields.get("status").map(String::as_str) {
             Some("up") => 1.0,
             Some("down") => 0.0,
-            _ => return self.counters.dropped("gap", 1),
+            _ => return self.output.counters.dropped("gap", 1),
         };
-        let Some(port) = self.fields.get("ifname") else { return self.counters.dropped("unreadable", 1) };
-        self.push(self.time_ms, vec![labels(&self.switch, &state::PORT_UP, Some(port), &[])], vec![up]);
+        let Some(port) = self.fields.get("ifname") else { return self.output.counters.dropped("unreadable", 1) };
+        self.push(self.time_ms, self.output.labels(&state::PORT_UP, Some(port), &[]), up);
     }
 
     /// Handles the event that was read.
@@ -87,7 +80,7 @@ impl Events {
             "pfc-storm" => self.storm(),
             "if-state" => self.link(),
             "heartbeat" | "heart" => {}
-            _ => self.counters.dropped("left_out", 1),
+            _ => self.output.counters.dropped("left_out", 1),
         }
         self.name.clear();
         self.fields.clear();
@@ -137,8 +130,8 @@ mod tests {
 
     #[test]
     fn storms_are_counted_and_links_have_their_state() {
-        let (outbox, counters) = (Arc::<Outbox>::default(), Arc::new(SwitchCounters::for_tests("leaf1")));
-        let mut events = Events::new("leaf1".into(), outbox.clone(), counters.clone());
+        let output = Output::for_tests("leaf1");
+        let mut events = Events::new(output.clone());
         let storm = [("ifname", "Ethernet4"), ("queue_index", "3"), ("timestamp", "…")];
         event(&mut events, "sonic-events-swss:pfc-storm", &storm, 5_000);
         event(&mut events, "sonic-events-swss:pfc-storm", &storm, 5_000);
@@ -147,7 +140,7 @@ mod tests {
         event(&mut events, "sonic-events-bgp:bgp-state", &[("ip", "::1")], 6_000);
         event(&mut events, "sonic-events-swss:pfc-storm", &[("ifname", "Ethernet4")], 6_000);
         events.end();
-        let rows = outbox.take();
+        let rows = output.outbox.take();
         let told: Vec<String> =
             rows.iter().map(|r| format!("{} {} @{}", r.series[0], r.values[0], r.time_ms)).collect();
         let storm = r#"fabric_pfc_watchdog_notices_total{host="leaf1", port="Ethernet4", queue="3"}"#;
@@ -155,6 +148,6 @@ mod tests {
         let expected =
             [format!("{storm} 0 @4000"), format!("{storm} 1 @5000"), format!("{storm} 2 @5001"), link.to_owned()];
         assert_eq!(told, expected);
-        assert_eq!(["left_out", "unreadable"].map(|reason| counters.dropped_so_far(reason)), [1, 1]);
+        assert_eq!(["left_out", "unreadable"].map(|reason| output.counters.dropped_so_far(reason)), [1, 1]);
     }
 }

@@ -15,6 +15,7 @@ mod leaf;
 mod neighbors;
 mod notification;
 mod outbox;
+mod output;
 mod pace;
 mod path;
 pub mod proto;

@@ -1,14 +1,12 @@
 //! LLDP neighbors of a switch's ports, which the topology reads.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use fabriclens_catalog::metrics::switch_events;
 
-use crate::counters::SwitchCounters;
 use crate::leaf::{Leaf, Receiver, Scalar};
-use crate::outbox::{Outbox, Row};
-use crate::series::labels;
+use crate::outbox::Row;
+use crate::output::Output;
 
 /// Most ports of a switch.
 const PORTS: usize = 10_000;
@@ -17,12 +15,10 @@ const NAME: usize = 255;
 
 /// Neighbors of one switch.
 pub(crate) struct Neighbors {
-    switch: Arc<str>,
+    output: Output,
     /// The neighbor, its port's identifier and description by port, of the message that is being read.
     ports: BTreeMap<String, [String; 3]>,
     time_ms: i64,
-    outbox: Arc<Outbox>,
-    counters: Arc<SwitchCounters>,
 }
 
 /// Fields of SONiC's table and of OpenConfig's model, in the order of [`Neighbors::ports`].
@@ -30,8 +26,8 @@ const FIELDS: [[&str; 2]; 3] =
     [["lldp_rem_sys_name", "system-name"], ["lldp_rem_port_id", "port-id"], ["lldp_rem_port_desc", "port-description"]];
 
 impl Neighbors {
-    pub(crate) fn new(switch: Arc<str>, outbox: Arc<Outbox>, counters: Arc<SwitchCounters>) -> Self {
-        Self { switch, ports: BTreeMap::new(), time_ms: 0, outbox, counters }
+    pub(crate) fn new(output: Output) -> Self {
+        Self { output, ports: BTreeMap::new(), time_ms: 0 }
     }
 }
 
@@ -42,7 +38,7 @@ impl Receiver for Neighbors {
         let Some((_, port)) = port.filter(|_| text.len() <= NAME) else { return };
         let full = self.ports.len() >= PORTS && !self.ports.contains_key(port);
         if full {
-            return self.counters.dropped("paths", 1);
+            return self.output.counters.dropped("paths", 1);
         }
         self.time_ms = leaf.time_ms;
         let field = leaf.name.rsplit('/').next().unwrap_or_default();
@@ -62,12 +58,11 @@ impl Receiver for Neighbors {
             // Where the identifier is a MAC address, the description is the name.
             let neighbor_port = if is_address(&id) && !description.is_empty() { description } else { id };
             let names = [("neighbor", neighbor), ("neighbor_port", neighbor_port)];
-            row.series.push(labels(&self.switch, &switch_events::PORT_NEIGHBOR, Some(&port), &names));
+            row.series.push(self.output.labels(&switch_events::PORT_NEIGHBOR, Some(&port), &names));
             row.values.push(1.0);
         }
-        let ports = row.values.len() as u64;
-        if ports > 0 && !self.outbox.push(row) {
-            self.counters.dropped("busy", ports);
+        if !row.values.is_empty() {
+            self.output.push(row);
         }
     }
 }
@@ -84,15 +79,15 @@ mod tests {
 
     #[test]
     fn neighbors_of_both_kinds_of_switches() {
-        let (outbox, counters) = (Arc::<Outbox>::default(), Arc::new(SwitchCounters::for_tests("leaf1")));
-        let mut neighbors = Neighbors::new("leaf1".into(), outbox.clone(), counters);
+        let output = Output::for_tests("leaf1");
+        let mut neighbors = Neighbors::new(output.clone());
         let mut told = |key: &str, port: &str, leaves: &[(&str, &str)]| {
             let keys = [(key.to_owned(), port.to_owned())];
             for (name, value) in leaves {
                 neighbors.leaf(Leaf { name, keys: &keys, value: Scalar::Text(value), time_ms: 5 });
             }
             neighbors.end();
-            outbox.take().iter().flat_map(|row| row.series.iter().map(ToString::to_string)).collect::<Vec<_>>()
+            output.outbox.take().iter().flat_map(|row| row.series.iter().map(ToString::to_string)).collect::<Vec<_>>()
         };
         let sonic = [
             ("LLDP_ENTRY_TABLE/lldp_rem_port_id", "0c:42:a1:00:00:01"),

@@ -1,8 +1,8 @@
 //! Bounds what one target may send: reading stops for a while, and flow control of HTTP/2 stops the target.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 /// Bytes per second of one target in the long run. Counters of 512 ports at 1 s are 3 MiB/s.
@@ -25,7 +25,7 @@ impl ByteBudget {
     /// Waits until so many bytes fit.
     pub(crate) async fn spend(&self, bytes: usize) {
         let until = {
-            let mut used = self.used.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut used = self.used.lock();
             *used = (*used).max(Instant::now()) + Duration::from_secs_f64(bytes as f64 / RATE);
             *used
         };

@@ -1,8 +1,8 @@
 //! Keeps all streams of a target open.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
+use fabriclens_core::endpoint::jitter;
 use futures_util::future::join_all;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -78,9 +78,4 @@ fn log(stream: &Stream, target: &Target, error: &SessionError, told: &mut String
         _ => tracing::warn!(switch, stream, error = text, "cannot read a switch by gNMI; retrying"),
     }
     *told = text;
-}
-
-/// A random duration between half of `wait` and `wait`.
-fn jitter(wait: Duration) -> Duration {
-    wait.mul_f64(0.5 + (RandomState::new().hash_one(Instant::now()) % 1000) as f64 / 2000.0)
 }

@@ -1,22 +1,21 @@
 //! Turns paths and values of a stream into series of the catalog, by the table of foreign names.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use fabriclens_catalog::{Metric, MetricKind};
-use fabriclens_foreign::{Conversion, Meaning, Source, Value, meaning};
+use fabriclens_catalog::Metric;
+use fabriclens_foreign::{Conversion, Meaning, Source, Value, canonical, meaning};
 use fabriclens_model::{Labels, stale};
 
-use crate::counters::SwitchCounters;
 use crate::leaf::{Leaf, Receiver, Scalar};
-use crate::outbox::{Outbox, Row};
+use crate::outbox::Row;
+use crate::output::Output;
 
 /// Most paths of one stream. A switch of 512 ports with 120 counters each has 61,440.
 const PATHS: usize = 200_000;
 
 /// Paths of a stream, and the samples of the message that is being read.
 pub(crate) struct Series {
-    switch: Arc<str>,
+    output: Output,
     source: &'static Source,
     known: HashMap<Box<str>, Known>,
     /// Most paths that are known.
@@ -24,55 +23,31 @@ pub(crate) struct Series {
     /// Path and keys of the leaf that is being looked up.
     key: String,
     rows: Vec<Row>,
-    outbox: Arc<Outbox>,
-    counters: Arc<SwitchCounters>,
 }
 
 /// What a path is.
 enum Known {
-    Stored { labels: Labels, conversion: Conversion, counter: bool },
+    Stored { labels: Labels, metric: &'static Metric, conversion: Conversion },
     LeftOut,
     Unknown,
 }
 
-/// Labels of a series of a switch.
-pub(crate) fn labels(switch: &str, metric: &Metric, port: Option<&str>, extra: &[(&str, String)]) -> Labels {
-    let name = metric.prometheus_name();
-    let fixed = [("__name__", name.as_str()), ("host", switch)].into_iter();
-    let port = port.iter().map(|port| ("port", *port));
-    Labels::new(fixed.chain(port).chain(extra.iter().map(|(name, value)| (*name, value.as_str())))).with_hash()
-}
-
 impl Series {
-    pub(crate) fn new(
-        switch: Arc<str>,
-        source: &'static Source,
-        outbox: Arc<Outbox>,
-        counters: Arc<SwitchCounters>,
-    ) -> Self {
-        Self {
-            switch,
-            source,
-            known: HashMap::new(),
-            most: PATHS,
-            key: String::new(),
-            rows: Vec::new(),
-            outbox,
-            counters,
-        }
+    pub(crate) fn new(output: Output, source: &'static Source) -> Self {
+        Self { output, source, known: HashMap::new(), most: PATHS, key: String::new(), rows: Vec::new() }
     }
 
     fn look_up(&self, leaf: &Leaf<'_>) -> Known {
         let attributes: Vec<(&str, &str)> = leaf.keys.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         match meaning(self.source, leaf.name, &attributes[..]) {
             Meaning::Series(series) => Known::Stored {
-                labels: labels(&self.switch, series.metric, series.port.as_deref(), &series.labels),
+                labels: self.output.labels(series.metric, series.port.as_deref(), &series.labels),
+                metric: series.metric,
                 conversion: series.conversion,
-                counter: series.metric.kind == MetricKind::Counter,
             },
             Meaning::LeftOut(_) => Known::LeftOut,
             Meaning::Unknown => {
-                self.counters.unknown(leaf.name);
+                self.output.counters.unknown(leaf.name);
                 Known::Unknown
             }
         }
@@ -94,26 +69,26 @@ impl Receiver for Series {
         write_key(&mut self.key, leaf.name, leaf.keys);
         if !self.known.contains_key(self.key.as_str()) {
             if self.known.len() >= self.most {
-                return self.counters.dropped("paths", 1);
+                return self.output.counters.dropped("paths", 1);
             }
             let known = self.look_up(&leaf);
             self.known.insert(self.key.as_str().into(), known);
         }
         let Some(known) = self.known.get(self.key.as_str()) else { return };
-        let Known::Stored { labels, conversion, counter } = known else {
+        let Known::Stored { labels, metric, conversion } = known else {
             let reason = if matches!(known, Known::LeftOut) { "left_out" } else { "unknown" };
-            return self.counters.dropped(reason, 1);
+            return self.output.counters.dropped(reason, 1);
         };
         let value = match leaf.value {
             Scalar::Number(number) => Value::Number(number),
             Scalar::Text(text) => Value::Text(text),
         };
-        match conversion.of(value).filter(|value| !counter || *value >= 0.0) {
+        match canonical::value(metric, *conversion, value) {
             Some(value) => {
                 let labels = labels.clone();
                 self.add(leaf.time_ms, labels, value);
             }
-            None => self.counters.dropped("gap", 1),
+            None => self.output.counters.dropped("gap", 1),
         }
     }
 
@@ -136,10 +111,7 @@ impl Receiver for Series {
     fn end(&mut self) {
         for mut row in self.rows.drain(..) {
             unique(&mut row);
-            let samples = row.values.len();
-            if !self.outbox.push(row) {
-                self.counters.dropped("busy", samples as u64);
-            }
+            self.output.push(row);
         }
     }
 }
@@ -199,11 +171,14 @@ fn is_below(key: &str, name: &str, keys: &[(String, String)]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counters::SwitchCounters;
+    use crate::outbox::Outbox;
     use fabriclens_foreign::sources::{gnmi_openconfig, gnmi_sonic};
+    use std::sync::Arc;
 
     fn series(source: &'static Source) -> (Series, Arc<Outbox>, Arc<SwitchCounters>) {
-        let (outbox, counters) = (Arc::<Outbox>::default(), Arc::new(SwitchCounters::for_tests("leaf1")));
-        (Series::new("leaf1".into(), source, outbox.clone(), counters.clone()), outbox, counters)
+        let output = Output::for_tests("leaf1");
+        (Series::new(output.clone(), source), output.outbox, output.counters)
     }
 
     fn leaf(series: &mut Series, name: &str, key: (&str, &str), value: Scalar<'_>, time_ms: i64) {

@@ -15,6 +15,7 @@ use crate::events::Events;
 use crate::leaf::{Dialect, Receiver};
 use crate::neighbors::Neighbors;
 use crate::outbox::Outbox;
+use crate::output::Output;
 use crate::reconnect::run;
 use crate::series::Series;
 use crate::subscriptions::Stream;
@@ -57,10 +58,9 @@ fn read(targets: Vec<GnmiTarget>, outbox: &Arc<Outbox>, telemetry: &Telemetry, s
     tracing::info!(switches = targets.len(), "reading switches by gNMI");
     let all = targets.into_iter().map(|config| {
         let counters = Arc::new(SwitchCounters::new(&config.name, telemetry.gnmi.clone()));
-        let switch: Arc<str> = config.name.as_str().into();
-        let target = Target { config: Arc::new(config), observer: counters.clone(), clock: Arc::new(Host) };
-        let outbox = outbox.clone();
-        let receiver = move |stream: &'static Stream| receiver(stream, &switch, &outbox, &counters);
+        let output = Output { switch: config.name.as_str().into(), outbox: outbox.clone(), counters: counters.clone() };
+        let target = Target { config: Arc::new(config), observer: counters, clock: Arc::new(Host) };
+        let receiver = move |stream: &'static Stream| receiver(stream, output.clone());
         run(target, receiver, stop.clone())
     });
     runtime.block_on(async {
@@ -69,17 +69,11 @@ fn read(targets: Vec<GnmiTarget>, outbox: &Arc<Outbox>, telemetry: &Telemetry, s
     });
 }
 
-fn receiver(
-    stream: &Stream,
-    switch: &Arc<str>,
-    outbox: &Arc<Outbox>,
-    counters: &Arc<SwitchCounters>,
-) -> Box<dyn Receiver> {
-    let (switch, outbox, counters) = (switch.clone(), outbox.clone(), counters.clone());
+fn receiver(stream: &Stream, output: Output) -> Box<dyn Receiver> {
     match (stream.name, stream.dialect) {
-        ("events", _) => Box::new(Events::new(switch, outbox, counters)),
-        ("lldp", _) => Box::new(Neighbors::new(switch, outbox, counters)),
-        (_, Dialect::SonicTable) => Box::new(Series::new(switch, &gnmi_sonic::SOURCE, outbox, counters)),
-        (_, Dialect::OpenConfig) => Box::new(Series::new(switch, &gnmi_openconfig::SOURCE, outbox, counters)),
+        ("events", _) => Box::new(Events::new(output)),
+        ("lldp", _) => Box::new(Neighbors::new(output)),
+        (_, Dialect::SonicTable) => Box::new(Series::new(output, &gnmi_sonic::SOURCE)),
+        (_, Dialect::OpenConfig) => Box::new(Series::new(output, &gnmi_openconfig::SOURCE)),
     }
 }

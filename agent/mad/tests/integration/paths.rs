@@ -1,4 +1,4 @@
-//! Paths by the forwarding tables are those that `ibtracert` finds.
+//! Compares paths by the forwarding tables with those of `ibtracert`.
 
 use crate::discovery::{PACE, sweep};
 use fabriclens_agent_mad::discovery::{Limits, Sweep};

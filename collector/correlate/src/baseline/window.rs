@@ -60,7 +60,7 @@ impl Window {
     /// Its last frames.
     #[must_use]
     pub fn last(&self, ticks: usize) -> Self {
-        Self::new(self.frames[self.frames.len().saturating_sub(ticks)..].to_vec())
+        self.earlier(ticks, 0)
     }
 
     /// So many of its frames, without the `newer` ones after them.

@@ -79,13 +79,13 @@ impl<'a> DetectorContext<'a> {
         self.switch_ports().any(|port| self.mean(Signal::Tx, port).is_some())
     }
 
-    /// A window of the same length that ends with the newest frame which all switches that are read have told of; `None` if
-    /// this one does.
-    pub fn until_switches_told(&self) -> Option<Window> {
+    /// A window of the same length that ends with the newest frame with samples of every switch that is read; `None` if this
+    /// window does.
+    pub fn until_all_switches(&self) -> Option<Window> {
         let (frames, ticks) = (self.window.frames(), self.window.ticks());
         let newest = |port| frames.iter().rposition(|frame| frame.get(Signal::Tx, port).is_some());
-        let told = self.switch_ports().filter_map(newest).min()? + 1;
-        (told < ticks).then(|| self.history.earlier(ticks, ticks - told))
+        let sampled = self.switch_ports().filter_map(newest).min()? + 1;
+        (sampled < ticks).then(|| self.history.earlier(ticks, ticks - sampled))
     }
 
     /// Whether the switch of a host port is read, or any switch if the cable of that port is unknown. What hosts alone

@@ -66,10 +66,10 @@ fn hot(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     worst.into_iter().map(|(port, share)| cycle_or_unknown(ctx, port, share, least)).collect()
 }
 
-/// Ports that wait more than usual, at a time that all switches have told of: the waits of hosts that are read more often
-/// would else be explained by what the switches carried before.
+/// Ports that wait more than usual, in a window with samples of all switches: where hosts are read more often, their newest
+/// waits would else be compared with what switches carried before.
 fn more(ctx: &DetectorContext<'_>) -> Vec<Finding> {
-    match ctx.until_switches_told() {
+    match ctx.until_all_switches() {
         None => grown(ctx),
         Some(earlier) => grown(&ctx.with_window(&earlier, &SlowdownCache::new())),
     }

@@ -12,9 +12,8 @@ pub use registry::{SwitchSource, UnknownName};
 
 use std::sync::Arc;
 
-use fabriclens_catalog::MetricKind;
 use fabriclens_config::Switches;
-use fabriclens_foreign::{SOURCES, Value};
+use fabriclens_foreign::{SOURCES, Value, canonical};
 use fabriclens_model::{Labels, Layout, LayoutId, LayoutInterner, RowGroup, absent, is_absent, is_stale, present};
 use fabriclens_server::auth::Caller;
 use fabriclens_wire::decode::Meta;
@@ -149,13 +148,9 @@ impl Foreign {
                     *counts.entry((source, why)).or_default() += points;
                 }
                 Column::Series { source, metric, conversion } => {
-                    let counter = metric.kind == MetricKind::Counter;
                     let convert = |value: &f64| match *value {
                         value if is_absent(value) || is_stale(value) => value,
-                        value => {
-                            let converted = conversion.of(Value::Number(value));
-                            converted.filter(|value| !counter || *value >= 0.0).unwrap_or_else(absent)
-                        }
+                        value => canonical::value(metric, *conversion, Value::Number(value)).unwrap_or_else(absent),
                     };
                     let before = own.len();
                     own.extend(values.iter().map(convert));

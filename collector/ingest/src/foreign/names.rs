@@ -3,15 +3,13 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use fabriclens_base::host_name;
-use fabriclens_foreign::{SOURCES, SwitchFrom, switch_name};
+use fabriclens_base::{host_name, infiniband};
+use fabriclens_foreign::{SOURCES, SwitchFrom};
 use fabriclens_model::Labels;
 use parking_lot::RwLock;
 
 /// Most GUIDs that are remembered.
 const GUIDS: usize = 100_000;
-/// Name of a switch that was not configured: every switch of the model has it.
-const FACTORY: &str = "Mellanox Technologies";
 
 /// All names of switches.
 #[derive(Default)]
@@ -37,8 +35,8 @@ impl SwitchNames {
                 let SwitchFrom::Guid(guid, name) = *from else { continue };
                 let known = source.prefixes.iter().any(|prefix| labels.metric().starts_with(prefix));
                 let (Some(guid), name) = (number(labels.get(guid)), labels.get(name)) else { continue };
-                if known && !name.is_empty() && !name.ends_with(FACTORY) {
-                    self.set_guid(guid, switch_name(name));
+                if known && !name.is_empty() && !infiniband::is_factory(name) {
+                    self.set_guid(guid, infiniband::switch(name));
                 }
             }
         }
@@ -57,7 +55,7 @@ impl SwitchNames {
     /// Name of the switch with a GUID; the GUID itself, as topologies write it, while the name is unknown.
     pub(super) fn of_guid(&self, text: &str) -> String {
         let Some(guid) = number(text) else { return text.to_owned() };
-        self.guids.read().get(&guid).cloned().unwrap_or_else(|| format!("0x{guid:016x}"))
+        self.guids.read().get(&guid).cloned().unwrap_or_else(|| infiniband::hex(guid))
     }
 
     /// Replaces the switches of the topology.

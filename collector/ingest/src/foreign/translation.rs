@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use fabriclens_base::infiniband;
 use fabriclens_catalog::{Metric, MetricKind};
 use fabriclens_foreign::{
-    Attributes, Conversion, Meaning, Series, Source, SwitchFrom, instance_host, meaning, source_of, switch_name,
+    Attributes, Conversion, Meaning, Series, Source, SwitchFrom, canonical, instance_host, meaning, source_of,
 };
 use fabriclens_model::{Labels, Layout, LayoutInterner};
 use fabriclens_wire::decode::Meta;
@@ -72,7 +73,7 @@ impl Translation {
             let name = labels.metric();
             let why = match meaning(source, name, &OfLabels(labels)) {
                 Meaning::Series(series) => {
-                    let canonical = canonical(&switch, &series);
+                    let canonical = canonical::labels(&switch, series.metric, series.port.as_deref(), &series.labels);
                     if seen.insert(canonical.clone()) {
                         own.push(canonical);
                         let Series { metric, conversion, .. } = series;
@@ -122,7 +123,7 @@ fn switch_of(context: &Context, source: &Source, labels: &Labels, sender: &Sende
     let get = |name: &str| Some(labels.get(name)).filter(|value| !value.is_empty());
     let told = source.switch.iter().find_map(|from| match from {
         SwitchFrom::Attribute(name) => get(name).map(str::to_owned),
-        SwitchFrom::Description(name) => get(name).map(switch_name),
+        SwitchFrom::Description(name) => get(name).map(infiniband::switch),
         SwitchFrom::Guid(name, _) => get(name).map(|guid| context.names.of_guid(guid)),
         SwitchFrom::Instance => get("instance").map(|instance| context.of_address(instance_host(instance))),
     });
@@ -138,15 +139,6 @@ fn no_switch(source: &Source) -> String {
          address in switches.addresses",
         source.name
     )
-}
-
-fn canonical(switch: &Arc<str>, series: &Series) -> Labels {
-    let text = |text: &str| Arc::<str>::from(text);
-    let name = (text("__name__"), text(&series.metric.prometheus_name()));
-    let port = series.port.iter().map(|port| (text("port"), text(port)));
-    let labels = series.labels.iter().map(|(name, value)| (text(name), text(value)));
-    let all = [name, (text("host"), switch.clone())].into_iter().chain(port).chain(labels);
-    Labels::new(all).with_hash()
 }
 
 /// The series as it comes, with the switch as its host.

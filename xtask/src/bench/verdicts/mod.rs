@@ -68,7 +68,7 @@ pub struct Args {
 /// When a recording cannot be read, a set is unknown, or the back-test fails.
 pub fn run(args: &Args) -> Result<()> {
     only_known("set", &args.set, sets::ALL.iter().map(|set| set.name))?;
-    only_known("mode", &args.mode, modes::ALL.iter().map(|mode| mode.name))?;
+    only_known("mode", &args.mode, modes::all().map(|mode| mode.name))?;
     let program = match &args.collector {
         Some(program) => program.clone(),
         None => {
@@ -125,8 +125,7 @@ fn only_known(what: &str, wanted: &[String], known: impl Iterator<Item = &'stati
 /// Judges all recordings of a set in its modes, and prints its tables.
 fn measure(program: &Path, set: &Set, dirs: &[PathBuf], work: &Path, args: &Args) -> Result<()> {
     let mut tallies = Vec::new();
-    for mode in set.modes().iter().filter(|mode| args.mode.is_empty() || args.mode.iter().any(|name| name == mode.name))
-    {
+    for mode in set.modes().filter(|mode| args.mode.is_empty() || args.mode.iter().any(|name| name == mode.name)) {
         let mut tally = Tally::default();
         for (at, dir) in dirs.iter().enumerate() {
             let other = mode.unrelated.then(|| next_fault(set, dirs, at)).transpose()?.flatten();

@@ -96,7 +96,7 @@ impl Set {
     }
 
     /// Modes that are measured.
-    pub fn modes(&self) -> &'static [Mode] {
-        if self.all_modes { &modes::ALL } else { &modes::MAIN }
+    pub fn modes(&self) -> impl Iterator<Item = &'static Mode> {
+        modes::all().take(if self.all_modes { usize::MAX } else { modes::MAIN.len() })
     }
 }

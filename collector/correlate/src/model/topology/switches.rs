@@ -27,7 +27,7 @@ impl SwitchNeighbor {
         named.then_some(Self { switch, port, neighbor, neighbor_port })
     }
 
-    /// Neighbors of switches in a topology, as far as LLDP told them; to go on with what was known before a restart.
+    /// Neighbors of switches that a stored topology has from LLDP: the collector goes on with them after a restart.
     pub fn known(topology: &Topology) -> Vec<Self> {
         let heard = topology.links.iter().filter(|link| link.known == Provenance::Lldp);
         let ends = heard.flat_map(|link| [[&link.ends[0], &link.ends[1]], [&link.ends[1], &link.ends[0]]]);
