@@ -90,9 +90,9 @@ fn able() -> Result<bool> {
     Ok(setup::ensure(&QEMU)? && setup::ensure(&MAKE)? && setup::ensure(&MUSL)? && target_installed()?)
 }
 
-/// Builds the runner of the scenarios.
+/// Builds the runner of the scenarios, with the features that the workspace's tests have built its dependencies with.
 fn lab() -> Result<Command> {
-    must(cargo(&["build", "--quiet", "--locked", "-p", "fabriclens-tests", "--bin", "fabriclens-vm"]))?;
+    must(cargo(&["build", "--quiet", "--locked", "--workspace", "--bin", "fabriclens-vm"]))?;
     Ok(Command::new(target()?.join("debug/fabriclens-vm")))
 }
 

@@ -103,9 +103,17 @@ fn missing(needs: &str) -> Result<Option<String>> {
     Ok(None)
 }
 
+/// Tests that libtest runs at once. Many wait for a program or for time to pass, so there are more of them than processors.
+fn threads() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Runs `cargo test` with more arguments, prints what it prints, and counts.
 fn pass(more: &[&str]) -> Result<Outcome> {
     let mut test = cargo(&["test", "--workspace", "--locked"]);
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        test.env("RUST_TEST_THREADS", threads().to_string());
+    }
     let mut child = test.args(more).stdout(Stdio::piped()).spawn().context("start cargo test")?;
     let mut outcome = Outcome::default();
     let mut ignored = 0;
