@@ -37,7 +37,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs a collector, an agent on this host and 16 simulated hosts, and injects three faults
+    /// Runs a collector, an agent on this host and 16 simulated hosts with their switches, and injects four faults
     Demo(demo::Args),
     /// Runs the fast checks: format, layers, spelling, lints and unit tests
     Check,

@@ -45,7 +45,9 @@ pub fn show(url: &str, promql: &str, scale: f64, unit: &str) -> Result<Vec<Row>>
     for row in rows.iter().take(5) {
         let text = |label: &str| row.labels[label].as_str().unwrap_or("").to_owned();
         let bar = "█".repeat(((row.value / top) * 24.0).round().max(0.0) as usize);
-        let who = ["host", "device", "job_name"].map(text).join(" ");
+        // Ports of switches have no device.
+        let port = if row.labels["device"].is_null() { "port" } else { "device" };
+        let who = ["host", port, "job_name"].map(text).join(" ");
         println!("       {:<16} {:>9.1} {unit:<6} {bar}", who.trim(), row.value * scale);
     }
     Ok(rows)

@@ -1,8 +1,7 @@
 //! The processes of the demo: builds, starts, monitors and stops them.
 
 use crate::sim::fabric::Job;
-use crate::sim::layout::HOSTS;
-use crate::sim::tree::host_name;
+use crate::sim::layout::{HOSTS, LEAVES, SPINES, host_name};
 use crate::steps::{cargo, must, target};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
@@ -11,26 +10,36 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Paths of the two programs.
+/// Paths of the programs.
 pub struct Binaries {
     pub collector: PathBuf,
     pub agent: PathBuf,
+    /// The switches that answer gNMI.
+    pub gnmi_target: PathBuf,
 }
 
 impl Binaries {
     /// The programs in a directory.
     pub fn of(dir: &Path) -> Self {
-        Self { collector: dir.join("fabriclens"), agent: dir.join("fabriclens-agent") }
+        Self {
+            collector: dir.join("fabriclens"),
+            agent: dir.join("fabriclens-agent"),
+            gnmi_target: dir.join(GNMI_TARGET),
+        }
     }
 }
 
-/// Builds both programs with the `demo` profile; gives their directory.
+/// Program and package of the switches that answer gNMI.
+const GNMI_TARGET: &str = "fabriclens-gnmi-target";
+
+/// Builds the programs with the `demo` profile; gives their directory.
 ///
 /// # Errors
 /// When they do not build.
 pub fn build() -> Result<PathBuf> {
     println!("building the collector and the agent (the first time takes some minutes)");
-    must(cargo(&["build", "--profile", "demo", "--locked", "-p", "fabriclens", "-p", "fabriclens-agent"]))?;
+    let packages = ["-p", "fabriclens", "-p", "fabriclens-agent", "-p", GNMI_TARGET];
+    must(cargo(&[&["build", "--profile", "demo", "--locked"][..], &packages].concat()))?;
     Ok(target()?.join("demo"))
 }
 
@@ -41,6 +50,8 @@ pub const FIRST_JOB: usize = 4711;
 pub struct Fleet {
     children: Vec<(String, Child)>,
     pub collector_url: String,
+    /// Where switches push OTLP over HTTP.
+    pub otlp_url: String,
     agent_url: String,
     logs: PathBuf,
 }
@@ -52,23 +63,28 @@ fn free_port(wanted: u16) -> Result<u16> {
 }
 
 impl Fleet {
-    /// Starts the collector, waits until it is ready, then starts the agents.
-    pub fn start(binaries: &Binaries, dir: &Path) -> Result<Self> {
+    /// Starts the collector with this configuration, waits until it is ready, then starts the agents.
+    pub fn start(binaries: &Binaries, dir: &Path, spines: Child, config: &str) -> Result<Self> {
         let (http, grpc, otlp_http, agent) = (free_port(7470)?, free_port(4317)?, free_port(4318)?, free_port(7471)?);
         let local = |port: u16| format!("127.0.0.1:{port}");
         let mut fleet = Self {
-            children: Vec::new(),
+            children: vec![("spines".to_owned(), spines)],
             collector_url: format!("http://{}", local(http)),
+            otlp_url: format!("http://{}", local(otlp_http)),
             agent_url: format!("http://{}", local(agent)),
             logs: dir.join("logs"),
         };
         std::fs::create_dir_all(&fleet.logs)?;
         let data = dir.join("data").display().to_string();
+        let config_file = dir.join("collector.toml");
+        std::fs::write(&config_file, config).with_context(|| format!("write {}", config_file.display()))?;
         fleet.spawn(
             "collector",
             &binaries.collector,
             &[
                 "serve",
+                "--config",
+                &config_file.display().to_string(),
                 "--data",
                 &data,
                 "--http",
@@ -171,11 +187,13 @@ impl Fleet {
     pub fn welcome(&self) -> String {
         let query = "topk(5,rate(fabric_port_io_bytes_total[10s]))";
         format!(
-            "\nrunning: 1 collector, 1 agent on this host, {HOSTS} agents on simulated hosts (8 x 400 Gb/s each)\n\
+            "\nrunning: 1 collector, 1 agent on this host, {HOSTS} agents on simulated hosts (8 x 400 Gb/s each),\n\
+             \x20        {LEAVES} leaf switches that push OTLP as Cumulus Linux does, {SPINES} spine switches that answer gNMI as SONiC does\n\
              \x20 collector            {url}/\n\
              \x20 any PromQL           {ask}\n\
              \x20 a job's report       {report} (4711 to 4713)\n\
              \x20 from a shell         fabriclens query --url {url} '{query}'\n\
+             \x20 switches and cables  fabriclens switches --url {url}; fabriclens topology --url {url}\n\
              \x20 Grafana data source  Prometheus, {url}\n\
              \x20 this host's agent    {agent}/metrics\n\
              \x20 logs                 {logs}\n",

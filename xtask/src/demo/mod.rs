@@ -1,17 +1,18 @@
 //! `cargo xtask demo`: the whole product on this machine, from counter to verdict, with a script of faults.
 //!
-//! Starts a collector, an agent for this host and 16 agents for simulated hosts. `story` injects three faults and prints the
-//! collector's answers.
+//! Starts a collector, an agent for this host, 16 agents for simulated hosts, and their leaf and spine switches. `story`
+//! injects four faults and prints the collector's answers.
 
 mod ask;
 mod fleet;
 mod story;
+mod switches;
 
 pub use fleet::{Binaries, FIRST_JOB, build};
 
 use crate::sim::fabric::Fabric;
-use crate::sim::layout::HOSTS;
-use crate::sim::tree::{HostTree, host_name};
+use crate::sim::layout::{HOSTS, host_name};
+use crate::sim::tree::HostTree;
 use crate::steps::root;
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -58,11 +59,19 @@ pub fn run(args: Args) -> Result<()> {
 
     let fabric = Arc::new(Mutex::new(Fabric::new()));
     let mut trees = create_trees(&dir, HOSTS)?;
+    trees.iter().try_for_each(HostTree::set_neighbors)?;
     let simulator = std::thread::spawn({
         let (fabric, stop) = (fabric.clone(), stop.clone());
         move || crate::sim::run(&fabric, &mut trees, TICK, &stop)
     });
-    let fleet = fleet::Fleet::start(&binaries, &dir)?;
+    let spines = switches::Spines::start(&binaries.gnmi_target, &fabric)?;
+    let fleet = fleet::Fleet::start(&binaries, &dir, spines.process, &spines.config)?;
+    let mut values = spines.values;
+    let switches = std::thread::spawn({
+        let (fabric, stop, otlp) = (fabric.clone(), stop.clone(), fleet.otlp_url.clone());
+        // The values come back, so that the spines end when they are stopped.
+        move || switches::run(&otlp, &mut values, &fabric, &stop).map(|()| values)
+    });
     println!("{}", fleet.welcome());
     let jobs = {
         let fabric = fabric.lock().map_err(|_| anyhow::anyhow!("the simulator panicked"))?;
@@ -72,10 +81,11 @@ pub fn run(args: Args) -> Result<()> {
     let result = story::run(&fleet.collector_url, &fabric, &stop, args.r#for.map(Duration::from_secs));
     let result = result.and_then(|()| fleet.write_reports(jobs));
     stop.store(true, Ordering::SeqCst);
-    let simulated = simulator.join();
+    let (simulated, switches) = (simulator.join(), switches.join());
     let ended = fleet.stop();
     result?;
     simulated.unwrap_or_else(|_| Err(anyhow::anyhow!("the simulator panicked")))?;
+    switches.unwrap_or_else(|_| Err(anyhow::anyhow!("the thread of the switches panicked")))?;
     ended
 }
 

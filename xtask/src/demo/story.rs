@@ -1,4 +1,5 @@
-//! The script of the demo: calm, an incast, a PFC storm, a bad link, repaired; two minutes, then again. The first calm is
+//! The script of the demo: calm, an incast, a PFC storm, a bad link, a bad cable between switches, repaired; two minutes,
+//! then again. The first calm is
 //! long enough for the collector to learn the baselines.
 
 use super::ask;
@@ -61,7 +62,7 @@ const SCENES: &[Scene] = &[
         ],
     },
     Scene {
-        at: 60,
+        at: 57,
         fault: Some(Fault::Storm { nic: (12, 2) }),
         title: "PFC storm: the NIC gpu-12 mlx5_2 pauses its switch without end",
         query_after: 8,
@@ -87,7 +88,7 @@ const SCENES: &[Scene] = &[
         ],
     },
     Scene {
-        at: 78,
+        at: 73,
         fault: Some(Fault::BadLink { nic: (3, 5) }),
         title: "bad link: frames to gpu-03 mlx5_5 arrive corrupted",
         query_after: 10,
@@ -106,7 +107,27 @@ const SCENES: &[Scene] = &[
             },
         ],
     },
-    Scene { at: 92, fault: None, title: "repaired: all three jobs at full speed again", query_after: 18, queries: &[] },
+    Scene {
+        at: 86,
+        fault: Some(Fault::BadTrunk { below: (8, 2), spine: 3 }),
+        title: "bad cable between switches: frames from spine-3 to leaf-1-2 arrive corrupted, which only switches count",
+        query_after: 10,
+        queries: &[
+            Query {
+                title: "CRC errors (of a switch port)",
+                promql: r#"topk(3, rate(fabric_link_crc_errors_total{host=~"leaf-.*|spine-.*"}[5s]))"#,
+                scale: 1.0,
+                unit: "/s",
+            },
+            Query {
+                title: "ports that must retransmit (any link of their path may be the cause)",
+                promql: "topk(3, rate(fabric_rdma_sequence_naks_total{direction=\"receive\"}[5s]))",
+                scale: 1.0,
+                unit: "/s",
+            },
+        ],
+    },
+    Scene { at: 99, fault: None, title: "repaired: all three jobs at full speed again", query_after: 16, queries: &[] },
 ];
 const CYCLE: u64 = 120;
 

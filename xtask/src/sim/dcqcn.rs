@@ -59,7 +59,7 @@ pub struct Member {
     /// Bytes left to send.
     pub left: f64,
     /// Bytes in the queue.
-    queued: f64,
+    pub queued: f64,
     /// Bytes delivered, packets marked and CNPs since the start.
     pub through: f64,
     pub marks: f64,

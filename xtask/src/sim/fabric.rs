@@ -6,6 +6,7 @@
 
 use super::dcqcn::{self, Member, STEP_S, Sender};
 use super::layout::{HOSTS, LINE, LINKS, Port, RAILS, SPINES, downlink, from_spine, index, leaf, to_spine, uplink};
+use super::link::Link;
 use super::nic::Nic;
 
 /// Share of the line rate that carries data, without frame overhead.
@@ -25,6 +26,8 @@ pub enum Fault {
     Storm { nic: Port },
     /// Frames to this NIC arrive corrupted.
     BadLink { nic: Port },
+    /// Frames from this spine to the leaf of this NIC arrive corrupted.
+    BadTrunk { below: Port, spine: usize },
     /// This NIC drains its receive buffer at a share of the line rate.
     SlowReceiver { nic: Port, drain: f64 },
     /// The link of this NIC falls to a share of its rate, in both directions.
@@ -60,11 +63,15 @@ struct IncastFlow {
     bytes: f64,
     marks: f64,
     cnps: f64,
+    /// Bytes left in the queue.
+    queued: f64,
 }
 
 /// The whole fabric.
 pub struct Fabric {
     pub nics: Vec<Nic>,
+    /// By the indices of `layout`.
+    pub links: Vec<Link>,
     pub fault: Option<Fault>,
     pub jobs: Vec<Job>,
     flows: Vec<Flow>,
@@ -85,6 +92,7 @@ impl Fabric {
         };
         Self {
             nics: vec![Nic::default(); HOSTS * RAILS],
+            links: vec![Link::default(); LINKS],
             fault: None,
             jobs: vec![
                 job("vision", "segment", 0..5, 18e9, 0.35),
@@ -116,10 +124,13 @@ impl Fabric {
 
     /// Advances by `dt` seconds.
     pub fn step(&mut self, dt: f64) {
+        self.links.iter_mut().for_each(|link| link.queue = 0.0);
         self.start_flows(dt);
         let mut pause = self.pauses();
         let (incast, paused) = self.incast(dt);
-        incast.iter().for_each(|c| pause[uplink(self.flows[c.flow].src)] = paused);
+        // The queue is at the last link; the switches before it pause each other up to the senders.
+        let paused_links = incast.iter().flat_map(|c| self.flows[c.flow].path.split_last().map_or(&[][..], |(_, p)| p));
+        paused_links.for_each(|l| pause[*l] = paused);
         let mut capacity: Vec<f64> = pause.iter().map(|p| LINE * DATA * (1.0 - p)).collect();
         if let Some(Fault::SlowLink { nic, rate }) = self.fault {
             [uplink(nic), downlink(nic)].iter().for_each(|l| capacity[*l] *= rate);
@@ -128,15 +139,15 @@ impl Fabric {
             self.flows[c.flow].path.iter().for_each(|l| capacity[*l] = (capacity[*l] - c.bytes / dt).max(0.0));
         }
         self.share(&capacity, &incast);
+        let corrupts = self.corrupting_link();
         for f in &mut self.flows {
-            let loss = match self.fault {
-                Some(Fault::BadLink { nic }) if nic == f.dst => 0.35, // go-back-N sends a third twice
-                _ => 0.0,
-            };
+            let corrupted = corrupts.is_some_and(|link| f.path.contains(&link));
+            let loss = if corrupted { 0.35 } else { 0.0 }; // go-back-N sends a third twice
             let sent = (f.rate * dt).min(f.left / (1.0 - loss));
             f.left -= sent * (1.0 - loss);
             let src = &mut self.nics[index(f.src)];
             src.tx_bytes += sent;
+            f.path.iter().for_each(|l| self.links[*l].bytes += sent);
             if loss > 0.0 {
                 src.packet_seq_err += 40.0 * dt;
                 src.adp_retrans += 38.0 * dt;
@@ -150,6 +161,12 @@ impl Fabric {
             }
         }
         for c in &incast {
+            let path = &self.flows[c.flow].path;
+            path.iter().for_each(|l| self.links[*l].bytes += c.bytes);
+            if let Some(last) = path.last() {
+                self.links[*last].marks += c.marks;
+                self.links[*last].queue += c.queued;
+            }
             let (src, dst) = (index(self.flows[c.flow].src), index(self.flows[c.flow].dst));
             self.nics[src].tx_bytes += c.bytes;
             self.nics[src].cnp_handled += c.cnps;
@@ -161,6 +178,12 @@ impl Fabric {
         for (i, nic) in self.nics.iter_mut().enumerate() {
             nic.rx_pause_s += pause[i] * dt;
             nic.corrected_bits += 900.0 * dt; // a healthy PAM4 link corrects all the time
+        }
+        for (link, pause) in self.links.iter_mut().zip(&pause) {
+            link.pause_s += pause * dt;
+        }
+        if let Some(link) = corrupts {
+            self.links[link].crc_errors += 40.0 * dt;
         }
         match self.fault {
             Some(Fault::Storm { nic }) => {
@@ -179,6 +202,15 @@ impl Fabric {
         }
         let keeps_sending = matches!(self.fault, Some(Fault::Incast { .. }));
         self.flows.retain(|f| if f.ring { f.left > 1.0 } else { keeps_sending });
+    }
+
+    /// The link whose frames arrive corrupted.
+    fn corrupting_link(&self) -> Option<usize> {
+        match self.fault {
+            Some(Fault::BadLink { nic }) => Some(downlink(nic)),
+            Some(Fault::BadTrunk { below, spine }) => Some(from_spine(leaf(below), spine)),
+            _ => None,
+        }
     }
 
     /// Simulates the flows of an incast; gives them and the share of time in which their senders were paused.
@@ -208,7 +240,7 @@ impl Fabric {
         let mut through = Vec::new();
         for (flow, m) in at.into_iter().zip(members) {
             (self.flows[flow].left, self.flows[flow].sender) = (m.left, m.sender);
-            through.push(IncastFlow { flow, bytes: m.through, marks: m.marks, cnps: m.cnps });
+            through.push(IncastFlow { flow, bytes: m.through, marks: m.marks, cnps: m.cnps, queued: m.queued });
         }
         (through, paused / steps)
     }
@@ -338,6 +370,39 @@ mod tests {
         let got = |f: &Fabric, host: usize| f.nics[index((host, 0))].delivered;
         assert!(got(&slow, 10) < 0.6 * got(&calm, 10) && got(&slow, 1) > 0.99 * got(&calm, 1));
         assert_eq!(slow.nics.iter().map(|n| n.rx_pause_s).sum::<f64>(), 0.0);
+    }
+
+    #[test]
+    fn a_bad_trunk_is_counted_at_one_port_of_a_leaf() {
+        let (calm, bad) = (run(None, 10), run(Some(Fault::BadTrunk { below: (8, 2), spine: 3 }), 10));
+        let counts: Vec<usize> = (0..LINKS).filter(|l| bad.links[*l].crc_errors > 0.0).collect();
+        assert_eq!(counts, [from_spine(leaf((8, 2)), 3)]);
+        assert_eq!(bad.nics.iter().map(|n| n.crc_errors + n.symbol_errors).sum::<f64>(), 0.0, "hosts count none");
+        let (sender, receiver) = (&bad.nics[index((7, 2))], &bad.nics[index((8, 2))]);
+        assert!(sender.packet_seq_err > 0.0 && receiver.out_of_sequence > 0.0);
+        let got = |f: &Fabric, host: usize| f.nics[index((host, 0))].delivered;
+        assert!(got(&bad, 6) < 0.95 * got(&calm, 6) && got(&bad, 1) > 0.99 * got(&calm, 1));
+    }
+
+    #[test]
+    fn nics_and_switches_count_the_same_at_each_end_of_a_link() {
+        for fault in [None, Some(Fault::Incast { job: 1, to: (7, 3) }), Some(Fault::Storm { nic: (12, 2) })] {
+            let f = run(fault, 10);
+            for port in super::super::layout::ports() {
+                let (nic, up, down) = (&f.nics[index(port)], &f.links[uplink(port)], &f.links[downlink(port)]);
+                let pairs = [
+                    (nic.tx_bytes, up.bytes),
+                    (nic.rx_bytes, down.bytes),
+                    (nic.rx_pause_s, up.pause_s),
+                    (nic.tx_pause_s, down.pause_s),
+                    (nic.ecn_marked, down.marks),
+                ];
+                assert!(pairs.iter().all(|(a, b)| (a - b).abs() <= 1e-9 * b.abs()), "{port:?} {fault:?} {pairs:?}");
+            }
+        }
+        let incast = run(Some(Fault::Incast { job: 1, to: (7, 3) }), 10);
+        let trunk = &incast.links[to_spine(leaf((9, 3)), 3)];
+        assert!(trunk.pause_s > 0.0 && trunk.marks == 0.0, "the spine pauses the leaf of a sender");
     }
 
     #[test]

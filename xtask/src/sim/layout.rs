@@ -5,7 +5,7 @@ pub const HOSTS: usize = 16;
 /// NICs per host, one per rail.
 pub const RAILS: usize = 8;
 /// Hosts per pod.
-const POD: usize = 8;
+pub const POD: usize = 8;
 pub const SPINES: usize = 4;
 pub const LEAVES: usize = HOSTS / POD * RAILS;
 /// Line rate in bytes per second: 400 Gb/s.
@@ -15,6 +15,16 @@ pub const FRAME: f64 = 4132.0;
 
 /// A NIC, by host and rail.
 pub type Port = (usize, usize);
+
+/// Name of a simulated host: `gpu-03`.
+pub fn host_name(host: usize) -> String {
+    format!("gpu-{host:02}")
+}
+
+/// Name of a NIC's network device: `ens3np0`.
+pub fn netdev_name(rail: usize) -> String {
+    format!("ens{rail}np0")
+}
 
 /// Index of a NIC among all NICs.
 pub fn index((host, rail): Port) -> usize {

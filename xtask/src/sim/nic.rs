@@ -3,7 +3,7 @@
 use super::layout::FRAME;
 
 /// Seconds of pause per pause frame: mlx5 refreshes a pause well before its quanta end, about every 8 µs at 400 Gb/s.
-const PAUSE_REFRESH_S: f64 = 8e-6;
+pub const PAUSE_REFRESH_S: f64 = 8e-6;
 
 /// Counters of a NIC since the start, as real numbers; truncated when written to files.
 #[derive(Clone, Default)]

@@ -2,8 +2,10 @@
 //!
 //! Single numbers are written in place because the agent keeps their files open; `ethtool -S` text is replaced as a whole.
 
-use super::layout::{Port, RAILS, index};
+pub use super::layout::host_name;
+use super::layout::{Port, RAILS, index, netdev_name};
 use super::nic::Nic;
+use super::switch;
 use anyhow::{Context, Result};
 use rustix::fs::{Mode, OFlags, openat};
 use std::fmt::Write as _;
@@ -143,11 +145,6 @@ pub enum Link {
     Up(u32),
 }
 
-/// Name of a simulated host: `gpu-03`.
-pub fn host_name(host: usize) -> String {
-    format!("gpu-{host:02}")
-}
-
 fn put(path: &Path, text: &str) -> Result<()> {
     let dir = path.parent().context("a file has a directory")?;
     fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
@@ -169,7 +166,7 @@ impl HostTree {
     }
 
     fn create_nic(&mut self, rail: usize) -> Result<()> {
-        let (bus, netdev, device) = (0x11 + 0x11 * rail, format!("ens{rail}np0"), format!("mlx5_{rail}"));
+        let (bus, netdev, device) = (0x11 + 0x11 * rail, netdev_name(rail), format!("mlx5_{rail}"));
         let bridge = self.root.join(format!("sys/devices/pci0000:{:02x}/0000:{:02x}:01.0", bus - 1, bus - 1));
         let pci_name = format!("0000:{bus:02x}:00.0");
         let pci = bridge.join(&pci_name);
@@ -264,6 +261,18 @@ impl HostTree {
             &self.root.join(format!("dcb/{netdev}.json")),
             r#"{"pfc":{"pfc_cap":8,"macsec_bypass":false,"delay":0,"prio_pfc":[false,false,false,true,false,false,false,false]}}"#,
         )
+    }
+
+    /// Writes what the NICs hear by LLDP: the leaf's name and port at the other end of each cable.
+    pub fn set_neighbors(&self) -> Result<()> {
+        (0..RAILS).map(|rail| (self.host, rail)).try_for_each(|nic| {
+            let (leaf, port) = (switch::leaf_name(nic), switch::port_to_host(nic));
+            let name = serde_json::json!({"value": leaf});
+            let port = serde_json::json!({"type": "ifname", "value": port});
+            let ends = serde_json::json!({"chassis": [{"name": [name]}], "port": [{"id": [port]}]});
+            let heard = serde_json::json!({"lldp": [{"interface": [ends]}]});
+            put(&self.root.join(format!("lldp/{}.json", netdev_name(nic.1))), &heard.to_string())
+        })
     }
 
     /// Writes the files with the link state; `downs` is how often the link went down so far.

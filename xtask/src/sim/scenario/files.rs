@@ -2,8 +2,9 @@
 
 use super::Sample;
 use crate::sim::fabric::Fabric;
-use crate::sim::layout::{HOSTS, LEAVES, LINE, Port, RAILS, SPINES, index, leaf, ports};
+use crate::sim::layout::{HOSTS, LEAVES, LINE, Port, RAILS, SPINES, index, ports};
 use crate::sim::nic::Nic;
+use crate::sim::switch::{leaf_name, spine_name};
 use crate::sim::tree::host_name;
 use anyhow::{Context, Result};
 use flate2::Compression;
@@ -46,11 +47,6 @@ pub fn device((_, rail): Port) -> String {
     format!("mlx5_{rail}")
 }
 
-/// Name of the leaf of a NIC.
-pub fn leaf_name(port: Port) -> String {
-    format!("leaf-{}-{}", leaf(port) / RAILS, port.1)
-}
-
 /// Writes the three files.
 ///
 /// # Errors
@@ -77,7 +73,7 @@ pub fn put(dir: &Path, name: &str, value: &Value) -> Result<()> {
 fn topology() -> Value {
     let rate = line_gbps();
     let leaves: Vec<String> = ports().filter(|(host, _)| host % (HOSTS * RAILS / LEAVES) == 0).map(leaf_name).collect();
-    let spines: Vec<String> = (0..SPINES).map(|spine| format!("spine-{spine}")).collect();
+    let spines: Vec<String> = (0..SPINES).map(spine_name).collect();
     let down = ports().map(|port| {
         json!({"a": host_name(port.0), "a_port": device(port), "b": leaf_name(port), "b_port": host_name(port.0),
             "rate_gbps": rate})

@@ -1,7 +1,6 @@
 //! Small recordings with ground truth, which tests back-test: a calm minute, a fault, and the time after it.
 //!
-//! The simulator has no random numbers, so a scenario is always the same. Only hosts are sampled: the simulator has no
-//! counters of switches.
+//! The simulator has no random numbers, so a scenario is always the same. Only hosts are sampled.
 
 mod files;
 mod truth;

@@ -3,10 +3,11 @@
 //! A job is a victim if less than 0.9 of the bytes of the same run without the fault are delivered to it while the fault
 //! lasts; the job that causes the fault is none.
 
-use super::files::{TICK_NS, device, leaf_name, put};
+use super::files::{TICK_NS, device, put};
 use super::{CALM, FAULT, Sample, Scenario};
 use crate::sim::fabric::{Fabric, Fault, Job};
 use crate::sim::layout::{Port, RAILS, index};
+use crate::sim::switch::{leaf_name, spine_name};
 use crate::sim::tree::host_name;
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -40,12 +41,13 @@ pub fn write(dir: &Path, scenario: &Scenario, run: &[Sample], healthy: &[Sample]
     put(dir, "truth.json", &truth)
 }
 
-/// The NIC at which a fault is.
+/// The NIC at which, or above which, a fault is.
 fn nic(fault: Fault) -> Port {
     match fault {
         Fault::Incast { to: nic, .. }
         | Fault::Storm { nic }
         | Fault::BadLink { nic }
+        | Fault::BadTrunk { below: nic, .. }
         | Fault::SlowReceiver { nic, .. }
         | Fault::SlowLink { nic, .. } => nic,
     }
@@ -61,12 +63,13 @@ fn described(scenario: &Scenario, fault: Fault) -> Value {
         Fault::BadLink { .. } | Fault::SlowLink { .. } => {
             json!({"type": "link", "a": host, "a_port": device(port), "b": leaf})
         }
+        Fault::BadTrunk { spine, .. } => json!({"type": "link", "a": leaf, "b": spine_name(spine)}),
     };
     let params = match fault {
         Fault::SlowReceiver { drain: share, .. } | Fault::SlowLink { rate: share, .. } => {
             json!({"share_of_line_rate": share})
         }
-        Fault::Incast { .. } | Fault::Storm { .. } | Fault::BadLink { .. } => json!({}),
+        Fault::Incast { .. } | Fault::Storm { .. } | Fault::BadLink { .. } | Fault::BadTrunk { .. } => json!({}),
     };
     let [start, end] = [CALM, CALM + FAULT].map(|second| second * TICK_NS);
     json!({"kind": scenario.name, "element": element, "start_ns": start, "end_ns": end, "params": params})
@@ -88,6 +91,9 @@ fn culprit(fault: Fault, jobs: &[Job]) -> Value {
         Fault::BadLink { .. } | Fault::SlowLink { .. } => {
             json!({"type": "link", "id": format!("{host}-{}", leaf_name(port))})
         }
+        Fault::BadTrunk { spine, .. } => {
+            json!({"type": "link", "id": format!("{}-{}", leaf_name(port), spine_name(spine))})
+        }
     }
 }
 
@@ -102,7 +108,7 @@ fn share(scenario: &Scenario, job: &Job, run: &[Sample], healthy: &[Sample]) -> 
     let role = match scenario.fault {
         Some(Fault::Incast { job: culprit, .. }) if Fabric::new().jobs[culprit].name == job.name => "culprit",
         Some(fault) if job.hosts.contains(&nic(fault).0) => match fault {
-            Fault::BadLink { .. } | Fault::SlowLink { .. } => "on_path",
+            Fault::BadLink { .. } | Fault::BadTrunk { .. } | Fault::SlowLink { .. } => "on_path",
             Fault::Incast { .. } | Fault::Storm { .. } | Fault::SlowReceiver { .. } => "owner_of_faulty_device",
         },
         _ => "collateral",

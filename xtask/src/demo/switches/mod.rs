@@ -1,0 +1,106 @@
+//! The switches of the demo: leaves push OTLP as Cumulus Linux does, spines answer gNMI as SONiC does. Both tell the
+//! counters of the simulator's links.
+
+mod cumulus;
+mod sonic;
+
+use crate::sim::fabric::Fabric;
+use crate::sim::link::Link;
+use crate::sim::switch::{self, Switch};
+use anyhow::{Context, Result, bail};
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Interval of both kinds of switches.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Requests in a row that may fail. Like a switch, the demo does not repeat them.
+const FAILURES: u32 = 10;
+
+/// The process that answers gNMI for all spines.
+pub struct Spines {
+    pub process: Child,
+    pub values: Values,
+    /// Configuration of the collector that reads them.
+    pub config: String,
+}
+
+/// Where the process reads the values that the spines tell. It ends when this is dropped.
+pub struct Values {
+    input: ChildStdin,
+    spines: Vec<Switch>,
+}
+
+impl Values {
+    fn write(&mut self, links: &[Link]) -> Result<()> {
+        sonic::write_counters(&mut self.input, &self.spines, links)
+    }
+}
+
+impl Spines {
+    /// Starts the process, with the values of `fabric`.
+    ///
+    /// # Errors
+    /// When it does not start or ends early.
+    pub fn start(program: &Path, fabric: &Mutex<Fabric>) -> Result<Self> {
+        let spines = switch::spines();
+        // setpriv (util-linux): the kernel ends the child when this process ends.
+        let mut process = Command::new("setpriv")
+            .args(["--pdeathsig", "TERM", "--"])
+            .arg(program)
+            .args(spines.iter().map(|spine| &spine.name))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("start {}", program.display()))?;
+        let input = process.stdin.take().context("standard input of the spines")?;
+        let mut lines = BufReader::new(process.stdout.take().context("standard output of the spines")?).lines();
+        let mut config = String::new();
+        for _ in &spines {
+            let line = lines.next().context("the spines ended early")??;
+            let Some((name, address)) = line.split_once(' ') else { bail!("the spines printed {line:?}") };
+            writeln!(
+                config,
+                "[[gnmi.targets]]\nname = \"{name}\"\naddress = \"{address}\"\nkind = \"sonic\"\ntls = false\n"
+            )?;
+        }
+        let mut values = Values { input, spines };
+        sonic::write_state(&mut values.input, &values.spines)?;
+        values.write(&links(fabric)?)?;
+        Ok(Self { process, values, config })
+    }
+}
+
+fn links(fabric: &Mutex<Fabric>) -> Result<Vec<Link>> {
+    Ok(fabric.lock().map_err(|_| anyhow::anyhow!("the simulator panicked"))?.links.clone())
+}
+
+/// Sends the counters of all switches each second until `stop`.
+///
+/// # Errors
+/// When the collector takes none of them, or the spines ended.
+pub fn run(otlp: &str, values: &mut Values, fabric: &Mutex<Fabric>, stop: &AtomicBool) -> Result<()> {
+    let leaves = switch::leaves();
+    let (mut next, mut failures) = (Instant::now(), 0);
+    while !stop.load(Ordering::SeqCst) {
+        std::thread::sleep(next.saturating_duration_since(Instant::now()).min(Duration::from_millis(100)));
+        if Instant::now() < next {
+            continue;
+        }
+        next += INTERVAL;
+        let (now, links) = (SystemTime::now().duration_since(UNIX_EPOCH)?, links(fabric)?);
+        values.write(&links)?;
+        for leaf in &leaves {
+            match cumulus::push(otlp, leaf, &links, now) {
+                Ok(()) => failures = 0,
+                Err(e) if failures >= FAILURES => return Err(e),
+                Err(_) => failures += 1,
+            }
+        }
+    }
+    Ok(())
+}
