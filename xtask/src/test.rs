@@ -204,7 +204,7 @@ fn compose() -> Result<()> {
         skipped("deploy/compose is not tried, which needs root and jq; run sudo cargo xtask test --only compose");
         return Ok(());
     }
-    crate::demo::build()?;
+    crate::demo::build(None)?;
     let mut run = Command::new(root().join("tests/lab/compose/run"));
     run.arg(target()?.join("demo"));
     must(run)

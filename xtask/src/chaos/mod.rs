@@ -15,7 +15,7 @@ mod service;
 mod testbed;
 
 use crate::random::Random;
-use crate::steps::{call, cargo, may_unshare, must, skipped, target, unshare};
+use crate::steps::{call, may_unshare, must, skipped, target, unshare};
 use anyhow::{Context, Result, bail};
 use check::Row;
 use faults::Fault;
@@ -118,10 +118,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let programs = match &args.programs {
         Some(programs) => programs.canonicalize().with_context(|| format!("find {}", programs.display()))?,
-        None => {
-            let load = cargo(&["build", "--profile", "demo", "--locked", "-p", "fabriclens-load"]);
-            must(load).and_then(|()| crate::demo::build())?
-        }
+        None => crate::demo::build(Some("fabriclens-load"))?,
     };
     if dir.exists() {
         fs::remove_dir_all(&dir).with_context(|| format!("empty {}", dir.display()))?;

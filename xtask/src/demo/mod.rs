@@ -42,7 +42,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// # Errors
 /// When a program does not build or start, or ends early.
 pub fn run(args: Args) -> Result<()> {
-    let binaries = Binaries::of(&args.programs.map_or_else(build, Ok)?);
+    let binaries = Binaries::of(&args.programs.map_or_else(|| build(None), Ok)?);
     let dir = args.dir.unwrap_or_else(|| root().join("target/demo-run"));
     if dir.exists() {
         std::fs::remove_dir_all(&dir).with_context(|| format!("empty {}", dir.display()))?;
