@@ -53,7 +53,6 @@ const EMPTY: &[Empty] = &[
             ("links", "Flaps", "in 10 minutes"),
             ("links", "Flaps", "in 24 hours"),
             ("links", "Below previous rate", "of its rate"),
-            ("links", "Symbol and CRC errors", "{{host}} {{device}} receive"),
         ],
     },
     Empty {

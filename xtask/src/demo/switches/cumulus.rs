@@ -57,7 +57,8 @@ fn attribute(key: &str, value: &str) -> Value {
     json!({"key": key, "value": {"stringValue": value}})
 }
 
-fn request(switch: &Switch, links: &[Link], now: Duration) -> Value {
+/// The request as JSON.
+pub(super) fn request(switch: &Switch, links: &[Link], now: Duration) -> Value {
     let time = now.as_nanos().to_string();
     let point = |port: &SwitchPort, more: &[(&str, &str)], value: f64| {
         let own = [("interface", port.name.as_str())];

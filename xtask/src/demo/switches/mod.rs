@@ -104,3 +104,67 @@ pub fn run(otlp: &str, values: &mut Values, fabric: &Mutex<Fabric>, stop: &Atomi
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_foreign::sources::{cumulus, gnmi_sonic};
+    use fabriclens_foreign::{Meaning, meaning};
+    use serde_json::Value;
+
+    fn named(meaning: Meaning, name: &str) -> String {
+        match meaning {
+            Meaning::Series(series) => series.metric.prometheus_name(),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_collector_understands_every_counter_of_a_leaf() {
+        let leaf = &switch::leaves()[0];
+        let request = super::cumulus::request(leaf, &Fabric::new().links, INTERVAL);
+        let metrics = request["resourceMetrics"][0]["scopeMetrics"][0]["metrics"].as_array().unwrap().clone();
+        for metric in &metrics {
+            let (name, points) = (metric["name"].as_str().unwrap(), &metric["gauge"]["dataPoints"]);
+            assert_eq!(points.as_array().unwrap().len(), leaf.ports.len());
+            // Attributes become labels.
+            let labels: Vec<(String, &str)> = points[0]["attributes"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|a| {
+                    let value = a["value"]["stringValue"].as_str().unwrap();
+                    (a["key"].as_str().unwrap().replace('-', "_"), value)
+                })
+                .collect();
+            let labels: Vec<(&str, &str)> = labels.iter().map(|(key, value)| (key.as_str(), *value)).collect();
+            match meaning(&cumulus::SOURCE, name, &labels[..]) {
+                Meaning::Unknown => panic!("{name} is unknown"),
+                Meaning::LeftOut(why) => assert!(name.starts_with("nvswitch_lldp"), "{name}: {why}"),
+                Meaning::Series(series) => assert_eq!(series.port.as_deref(), Some("swp1"), "{name}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_collector_understands_every_counter_of_a_spine() {
+        let (spines, mut lines) = (switch::spines(), Vec::new());
+        sonic::write_counters(&mut lines, &spines, &Fabric::new().links).unwrap();
+        let mut metrics = std::collections::BTreeSet::new();
+        for line in String::from_utf8(lines).unwrap().lines() {
+            let (_, _, table): (String, String, Value) = serde_json::from_str(line).unwrap();
+            for (object, fields) in table.as_object().unwrap() {
+                for field in fields.as_object().unwrap().keys() {
+                    let name = format!("COUNTERS/{field}");
+                    metrics.insert(named(
+                        meaning(&gnmi_sonic::SOURCE, &name, &[("object_name", object.as_str())][..]),
+                        &name,
+                    ));
+                }
+            }
+        }
+        for wanted in ["fabric_port_io_bytes_total", "fabric_pfc_pause_seconds_total", "fabric_ecn_marks_total"] {
+            assert!(metrics.contains(wanted), "{metrics:?}");
+        }
+    }
+}
