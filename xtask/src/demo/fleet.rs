@@ -197,7 +197,7 @@ impl Fleet {
              \x20 any PromQL           {ask}\n\
              \x20 a job's report       {report} (4711 to 4713)\n\
              \x20 from a shell         fabriclens query --url {url} '{query}'\n\
-             \x20 switches and cables  fabriclens switches --url {url}; fabriclens topology --url {url}\n\
+             \x20 switches and cables  fabriclens switches --url {url}; after half a minute fabriclens topology --url {url}\n\
              \x20 Grafana data source  Prometheus, {url}\n\
              \x20 this host's agent    {agent}/metrics\n\
              \x20 logs                 {logs}\n",
