@@ -1,4 +1,7 @@
-//! `fabriclens switches`: lists the switches that push their counters, or the names of theirs that are not understood.
+//! `fabriclens switches`: lists the switches that push their counters or are read by gNMI, or the names of theirs that are
+//! not understood.
+
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
@@ -21,9 +24,36 @@ struct Data {
 struct Switch {
     switch: String,
     source: String,
-    last_ms: i64,
+    last_ms: Option<i64>,
+    silent: bool,
+    streams: Vec<Stream>,
     unknown: Vec<Unknown>,
     more_unknown: bool,
+}
+
+#[derive(Deserialize)]
+struct Stream {
+    stream: String,
+    failed: Option<String>,
+}
+
+impl Switch {
+    /// `ok`, `silent`, and for gNMI how many streams work and why the others do not.
+    fn state(&self) -> String {
+        let word = if self.silent { "silent" } else { "ok" };
+        let working = self.streams.iter().filter(|stream| stream.failed.is_none()).count();
+        let mut failed: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for stream in &self.streams {
+            if let Some(reason) = &stream.failed {
+                failed.entry(reason).or_default().push(&stream.stream);
+            }
+        }
+        let reasons: String = failed.iter().map(|(why, streams)| format!("; {why}: {}", streams.join(", "))).collect();
+        match self.streams.len() {
+            0 => word.to_owned(),
+            all => format!("{word}, {working}/{all} streams{reasons}"),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -53,29 +83,29 @@ fn text(switches: &[Switch], unknown: bool, now_ms: i64) -> String {
         return "no switch has sent anything since the collector started (docs/switches.md)\n".to_owned();
     }
     let age = |last_ms: i64| format!("{}s", (now_ms - last_ms).max(0) / 1000);
-    let row = |cells: [&str; 4]| cells.map(printable);
-    let mut rows: Vec<[String; 4]> = Vec::new();
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut row = |cells: &[&str]| rows.push(cells.iter().map(|cell| printable(cell)).collect());
     if unknown {
+        row(&["SWITCH", "SOURCE", "AGE", "NAME"]);
         for one in switches {
-            let named = one.unknown.iter();
-            rows.extend(named.map(|u| row([&one.switch, &one.source, &age(u.last_ms), &u.name])));
+            one.unknown.iter().for_each(|u| row(&[&one.switch, &one.source, &age(u.last_ms), &u.name]));
             if one.more_unknown {
-                rows.push(row([&one.switch, &one.source, "", "(and further names)"]));
+                row(&[&one.switch, &one.source, "", "(and further names)"]);
             }
         }
-        if rows.is_empty() {
+        if rows.len() == 1 {
             return "all names that switches send are understood\n".to_owned();
         }
     } else {
-        rows.extend(switches.iter().map(|one| {
+        row(&["SWITCH", "SOURCE", "AGE", "UNKNOWN", "STATE"]);
+        for one in switches {
             let count = format!("{}{}", one.unknown.len(), if one.more_unknown { "+" } else { "" });
-            row([&one.switch, &one.source, &age(one.last_ms), &count])
-        }));
+            row(&[&one.switch, &one.source, &one.last_ms.map_or_else(|| "-".to_owned(), age), &count, &one.state()]);
+        }
     }
-    rows.insert(0, ["SWITCH", "SOURCE", "AGE", if unknown { "NAME" } else { "UNKNOWN" }].map(str::to_owned));
     let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..4).map(width).collect();
-    let line = |row: &[String; 4]| {
+    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
+    let line = |row: &Vec<String>| {
         let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         format!("{}\n", cells.join("  ").trim_end())
     };
@@ -89,13 +119,17 @@ mod tests {
     #[test]
     fn switches_are_listed_with_their_age() {
         let json = r#"{"data": {"switches": [
-            {"switch": "leaf1", "source": "cumulus", "last_ms": 9000, "more_unknown": true,
+            {"switch": "leaf1", "source": "cumulus", "last_ms": 9000, "silent": false, "streams": [], "more_unknown": true,
              "unknown": [{"name": "nvswitch_\u001bnew", "last_ms": 8000}]},
-            {"switch": "spine1", "source": "sonic_hft", "last_ms": 12000, "more_unknown": false, "unknown": []}]}}"#;
+            {"switch": "spine1", "source": "sonic_hft", "last_ms": 12000, "silent": true, "streams": [],
+             "more_unknown": false, "unknown": []},
+            {"switch": "spine2", "source": "gnmi", "last_ms": null, "silent": true, "more_unknown": false, "unknown": [],
+             "streams": [{"stream": "lldp", "failed": "refused"}, {"stream": "ports", "failed": "refused"}]}]}}"#;
         let answer: Answer = serde_json::from_str(json).unwrap();
-        let listed = "SWITCH  SOURCE     AGE  UNKNOWN\n\
-                      leaf1   cumulus    1s   1+\n\
-                      spine1  sonic_hft  0s   0\n";
+        let listed = "SWITCH  SOURCE     AGE  UNKNOWN  STATE\n\
+                      leaf1   cumulus    1s   1+       ok\n\
+                      spine1  sonic_hft  0s   0        silent\n\
+                      spine2  gnmi       -    0        silent, 0/2 streams; refused: lldp, ports\n";
         assert_eq!(text(&answer.data.switches, false, 10_000), listed, "a clock that is ahead has no negative age");
         let named = "SWITCH  SOURCE   AGE  NAME\n\
                      leaf1   cumulus  2s   nvswitch_\u{fffd}new\n\

@@ -17,5 +17,6 @@ pub mod protocol;
 pub mod query_thread;
 pub mod reload;
 pub mod sample_feed;
+pub mod switch_list;
 pub mod telemetry;
 pub mod time;

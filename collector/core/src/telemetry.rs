@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::gnmi_telemetry::GnmiTelemetry;
 use crate::protocol::Protocol;
+use crate::switch_list::SwitchList;
 use fabriclens_store::Stats;
 use parking_lot::Mutex;
 use prometheus::{
@@ -68,6 +69,8 @@ pub struct Telemetry {
     pub host_conflicts: IntCounterVec,
     /// Switches read by gNMI.
     pub gnmi: GnmiTelemetry,
+    /// Switches that push or are read by gNMI.
+    pub switches: SwitchList,
     /// Connections closed because their address had too many.
     pub connections_refused: IntCounter,
     /// Connections closed because their reader was slow.
@@ -256,6 +259,7 @@ impl Telemetry {
                 &["host"],
             )?,
             gnmi: GnmiTelemetry::new(&registry)?,
+            switches: SwitchList::new(&registry)?,
             connections_refused: counter(
                 "fabriclens_connections_refused_total",
                 "Connections closed because their address, or all addresses together, had too many.",

@@ -1,8 +1,11 @@
-//! Counters of one switch, and the names that were not understood.
+//! Counters of one switch, and its entry in the list of switches.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use fabriclens_core::gnmi_telemetry::GnmiTelemetry;
+use fabriclens_core::switch_list::SwitchList;
+use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time::now_ms;
 use parking_lot::Mutex;
 
@@ -10,35 +13,35 @@ use crate::notification::shown;
 use crate::subscriptions::Stream;
 use crate::target::Observer;
 
-/// Most unknown names that are logged of one switch.
-const NAMES: usize = 200;
+/// Source in the list of switches.
+const SOURCE: &str = "gnmi";
 
 /// See the module.
 pub(crate) struct SwitchCounters {
-    switch: String,
+    switch: Arc<str>,
+    switches: SwitchList,
     telemetry: GnmiTelemetry,
     /// Streams that work.
     working: Mutex<BTreeSet<&'static str>>,
-    unknown: Mutex<BTreeSet<String>>,
 }
 
 impl SwitchCounters {
-    pub(crate) fn new(switch: &str, telemetry: GnmiTelemetry) -> Self {
-        telemetry.streams.with_label_values(&[switch]).set(0);
-        Self { switch: switch.to_owned(), telemetry, working: Mutex::default(), unknown: Mutex::default() }
+    pub(crate) fn new(switch: &str, telemetry: &Telemetry) -> Self {
+        telemetry.gnmi.streams.with_label_values(&[switch]).set(0);
+        let (switch, switches) = (Arc::from(switch), telemetry.switches.clone());
+        switches.expect(&switch, SOURCE);
+        Self { switch, switches, telemetry: telemetry.gnmi.clone(), working: Mutex::default() }
     }
 
     /// Counts values that are not stored.
     pub(crate) fn dropped(&self, reason: &str, values: u64) {
-        self.telemetry.dropped.with_label_values(&[self.switch.as_str(), reason]).inc_by(values);
+        self.telemetry.dropped.with_label_values(&[&*self.switch, reason]).inc_by(values);
     }
 
     /// Logs a name without a row, once.
     pub(crate) fn unknown(&self, name: &str) {
-        let mut known = self.unknown.lock();
-        if known.len() < NAMES && !known.contains(name) {
-            known.insert(name.to_owned());
-            tracing::info!(switch = self.switch, name = &*shown(name), "a switch sends a name that is not known");
+        if self.switches.unknown(&self.switch, SOURCE, name, now_ms()) {
+            tracing::info!(switch = &*self.switch, name = &*shown(name), "a switch sends a name that is not known");
         }
     }
 
@@ -46,7 +49,7 @@ impl SwitchCounters {
         let mut working = self.working.lock();
         let changed = if works { working.insert(stream.name) } else { working.remove(stream.name) };
         if changed {
-            let streams = self.telemetry.streams.with_label_values(&[self.switch.as_str()]);
+            let streams = self.telemetry.streams.with_label_values(&[&*self.switch]);
             streams.set(i64::try_from(working.len()).unwrap_or(i64::MAX));
         }
     }
@@ -54,10 +57,13 @@ impl SwitchCounters {
 
 impl Observer for SwitchCounters {
     fn message(&self, stream: &Stream, bytes: usize, values: usize, unread: usize) {
-        let switch = [self.switch.as_str()];
+        let switch = [&*self.switch];
         self.telemetry.values.with_label_values(&switch).inc_by(values as u64);
         self.telemetry.bytes.with_label_values(&switch).inc_by(bytes as u64);
-        self.telemetry.last_message.with_label_values(&switch).set(now_ms() as f64 / 1e3);
+        let now = now_ms();
+        self.telemetry.last_message.with_label_values(&switch).set(now as f64 / 1e3);
+        self.switches.received(&self.switch, SOURCE, now, now);
+        self.switches.stream(&self.switch, SOURCE, stream.name, None);
         if unread > 0 {
             self.dropped("unreadable", unread as u64);
         }
@@ -65,7 +71,8 @@ impl Observer for SwitchCounters {
     }
 
     fn failed(&self, stream: &Stream, reason: &'static str) {
-        self.telemetry.failures.with_label_values(&[self.switch.as_str(), stream.name, reason]).inc();
+        self.telemetry.failures.with_label_values(&[&*self.switch, stream.name, reason]).inc();
+        self.switches.stream(&self.switch, SOURCE, stream.name, Some(reason));
         self.set(stream, false);
     }
 }
@@ -73,11 +80,11 @@ impl Observer for SwitchCounters {
 #[cfg(test)]
 impl SwitchCounters {
     pub(crate) fn for_tests(switch: &str) -> Self {
-        let telemetry = fabriclens_core::telemetry::Telemetry::new().expect("names are unique");
-        Self::new(switch, telemetry.gnmi)
+        let telemetry = Telemetry::new().expect("names are unique");
+        Self::new(switch, &telemetry)
     }
 
     pub(crate) fn dropped_so_far(&self, reason: &str) -> u64 {
-        self.telemetry.dropped.with_label_values(&[self.switch.as_str(), reason]).get()
+        self.telemetry.dropped.with_label_values(&[&*self.switch, reason]).get()
     }
 }

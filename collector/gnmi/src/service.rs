@@ -57,7 +57,7 @@ fn read(targets: Vec<GnmiTarget>, outbox: &Arc<Outbox>, telemetry: &Telemetry, s
     };
     tracing::info!(switches = targets.len(), "reading switches by gNMI");
     let all = targets.into_iter().map(|config| {
-        let counters = Arc::new(SwitchCounters::new(&config.name, telemetry.gnmi.clone()));
+        let counters = Arc::new(SwitchCounters::new(&config.name, telemetry));
         let output = Output { switch: config.name.as_str().into(), outbox: outbox.clone(), counters: counters.clone() };
         let target = Target { config: Arc::new(config), observer: counters, clock: Arc::new(Host) };
         let receiver = move |stream: &'static Stream| receiver(stream, output.clone());

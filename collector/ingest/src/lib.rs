@@ -29,7 +29,6 @@ mod tests;
 mod unpack;
 
 pub use crate::priority_class::PriorityClass;
-pub use foreign::{SwitchSource, UnknownName};
 pub use own::run as store_own_metrics;
 pub use report::{IngestError, Report};
 pub use unpack::Compression;
@@ -50,6 +49,7 @@ use admission::Admission;
 use fabriclens_config as config;
 use fabriclens_core::pressure::Pressure;
 use fabriclens_core::protocol::Protocol;
+use fabriclens_core::switch_list::SwitchSource;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time::now_ms;
 use fabriclens_forward::Sink;
@@ -107,7 +107,7 @@ impl Ingest {
             json: Arc::new(Semaphore::new(1)),
             otlp: (0..DECODERS).map(|_| otlp::Batcher::new(caches.clone())).collect(),
             remote: (0..DECODERS).map(|_| Mutex::new(remote::Decoder::new(caches.clone()))).collect(),
-            foreign: foreign::Foreign::new(switches, telemetry.foreign.clone()),
+            foreign: foreign::Foreign::new(switches, telemetry.foreign.clone(), telemetry.switches.clone()),
             conflicts: conflict::ConflictDetector::new(telemetry.host_conflicts.clone()),
             telemetry,
             caches,
@@ -119,9 +119,9 @@ impl Ingest {
         self.caches.used()
     }
 
-    /// Switches that sent samples under names of their own, ordered by name.
+    /// Switches that send samples or are read, ordered by name.
     pub fn switches(&self) -> Vec<SwitchSource> {
-        self.foreign.switches()
+        self.telemetry.switches.list(now_ms())
     }
 
     /// Takes over how the topology calls its switches, so that their series have these names.

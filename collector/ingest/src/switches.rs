@@ -1,4 +1,4 @@
-//! `/api/v1/switches`: which switches send under names of their own, by which source, and what was not understood.
+//! `/api/v1/switches`: which switches send or are read, by which source, and what was not understood.
 
 use std::sync::Arc;
 

@@ -40,5 +40,10 @@ async fn counters_events_and_neighbors_of_switches_are_stored() {
     let (_, metrics) = collector.get("/metrics").await;
     assert!(metrics.contains("fabriclens_gnmi_streams{switch=\"leaf1\"}"), "{metrics}");
     assert!(metrics.contains(r#"fabriclens_gnmi_failures_total{reason="refused",stream="queues",switch="leaf1"}"#));
+    let listed = collector.json("/api/v1/switches").await.1["data"]["switches"].take();
+    assert_eq!((&listed[0]["switch"], &listed[0]["source"]), (&json!("leaf1"), &json!("gnmi")), "{listed}");
+    assert_eq!(listed[0]["silent"], json!(false));
+    let queues = json!({"stream": "queues", "failed": "refused"});
+    assert!(listed[0]["streams"].as_array().unwrap().contains(&queues), "{listed}");
     collector.running.stop().await;
 }

@@ -9,6 +9,7 @@ const H1: &str = r#"host="h1""#;
 pub fn rules() -> Vec<Alert> {
     vec![
         agent_missing(),
+        switch_silent(),
         clock_skew(),
         counters_doubted(),
         agent_data_loss(),
@@ -41,6 +42,58 @@ fn agent_missing() -> Alert {
                     (r#"fabriclens_agent_start_time_seconds{host="h2"}"#, "1x38 _x10"),
                 ],
             ),
+        ],
+    }
+}
+
+fn switch_silent() -> Alert {
+    const PUSHED: &str = "fabriclens_switch_last_received_timestamp_seconds";
+    const S1: &str = r#"switch="leaf1""#;
+    Alert {
+        name: "FabriclensSwitchSilent",
+        severity: Warning,
+        hold: "1m",
+        // By name only: a switch of which one source still tells is not silent. Three minutes are three scrapes of an exporter
+        // that is read once a minute.
+        expr: format!(
+            "# Pushed before.\n(time() - max by (switch) ({PUSHED}) > 180) < 6 * 3600\nor on (switch)\n# Is to be read by gNMI.\nmax by (switch) (fabriclens_gnmi_streams) == 0"
+        ),
+        summary: "{{ $labels.switch }}: no samples of the switch",
+        description: "The switch sent samples within six hours and none for three minutes, or no gNMI stream of it works. \
+                    Verdicts do not see its ports. `fabriclens switches` shows the source and, for gNMI, the reason.",
+        cases: vec![
+            // It sent the time of arrival until the sixth minute.
+            fires(
+                "12m",
+                &[S1],
+                &[(
+                    r#"fabriclens_switch_last_received_timestamp_seconds{switch="leaf1",source="cumulus"}"#,
+                    "0+15x24 360x40",
+                )],
+            ),
+            fires("10m", &[S1], &[(r#"fabriclens_gnmi_streams{switch="leaf1"}"#, "8x10 0x40")]),
+            silent(
+                "12m",
+                &[
+                    // One source ended, another goes on; and a switch that one of two collectors reads.
+                    (
+                        r#"fabriclens_switch_last_received_timestamp_seconds{switch="leaf1",source="cumulus"}"#,
+                        "0+15x24 360x40",
+                    ),
+                    (
+                        r#"fabriclens_switch_last_received_timestamp_seconds{switch="leaf1",source="snmp_exporter"}"#,
+                        "0+15x60",
+                    ),
+                    (r#"fabriclens_gnmi_streams{switch="leaf2",instance="a"}"#, "0x60"),
+                    (r#"fabriclens_gnmi_streams{switch="leaf2",instance="b"}"#, "3x60"),
+                ],
+            ),
+            // Removed seven hours ago.
+            silent(
+                "450m",
+                &[(r#"fabriclens_switch_last_received_timestamp_seconds{switch="leaf1",source="cumulus"}"#, "0x2000")],
+            )
+            .slow(),
         ],
     }
 }

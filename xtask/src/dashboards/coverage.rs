@@ -21,6 +21,7 @@ pub fn filled(expr: &str, job: &str) -> String {
         .replace("$host", ".*")
         .replace("$device", ".*")
         .replace("$incident", ".*")
+        .replace("$switch", ".*")
 }
 
 fn get(url: &str, path: &str, query: &[(&str, String)]) -> Result<Value> {

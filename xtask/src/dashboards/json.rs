@@ -100,6 +100,11 @@ pub fn variable(var: Var, all: &[Var]) -> (&'static str, &'static str, String) {
         Var::OneHost => ("host", "Host", "label_values(fabric_host_info, host)".to_owned()),
         Var::Device => ("device", "Device", "label_values(fabric_port_info{host=~\"$host\"}, device)".to_owned()),
         Var::Job => ("job", "Job", "label_values(fabric_job_info, job_id)".to_owned()),
+        // Ports of hosts have a device.
+        Var::Switch => {
+            let ports = r#"fabric_port_io_bytes_total{device="",port!=""}"#;
+            ("switch", "Switch", format!("label_values({ports}, host)"))
+        }
         Var::Incident => ("incident", "Incident", "label_values(fabric_incident_info, id)".to_owned()),
     }
 }
@@ -149,6 +154,7 @@ fn link(link: Link, label: impl Fn(&str) -> String) -> Value {
         Link::Port => to("This port", "host", &[("host", "host"), ("device", "device")]),
         Link::Job => to("This job", "job", &[("job", "job_id")]),
         Link::Incident => to("Timeline of this incident", "storm", &[("incident", "id")]),
+        Link::Switch => to("This switch", "switch", &[("switch", "host")]),
     }
 }
 
@@ -156,7 +162,7 @@ fn link(link: Link, label: impl Fn(&str) -> String) -> Value {
 fn column(of: Link) -> &'static str {
     match of {
         Link::Leaf => "switch",
-        Link::Host => "host",
+        Link::Host | Link::Switch => "host",
         Link::Port => "device",
         Link::Job => "job_id",
         Link::Incident => "id",

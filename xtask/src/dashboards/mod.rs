@@ -2,6 +2,7 @@
 //!
 //! A dashboard is a file here and a row in [`all`]. The files in `dashboards/` are generated and committed.
 
+mod buffers;
 pub mod common;
 mod congestion;
 mod coverage;
@@ -16,6 +17,7 @@ mod panel;
 #[cfg(test)]
 mod schema;
 mod storm;
+mod switch;
 mod tcp;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -58,6 +60,8 @@ pub fn all() -> Vec<Dashboard> {
         job::dashboard(),
         tcp::dashboard(),
         storm::dashboard(),
+        switch::dashboard(),
+        buffers::dashboard(),
         own::dashboard(),
     ]
 }

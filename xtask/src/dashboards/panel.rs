@@ -40,6 +40,8 @@ pub enum Var {
     Job,
     /// Incidents in the selected time range.
     Incident,
+    /// Switches whose ports are known.
+    Switch,
 }
 
 /// Unit of the values.
@@ -95,6 +97,8 @@ pub enum Link {
     Job,
     /// The storm timeline of the incident in the label `id`.
     Incident,
+    /// The switch in the label `host`.
+    Switch,
 }
 
 /// A color from a value on.

@@ -3,16 +3,16 @@
 
 mod context;
 mod names;
-mod registry;
 #[cfg(test)]
 mod tests;
 mod translation;
 
-pub use registry::{SwitchSource, UnknownName};
-
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fabriclens_config::Switches;
+use fabriclens_core::switch_list::SwitchList;
+use fabriclens_core::time::now_ms;
 use fabriclens_foreign::{SOURCES, Value, canonical};
 use fabriclens_model::{Labels, Layout, LayoutId, LayoutInterner, RowGroup, absent, is_absent, is_stale, present};
 use fabriclens_server::auth::Caller;
@@ -23,7 +23,6 @@ use std::sync::Weak;
 
 use super::report::Report;
 use context::{Context, Sender};
-use registry::Registry;
 use translation::{Column, Translation};
 
 /// Most column lists that are remembered; beyond it all are forgotten.
@@ -32,18 +31,13 @@ const LISTS: usize = 200_000;
 /// What all decoders share: the configuration, names of switches, and the list of switches.
 pub(super) struct Foreign {
     context: Context,
-    registry: Registry,
+    switches: SwitchList,
     points: IntCounterVec,
 }
 
 impl Foreign {
-    pub(super) fn new(config: Switches, points: IntCounterVec) -> Self {
-        Self { context: Context { config, ..Context::default() }, registry: Registry::default(), points }
-    }
-
-    /// Switches that sent something, with what was not understood.
-    pub(super) fn switches(&self) -> Vec<SwitchSource> {
-        self.registry.list()
+    pub(super) fn new(config: Switches, points: IntCounterVec, switches: SwitchList) -> Self {
+        Self { context: Context { config, ..Context::default() }, switches, points }
     }
 
     /// Takes over how the topology calls its switches.
@@ -168,10 +162,27 @@ impl Foreign {
         for ((source, outcome), points) in counts {
             self.points.with_label_values(&[source, outcome]).inc_by(points);
         }
-        self.registry.record(&translation.senders, |switch| caller.hosts.has(switch), newest);
+        self.record(&translation.senders, caller, newest);
         for (series, values) in [(&translation.own, own), (&translation.rest, rest)] {
             if !series.is_empty() {
                 out.push(RowGroup { series: series.clone(), times: group.times.clone(), values });
+            }
+        }
+    }
+}
+
+/// Names of a column list that are not understood, by switch and source.
+type Senders = BTreeMap<(Arc<str>, &'static str), Vec<String>>;
+
+impl Foreign {
+    /// Records that the switches of a column list sent samples, the newest at `newest` (Unix milliseconds). Those that the
+    /// sender may not speak for are left out.
+    fn record(&self, senders: &Senders, caller: &Caller, newest: i64) {
+        let now = now_ms();
+        for ((switch, source), unknown) in senders.iter().filter(|((switch, _), _)| caller.hosts.has(switch)) {
+            self.switches.received(switch, source, newest, now);
+            for name in unknown {
+                self.switches.unknown(switch, source, name, newest);
             }
         }
     }

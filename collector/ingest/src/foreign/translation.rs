@@ -11,8 +11,8 @@ use fabriclens_foreign::{
 use fabriclens_model::{Labels, Layout, LayoutInterner};
 use fabriclens_wire::decode::Meta;
 
+use super::Senders;
 use super::context::{Context, Sender};
-use super::registry::Senders;
 
 /// What becomes of a column.
 pub(super) enum Column {

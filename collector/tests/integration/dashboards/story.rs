@@ -42,6 +42,7 @@ impl Story {
             }
             story.host(&format!("h{host}"), host);
         }
+        story.switch("leaf-a");
         story.infiniband("ib0", 6e9);
         story.infiniband("ib1", 0.0);
         story.agent_that_went();
@@ -245,6 +246,52 @@ impl Story {
         for (le, share) in [("0.00005", 0.3), ("0.0001", 0.8), ("0.001", 0.99), ("+Inf", 1.0)] {
             self.agent("fabric_tcp_rtt_seconds_bucket", &with(&[far[0], far[1], ("le", le)]), always(100.0 * share));
         }
+    }
+
+    /// A switch that pushes its counters. Its port to h2 is paused by the storm there.
+    fn switch(&mut self, switch: &str) {
+        let port = [("host", switch), ("port", "swp3")];
+        let with = |more: &[(&'static str, &'static str)]| [&port[..], more].concat();
+        let storm = |rate: f64| grows(rate, 1200.0, 1500.0);
+        for direction in ["transmit", "receive"] {
+            let dir = ("direction", direction);
+            self.agent("fabric_port_io_bytes_total", &with(&[dir]), always(20e9));
+            let priority = with(&[dir, ("priority", "3")]);
+            self.agent("fabric_pfc_pause_seconds_total", &priority, storm(0.99));
+            self.agent("fabric_pfc_frames_total", &priority, storm(9e4));
+            self.agent("fabric_pfc_watchdog_discards_total", &with(&[dir, ("queue", "3")]), storm(9.0));
+            self.agent("fabric_port_discards_total", &with(&[dir, ("reason", "buffer")]), storm(9.0));
+            if direction == "receive" {
+                self.agent("fabric_link_crc_errors_total", &with(&[dir]), storm(1.0));
+            }
+            let class = with(&[dir, ("reason", "buffer"), ("traffic_class", "3")]);
+            self.agent("fabric_port_traffic_class_discards_total", &class, storm(9.0));
+        }
+        self.agent("fabric_port_up", &port, |_| 1.0);
+        self.agent("fabric_ecn_marks_total", &port, always(40.0));
+        self.agent("fabric_link_symbol_errors_total", &port, storm(1.0));
+        self.agent("fabric_link_downs_total", &port, |t| f64::from(u8::from(t > 1500.0)));
+        self.agent("fabric_link_ber_ratio", &with(&[("kind", "effective")]), |_| 1e-15);
+        let queue = with(&[("queue", "3")]);
+        self.agent("fabric_port_queue_discards_total", &queue, storm(9.0));
+        self.agent("fabric_port_queue_ecn_marks_total", &queue, always(40.0));
+        self.agent("fabric_port_queue_bytes", &queue, |_| 3e6);
+        self.agent("fabric_port_queue_watermark_bytes", &queue, |_| 4e6);
+        self.agent("fabric_pfc_watchdog_notices_total", &queue, storm(0.1));
+        self.agent("fabric_pfc_watchdog_events_total", &with(&[("queue", "3"), ("event", "storm")]), storm(0.1));
+        let group = with(&[("priority_group", "3")]);
+        self.agent("fabric_port_priority_group_discards_total", &group, storm(9.0));
+        self.agent("fabric_port_headroom_bytes", &group, |_| 1e5);
+        self.agent("fabric_port_headroom_watermark_bytes", &group, |_| 2e5);
+        let region = with(&[("priority_group", "3"), ("region", "shared")]);
+        self.agent("fabric_port_priority_group_occupancy_bytes", &region, |_| 1e6);
+        self.agent("fabric_port_priority_group_watermark_bytes", &region, |_| 2e6);
+        let pool = [("host", switch), ("pool", "ingress_lossless")];
+        self.agent("fabric_switch_buffer_bytes", &pool, |_| 3e6);
+        self.agent("fabric_switch_buffer_watermark_bytes", &pool, |_| 9e6);
+        let own = [("switch", switch), ("source", "cumulus")];
+        self.put("fabriclens_switch_last_received_timestamp_seconds", &own, |t| Some(1.7e9 + t));
+        self.put("fabriclens_gnmi_streams", &own[..1], |_| Some(8.0));
     }
 
     fn infiniband(&mut self, h: &str, waits: f64) {

@@ -1,0 +1,201 @@
+//! List of the switches that the collector hears of: which, by which source, when the last sample arrived, gNMI streams, and
+//! names that were not understood. The list begins anew at each start.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use prometheus::{Gauge, GaugeVec, Opts, Registry};
+use serde::Serialize;
+
+/// Age from which a switch counts as silent, ms: three scrapes of an exporter that is read once a minute.
+pub const SILENT_MS: i64 = 180_000;
+/// Most switches, and unknown names of each; further ones are only counted.
+const SWITCHES: usize = 20_000;
+const UNKNOWN: usize = 100;
+/// Characters of a name that is kept.
+const NAME_CHARS: usize = 200;
+
+/// A switch and one source that tells of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SwitchSource {
+    /// Name of the switch, as `host` in series.
+    pub switch: String,
+    /// Source: `cumulus`, `sonic_hft`, `gnmi`, …
+    pub source: &'static str,
+    /// Time of the newest sample, Unix milliseconds; `None` if none has arrived.
+    pub last_ms: Option<i64>,
+    /// Whether nothing arrives: no sample for [`SILENT_MS`], or no gNMI stream that works.
+    pub silent: bool,
+    /// gNMI streams, ordered by name; empty for switches that push.
+    pub streams: Vec<StreamState>,
+    /// Names that were not understood, ordered.
+    pub unknown: Vec<UnknownName>,
+    /// Whether further unknown names were not kept.
+    pub more_unknown: bool,
+}
+
+/// A gNMI stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StreamState {
+    /// Name of the stream: `ports`, `queues`, …
+    pub stream: &'static str,
+    /// Why it does not work: `refused`, `connection`, …; `None` if it works.
+    pub failed: Option<&'static str>,
+}
+
+/// A foreign name without a row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct UnknownName {
+    /// The name as it arrived.
+    pub name: String,
+    /// Time of its newest sample, Unix milliseconds.
+    pub last_ms: i64,
+}
+
+/// See the module. Clones share one list.
+#[derive(Clone)]
+pub struct SwitchList {
+    all: Arc<Mutex<Entries>>,
+    received: GaugeVec,
+}
+
+/// By switch and source.
+type Entries = BTreeMap<(Arc<str>, &'static str), Entry>;
+
+#[derive(Default)]
+struct Entry {
+    /// Time of the newest sample, Unix ms.
+    last_ms: Option<i64>,
+    /// Time of arrival of the newest sample, Unix ms, which does not depend on the clock of the switch.
+    received_ms: i64,
+    received: Option<Gauge>,
+    streams: BTreeMap<&'static str, Option<&'static str>>,
+    unknown: BTreeMap<String, i64>,
+    more: bool,
+}
+
+impl SwitchList {
+    /// Declares the metric.
+    ///
+    /// # Errors
+    /// If the name is taken.
+    pub(crate) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        let received = GaugeVec::new(
+            Opts::new(
+                "fabriclens_switch_last_received_timestamp_seconds",
+                "When the last sample of a switch arrived, by source. Unix time.",
+            ),
+            &["switch", "source"],
+        )?;
+        registry.register(Box::new(received.clone()))?;
+        Ok(Self { all: Arc::default(), received })
+    }
+
+    /// Runs `change` on an entry, unless the list is full.
+    fn change(&self, switch: &Arc<str>, source: &'static str, change: impl FnOnce(&mut Entry)) {
+        let mut all = self.all.lock();
+        let key = (switch.clone(), source);
+        if all.contains_key(&key) || all.len() < SWITCHES {
+            change(all.entry(key).or_default());
+        }
+    }
+
+    /// Lists a switch that is configured, before anything arrives.
+    pub fn expect(&self, switch: &Arc<str>, source: &'static str) {
+        self.change(switch, source, |_| {});
+    }
+
+    /// Records that samples of a switch arrived at `now_ms`, the newest of them of `newest_ms`.
+    pub fn received(&self, switch: &Arc<str>, source: &'static str, newest_ms: i64, now_ms: i64) {
+        self.change(switch, source, |entry| {
+            entry.last_ms = entry.last_ms.max(Some(newest_ms));
+            entry.received_ms = now_ms;
+            let gauge = || self.received.with_label_values(&[&**switch, source]);
+            entry.received.get_or_insert_with(gauge).set(now_ms as f64 / 1e3);
+        });
+    }
+
+    /// Records a name that was not understood. Returns whether it is new and kept.
+    pub fn unknown(&self, switch: &Arc<str>, source: &'static str, name: &str, time_ms: i64) -> bool {
+        let mut fresh = false;
+        self.change(switch, source, |entry| {
+            let name: String = name.chars().take(NAME_CHARS).collect();
+            if let Some(last) = entry.unknown.get_mut(&name) {
+                *last = time_ms.max(*last);
+            } else if entry.unknown.len() < UNKNOWN {
+                entry.unknown.insert(name, time_ms);
+                fresh = true;
+            } else {
+                entry.more = true;
+            }
+        });
+        fresh
+    }
+
+    /// Records that a gNMI stream works, or why it does not.
+    pub fn stream(&self, switch: &Arc<str>, source: &'static str, stream: &'static str, failed: Option<&'static str>) {
+        self.change(switch, source, |entry| {
+            entry.streams.insert(stream, failed);
+        });
+    }
+
+    /// All switches by name and source, at `now_ms`.
+    pub fn list(&self, now_ms: i64) -> Vec<SwitchSource> {
+        let all = self.all.lock();
+        let one = |((switch, source), entry): (&(Arc<str>, &'static str), &Entry)| {
+            let streams = entry.streams.iter().map(|(stream, failed)| StreamState { stream, failed: *failed });
+            let unknown = entry.unknown.iter().map(|(name, last)| UnknownName { name: name.clone(), last_ms: *last });
+            let silent = match entry.streams.is_empty() {
+                true => now_ms - entry.received_ms > SILENT_MS,
+                false => entry.streams.values().all(Option::is_some),
+            };
+            SwitchSource {
+                switch: switch.to_string(),
+                source,
+                last_ms: entry.last_ms,
+                silent,
+                streams: streams.collect(),
+                unknown: unknown.collect(),
+                more_unknown: entry.more,
+            }
+        };
+        all.iter().map(one).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_is_a_matter_of_arrival_or_of_streams() {
+        let list = SwitchList::new(&Registry::new()).unwrap();
+        let (leaf, spine) = (Arc::from("leaf1"), Arc::from("spine1"));
+        // The clock of the leaf is not set.
+        list.received(&leaf, "cumulus", 1_000, 900_000);
+        list.stream(&spine, "gnmi", "ports", Some("connection"));
+        list.stream(&spine, "gnmi", "lldp", Some("refused"));
+        let silent = |now| list.list(now).iter().map(|s| s.silent).collect::<Vec<_>>();
+        assert_eq!(silent(900_000 + SILENT_MS), [false, true]);
+        assert_eq!(list.list(0)[1].last_ms, None);
+        // One stream that works is enough: targets refuse what they lack.
+        list.stream(&spine, "gnmi", "ports", None);
+        assert_eq!(silent(900_001 + SILENT_MS), [true, false]);
+        let reasons: Vec<_> = list.list(0)[1].streams.iter().map(|s| (s.stream, s.failed)).collect();
+        assert_eq!(reasons, [("lldp", Some("refused")), ("ports", None)]);
+    }
+
+    #[test]
+    fn unknown_names_are_bounded() {
+        let list = SwitchList::new(&Registry::new()).unwrap();
+        let leaf = Arc::from("leaf1");
+        assert!(list.unknown(&leaf, "cumulus", "a", 1));
+        assert!(!list.unknown(&leaf, "cumulus", "a", 2), "known by now");
+        (0..UNKNOWN).for_each(|i| {
+            list.unknown(&leaf, "cumulus", &format!("b{i}"), 1);
+        });
+        let one = &list.list(0)[0];
+        assert_eq!((one.unknown.len(), one.more_unknown, one.unknown[0].last_ms), (UNKNOWN, true, 2));
+    }
+}
