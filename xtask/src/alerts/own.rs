@@ -56,7 +56,7 @@ fn switch_silent() -> Alert {
         // By name only: a switch of which one source still tells is not silent. Three minutes are three scrapes of an exporter
         // that is read once a minute.
         expr: format!(
-            "# Pushed before.\n(time() - max by (switch) ({PUSHED}) > 180) < 6 * 3600\nor on (switch)\n# Is to be read by gNMI.\nmax by (switch) (fabriclens_gnmi_streams) == 0"
+            "# Pushed before.\n(time() - max by (switch) (max_over_time({PUSHED}[6h])) > 180) < 6 * 3600\nor on (switch)\n# Is to be read by gNMI.\nmax by (switch) (fabriclens_gnmi_streams) == 0"
         ),
         summary: "{{ $labels.switch }}: no samples of the switch",
         description: "The switch sent samples within six hours and none for three minutes, or no gNMI stream of it works. \
@@ -69,6 +69,15 @@ fn switch_silent() -> Alert {
                 &[(
                     r#"fabriclens_switch_last_received_timestamp_seconds{switch="leaf1",source="cumulus"}"#,
                     "0+15x24 360x40",
+                )],
+            ),
+            // The collector restarted in the sixth minute, and its list of switches began anew.
+            fires(
+                "12m",
+                &[S1],
+                &[(
+                    r#"fabriclens_switch_last_received_timestamp_seconds{switch="leaf1",source="cumulus"}"#,
+                    "0+15x24 _x40",
                 )],
             ),
             fires("10m", &[S1], &[(r#"fabriclens_gnmi_streams{switch="leaf1"}"#, "8x10 0x40")]),
