@@ -11,7 +11,8 @@ use crate::output::Output;
 
 /// Most queues whose storms are counted.
 const QUEUES: usize = 10_000;
-/// A counter begins at 0 this long before its first event, so that the first one is an increase, too.
+/// A counter has its previous value so long before each event: the first one is an increase too, and the rate of one after a
+/// long calm is that of the event.
 const BEFORE_MS: i64 = 1_000;
 
 /// Events of one switch.
@@ -51,16 +52,16 @@ impl Events {
             queue = key.1,
             "the PFC watchdog of a switch found a storm"
         );
-        let new = !self.storms.contains_key(&key);
-        let (count, last) = self.storms.entry(key).or_insert((0, self.time_ms - BEFORE_MS));
+        let (count, last) = self.storms.entry(key).or_insert((0, i64::MIN));
+        let (before, previous) = (*count as f64, *last);
         *count += 1;
         // A series keeps one sample a millisecond.
-        *last = self.time_ms.max(*last + 1);
-        let (count, at) = (*count as f64, *last);
-        if new {
-            self.push(at - BEFORE_MS, labels.clone(), 0.0);
+        *last = self.time_ms.max(previous.saturating_add(1));
+        let at = *last;
+        if at - BEFORE_MS > previous {
+            self.push(at - BEFORE_MS, labels.clone(), before);
         }
-        self.push(at, labels, count);
+        self.push(at, labels, before + 1.0);
     }
 
     fn link(&self) {
@@ -139,14 +140,18 @@ mod tests {
         event(&mut events, "sonic-events-eventd:heartbeat", &[("timestamp", "…")], 6_000);
         event(&mut events, "sonic-events-bgp:bgp-state", &[("ip", "::1")], 6_000);
         event(&mut events, "sonic-events-swss:pfc-storm", &[("ifname", "Ethernet4")], 6_000);
+        event(&mut events, "sonic-events-eventd:heartbeat", &[("timestamp", "…")], 6_000);
+        event(&mut events, "sonic-events-swss:pfc-storm", &storm, 90_000);
         events.end();
         let rows = output.outbox.take();
         let told: Vec<String> =
             rows.iter().map(|r| format!("{} {} @{}", r.series[0], r.values[0], r.time_ms)).collect();
         let storm = r#"fabric_pfc_watchdog_notices_total{host="leaf1", port="Ethernet4", queue="3"}"#;
         let link = r#"fabric_port_up{host="leaf1", port="Ethernet4"} 0 @6000"#;
-        let expected =
-            [format!("{storm} 0 @4000"), format!("{storm} 1 @5000"), format!("{storm} 2 @5001"), link.to_owned()];
+        let expected = ["0 @4000", "1 @5000", "2 @5001", "link", "2 @89000", "3 @90000"].map(|sample| match sample {
+            "link" => link.to_owned(),
+            sample => format!("{storm} {sample}"),
+        });
         assert_eq!(told, expected);
         assert_eq!(["left_out", "unreadable"].map(|reason| output.counters.dropped_so_far(reason)), [1, 1]);
     }

@@ -4,7 +4,7 @@
 //! Both pause for the same share of time. The difference: a slow receiver has a full buffer when it pauses, and resumes
 //! as soon as there is room, so one pause frame stands for a short time. A storm repeats the longest pause. A NIC with
 //! stall prevention reports its own storms. A switch with a PFC watchdog stops obeying a storm after some time and discards
-//! what is for that NIC, which ends the pause at its port but not the storm.
+//! what is for that NIC, which ends the pause at its port but not the storm. The watchdog's own report names the port at once.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
@@ -62,7 +62,7 @@ const LONGEST_BITS: f64 = 65_535.0 * 512.0;
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let of = |port| {
-        let events = storm_events(ctx, port);
+        let events = storm_events(ctx, port).or_else(|| watchdog_storm(ctx, port));
         let judged = judge(ctx, port, events.is_some());
         events.into_iter().chain(judged)
     };
@@ -86,6 +86,29 @@ fn storm_events(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
             .in_priorities(which)
             .began_at(began),
     )
+}
+
+/// Storms that the PFC watchdog of the switch reports of the queue to a NIC: it was paused for 0.2 s or more, in which nothing
+/// was sent, and only the NIC can pause it.
+fn watchdog_storm(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
+    let peer = ctx.confirmed_peer(port)?;
+    let storms = ctx.count(Signal::WatchdogStorms, peer).filter(|storms| *storms > 0.0)?;
+    let began = ctx.first_time(|f| f.get(Signal::WatchdogStorms, peer).is_some_and(|storms| storms > 0.0));
+    let filled = ctx.window.max(Signal::QueueMax, port).is_some_and(|bytes| bytes >= ctx.threshold(&FILLED));
+    let kind = if filled { IncidentKind::SlowReceiver } else { IncidentKind::PfcStorm };
+    // A NIC that counts its pause and paused nothing may have been accused by a wrong cable.
+    let paused = ctx.window.max(Signal::PauseTx, port);
+    let denied = paused.is_some_and(|share| share < ctx.threshold(&HELD))
+        && ctx.mean(Signal::PauseRx, peer).is_none_or(|share| share < ctx.threshold(&HELD));
+    let sure = if denied { 0.45 } else { 0.9 };
+    let evidence = evidence(ctx, Signal::WatchdogStorms, peer, storms, 0.0);
+    let text = format!(
+        "{} paused its switch for so long that the PFC watchdog of {} found a storm; the watchdog drops what is for it.",
+        name(ctx, port),
+        name(ctx, peer)
+    );
+    let found = Finding::new(kind, LocationId::Port(port), sure, evidence, text).began_at(began);
+    Some(found.in_priorities(ctx.priorities(Signal::PauseRx, peer, ctx.threshold(&HELD))))
 }
 
 /// Share of time for which a port paused its peer: measured at either end, or an upper bound.

@@ -4,7 +4,7 @@ use crate::detectors::backpressure::{FULL, HoldSignal, Onset, load_while, waited
 use crate::detectors::context::DetectorContext;
 use crate::detectors::deadlock;
 use crate::detectors::detector::Detector;
-use crate::detectors::evidence::{evidence, name};
+use crate::detectors::evidence::{evidence, evidence as of_port, name};
 use crate::detectors::hold_signal::PAUSED;
 use crate::detectors::paused_time::port_paused_seconds;
 use crate::detectors::thresholds::thresholds;
@@ -105,5 +105,8 @@ fn paused(ctx: &DetectorContext<'_>, worst: usize, share: f64, priority: Option<
             Finding::new(IncidentKind::FabricCongestion, LocationId::Fabric, 0.4, evidence, text).observed_at(worst)
         }
     };
-    found.in_priorities(which).began_at(began)
+    // The watchdog of the switch reports the queue that is paused, not what pauses it.
+    let storms = ctx.count(Signal::WatchdogStorms, worst).filter(|storms| *storms > 0.0);
+    let storms = storms.map(|storms| of_port(ctx, Signal::WatchdogStorms, worst, storms, 0.0));
+    storms.into_iter().fold(found, Finding::with_evidence).in_priorities(which).began_at(began)
 }

@@ -50,13 +50,20 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     signs.sort_by(|a, b| (b.2 / b.3).total_cmp(&(a.2 / a.3)));
     let Some(&(worst, signal, value, limit)) = signs.first() else { return Vec::new() };
     let (root, sure, whose) = place(ctx, worst);
+    let overflow = overflow(ctx);
     let again = matches!(signal, Signal::Retransmits | Signal::SequenceNaks);
     let corrupted = again && nothing_was_full(ctx);
     let (kind, sure, why) = if corrupted {
-        let why = " No port was paused and nothing was discarded, so a link on the path corrupts packets.";
+        let why = " No port was paused and nothing was discarded, so a link on the path corrupts packets.".to_owned();
         (IncidentKind::LossyLink, sure + 0.15, why)
     } else {
-        (IncidentKind::TransportErrors, sure, "")
+        let at = |(port, _): &(usize, f64)| {
+            format!(
+                " {} dropped packets because its headroom was full: its peer sends although it is paused, or the headroom is too small.",
+                name(ctx, *port)
+            )
+        };
+        (IncidentKind::TransportErrors, sure, overflow.as_ref().map(at).unwrap_or_default())
     };
     let what = match signal {
         Signal::Timeouts => format!("had {value:.0} acknowledgment timeouts"),
@@ -65,7 +72,17 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
         _ => format!("retransmits {} of its bytes", percent(value)),
     };
     let text = format!("{} {what}; {whose}.{why}", name(ctx, worst));
-    vec![Finding::new(kind, root, sure, evidence(ctx, signal, worst, value, limit), text).observed_at(worst)]
+    let found = Finding::new(kind, root, sure, evidence(ctx, signal, worst, value, limit), text).observed_at(worst);
+    let dropped = overflow.map(|(port, drops)| evidence(ctx, Signal::HeadroomDrops, port, drops, 0.0));
+    vec![dropped.into_iter().fold(found, Finding::with_evidence)]
+}
+
+/// The port that dropped most because its headroom was full while it paused its peer, and packets per second. Groups of lossy
+/// priorities drop too, but do not pause.
+fn overflow(ctx: &DetectorContext<'_>) -> Option<(usize, f64)> {
+    let pauses = |port| ctx.mean(Signal::PauseTx, port).is_some_and(|share| share > 0.0);
+    let drops = |port| Some((port, ctx.mean(Signal::HeadroomDrops, port).filter(|drops| *drops > 0.0)?));
+    ctx.ports().filter(|port| pauses(*port)).filter_map(drops).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// Where packets are lost: what the affected flows have in common. All ports that retransmit count, not the worst
@@ -129,7 +146,8 @@ fn nothing_was_full(ctx: &DetectorContext<'_>) -> bool {
     let ports = || ctx.ports();
     let told = ctx.host_ports().all(|p| held(ctx, p).is_some() || ctx.mean(Signal::Tx, p).is_none());
     let pauses = |p| ctx.mean(Signal::PauseTx, p).is_some_and(|share| share >= ctx.threshold(&PAUSED));
-    told && !ports().any(|p| is_held(ctx, p) || pauses(p)) && ctx.sum(Signal::Discards, ports()) <= 0.0
+    told && !ports().any(|p| is_held(ctx, p) || pauses(p))
+        && [Signal::Discards, Signal::HeadroomDrops].iter().all(|signal| ctx.sum(*signal, ports()) <= 0.0)
 }
 
 fn sign(ctx: &DetectorContext<'_>, port: usize) -> Option<Symptom> {

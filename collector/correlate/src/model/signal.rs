@@ -15,7 +15,7 @@ pub enum Signal {
     PauseRx,
     /// Pause frames per second sent.
     PauseFrames,
-    /// Packets per second that this port marked on egress (ECN).
+    /// Packets per second that this port marked on egress (ECN); where only queues are counted, those of the queue with most.
     Marks,
     /// Marked packets per second that arrived at their destination.
     EcnRx,
@@ -83,9 +83,13 @@ pub enum Signal {
     RetriesExceeded,
     /// Lanes of the link.
     Width,
+    /// Storms per second that the PFC watchdog of a switch found at this port: an egress queue was paused for too long.
+    WatchdogStorms,
+    /// Packets per second received that were dropped because the shared buffer and the headroom were full.
+    HeadroomDrops,
 }
 
 impl Signal {
     /// Number of signals.
-    pub const COUNT: usize = Self::Width as usize + 1;
+    pub const COUNT: usize = Self::HeadroomDrops as usize + 1;
 }

@@ -96,6 +96,8 @@ const STORM_WARNINGS: Selector = Selector {
     metric: "fabric_pause_storm_events_total",
     labels: &[("direction", Equal, "transmit"), ("reason", Equal, "warning")],
 };
+const WATCHDOG_STORMS: Selector =
+    Selector { metric: "fabric_pfc_watchdog_events_total", labels: &[("event", Equal, "storm")] };
 const LINE_RATE: Selector = all("fabric_port_rate_bytes_per_second");
 const FEC_BLOCKS: Selector = all("fabric_fec_corrected_blocks_total");
 const FEC_BITS: Selector = all("fabric_fec_corrected_bits_total");
@@ -123,7 +125,12 @@ pub const ALL: [SignalSpec; Signal::COUNT] = [
         ],
     ),
     fast(Signal::PauseFrames, Sum, &[Term::rate(sent("fabric_pfc_frames_total"))]),
-    fast(Signal::Marks, Sum, &[Term::rate(all("fabric_ecn_marks_total"))]),
+    // A port marks at least what one of its queues marks; one queue, that of the lossless class, marks nearly everything.
+    fast(
+        Signal::Marks,
+        Max,
+        &[Term::rate(all("fabric_ecn_marks_total")), Term::rate(all("fabric_port_queue_ecn_marks_total"))],
+    ),
     fast(Signal::EcnRx, Sum, &[Term::rate(all("fabric_ecn_packets_total"))]),
     fast(Signal::CnpTx, Sum, &[Term::rate(sent("fabric_cnp_packets_total"))]),
     fast(Signal::CnpRx, Sum, &[Term::rate(received("fabric_cnp_packets_total"))]),
@@ -178,6 +185,13 @@ pub const ALL: [SignalSpec; Signal::COUNT] = [
     fast(Signal::NetdevTx, Sum, &[Term::rate(sent("fabric_netdev_io_bytes_total"))]),
     fast(Signal::RetriesExceeded, Sum, &[Term::rate(all("fabric_rdma_retries_exceeded_total"))]),
     fast(Signal::Width, Max, &[Term::gauge(all("fabric_port_width"))]),
+    // A storm may be reported as it begins and counted later.
+    fast(
+        Signal::WatchdogStorms,
+        Max,
+        &[Term::rate(all("fabric_pfc_watchdog_notices_total")), Term::rate(WATCHDOG_STORMS)],
+    ),
+    fast(Signal::HeadroomDrops, Sum, &[Term::rate(all("fabric_port_priority_group_discards_total"))]),
 ];
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Detectors for adapters, modules, transport and InfiniBand, on a small fabric.
 
 use crate::common::{ETHERNET, RATE, USUAL, egress, fabric, host, link, only, port, watch, watch_on};
-use fabriclens_correlate::{Fabric, Frame, IncidentKind, Signal, Thresholds};
+use fabriclens_correlate::{Fabric, Frame, IncidentKind, Severity, Signal, Thresholds};
 use fabriclens_correlate::{Incident, Location};
 
 #[test]
@@ -12,6 +12,46 @@ fn storm_events_are_believed_at_once() {
     let warning = only(watch(60, 3, 0, |fabric, frame| frame.set(Signal::StormWarnings, host(fabric, 3), 1.0)));
     assert_eq!((warning.kind, warning.root), (IncidentKind::PfcStorm, port("h3", "1")));
     assert!(warning.confidence < error.confidence);
+}
+
+#[test]
+fn watchdogs_of_switches_name_the_port_at_once() {
+    // One report, and a switch that is read seldom: its pause is not known yet.
+    let storm = |fabric: &Fabric, frame: &mut Frame| {
+        frame.set(Signal::WatchdogStorms, egress(fabric, 3), 1.0);
+        frame.set(Signal::PauseTx, host(fabric, 3), 0.3);
+    };
+    let found = only(watch(60, 1, 5, storm));
+    assert_eq!((found.kind, &found.root), (IncidentKind::PfcStorm, &port("h3", "1")));
+    assert!(found.detected_ns - found.start_ns <= 2_000_000_000, "{}", found.detected_ns - found.start_ns);
+    let evidence = found.evidence.iter().find(|e| e.metric == "fabric_pfc_watchdog_notices_total").unwrap();
+    assert_eq!(evidence.at, "leaf0 port 4");
+    assert_ne!(found.severity, Severity::Info);
+    // Neither end counts any pause: nobody is accused for sure.
+    let denied = watch(60, 1, 5, |fabric, frame| frame.set(Signal::WatchdogStorms, egress(fabric, 3), 1.0));
+    assert!(denied.iter().all(|found| found.severity == Severity::Info), "{denied:?}");
+    // A queue between switches is paused by the next switch, and no host is accused.
+    let between = watch(60, 1, 5, |fabric, frame| {
+        let uplink = fabric.ports.of_node(fabric.topology.node("leaf0").unwrap())[4];
+        frame.set(Signal::WatchdogStorms, uplink, 1.0);
+    });
+    assert_eq!(between.len(), 0, "{between:?}");
+}
+
+#[test]
+fn headroom_that_overflows_explains_lost_packets() {
+    let losses = |drops: f64| {
+        only(watch(60, 60, 0, move |fabric, frame| {
+            frame.set(Signal::SequenceNaks, host(fabric, 2), 20.0);
+            frame.set(Signal::PauseTx, egress(fabric, 5), 0.001);
+            frame.set(Signal::HeadroomDrops, egress(fabric, 5), drops);
+        }))
+    };
+    let found = losses(9.0);
+    assert_eq!(found.kind, IncidentKind::TransportErrors);
+    assert!(found.explanation.contains("leaf1 port 2 dropped packets because its headroom was full"), "{found:?}");
+    assert!(found.evidence.iter().any(|e| e.metric == "fabric_port_priority_group_discards_total"));
+    assert_eq!(losses(0.0).kind, IncidentKind::LossyLink, "nothing was full");
 }
 
 /// A driver that counts pause frames but no time.

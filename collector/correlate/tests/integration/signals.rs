@@ -93,6 +93,29 @@ fn device_and_lane_series_reach_ports() {
 }
 
 #[test]
+fn marks_of_queues_stand_for_those_of_their_port() {
+    let queues: [Told; 2] = [
+        (port!("fabric_port_queue_ecn_marks_total", "queue" = "3"), |t| 9.0 * t as f64),
+        (port!("fabric_port_queue_ecn_marks_total", "queue" = "0"), |t| t as f64),
+    ];
+    assert_eq!(last(&queues).get(Signal::Marks, 0), Some(9.0));
+    // Not counted twice where the port is counted too.
+    let all = [queues[0], queues[1], (port!("fabric_ecn_marks_total"), |t| 10.0 * t as f64)];
+    assert_eq!(last(&all).get(Signal::Marks, 0), Some(10.0));
+}
+
+#[test]
+fn storms_of_watchdogs_are_counted_once() {
+    let frame = last(&[
+        (port!("fabric_pfc_watchdog_notices_total", "queue" = "3"), |t| t as f64),
+        (port!("fabric_pfc_watchdog_events_total", "event" = "storm", "queue" = "3"), |t| t as f64),
+        (port!("fabric_pfc_watchdog_events_total", "event" = "restore", "queue" = "3"), |t| t as f64),
+        (port!("fabric_port_priority_group_discards_total", "priority_group" = "3"), |t| t as f64),
+    ]);
+    assert_eq!((frame.get(Signal::WatchdogStorms, 0), frame.get(Signal::HeadroomDrops, 0)), (Some(1.0), Some(1.0)));
+}
+
+#[test]
 fn storm_events_are_classified() {
     let frame = last(&[
         (port!("fabric_pause_storm_events_total", "direction" = "transmit", "reason" = "error"), |t| t as f64),

@@ -5,7 +5,9 @@ use crate::conversion::Conversion;
 use crate::row::{AS_IS, Label, LabelValue, PortFrom, RX, Row, TX, fixed, from, is, left_out};
 use crate::source::{PROTOCOL_SUFFIXES, Source, SwitchFrom, keep};
 use fabriclens_catalog::Metric;
-use fabriclens_catalog::metrics::{congestion, discard, fec, link, optics, pause, pfc, state, switch, traffic};
+use fabriclens_catalog::metrics::{
+    congestion, discard, fec, link, optics, pause, pfc, state, switch, switch_events, traffic,
+};
 
 mod buffers;
 mod removed;
@@ -35,7 +37,8 @@ const CLASS: Label = from("traffic_class", &["tc", "traffic_class"]);
 const GROUP: Label = from("priority_group", &["pg", "priority_group"]);
 
 const SIGNED: &str = "a fact of the interface that no verdict needs";
-const LLDP: &str = "LLDP; topology comes from agents and topology files";
+const LLDP: &str = "LLDP; the topology needs the names of neighbors and their ports only";
+const NEIGHBOR: Label = from("neighbor", &["system_name"]);
 const LATENCY: &str = "round trips measured by switches; no canonical metric yet";
 const HISTOGRAM: &str = "a histogram of the switch's own bins; no canonical metric yet";
 const ALARM: &str = "an alarm against the module's own thresholds; the value itself is stored";
@@ -341,6 +344,10 @@ static PLATFORM: &[Row] = &[
     ),
 ];
 
+const fn neighbor(labels: &'static [Label]) -> Row {
+    port("nvswitch_lldp_neighbor_info", &switch_events::PORT_NEIGHBOR, labels)
+}
+
 const fn machine(prefix: &'static str) -> Row {
     left_out(prefix, MACHINE)
 }
@@ -352,6 +359,11 @@ static OTHER: &[Row] = &[
     ),
     left_out("nvswitch_srv6_no_sid_drops", "segment routing; no canonical metric yet"),
     left_out("nvswitch_srv6_in_pkts", "segment routing; no canonical metric yet"),
+    left_out("nvswitch_lldp_neighbor_info", "the management port").when(&[("interface", "eth0")]),
+    left_out("nvswitch_lldp_neighbor_info", "a neighbor without a name").when(&[("system_name", "")]),
+    // Where the identifier is a MAC address, the description is the name.
+    neighbor(&[NEIGHBOR, from("neighbor_port", &["port_description", "port_id"])]).when(&[("port_id_type", "mac")]),
+    neighbor(&[NEIGHBOR, from("neighbor_port", &["port_id"])]),
     left_out("nvswitch_lldp_*", LLDP),
     left_out("nvswitch_histogram_*", HISTOGRAM),
     left_out("nvswitch_interface_latency_measurement_*", LATENCY),

@@ -59,6 +59,29 @@ fn cumulus() {
 }
 
 #[test]
+fn neighbors_of_cumulus() {
+    let told = |attributes: &[(&str, &str)]| {
+        let Meaning::Series(series) = meaning(&sources::cumulus::SOURCE, "nvswitch_lldp_neighbor_info", attributes)
+        else {
+            return String::new();
+        };
+        let labels: Vec<String> = series.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        format!("{} {}", series.port.unwrap(), labels.join(" "))
+    };
+    let switch = [("interface", "swp9"), ("system_name", "spine1"), ("port_id", "swp1"), ("port_id_type", "ifname")];
+    assert_eq!(told(&switch), "swp9 neighbor=spine1 neighbor_port=swp1");
+    let mac = [("port_id", "0c:42:a1:00:00:01"), ("port_id_type", "mac"), ("system_name", "gpu-01")];
+    let host = [&mac[..], &[("interface", "swp1"), ("port_description", "ens1f0np0")]].concat();
+    assert_eq!(told(&host), "swp1 neighbor=gpu-01 neighbor_port=ens1f0np0");
+    assert_eq!(
+        told(&[&mac[..], &[("interface", "swp1")]].concat()),
+        "swp1 neighbor=gpu-01 neighbor_port=0c:42:a1:00:00:01"
+    );
+    assert_eq!(told(&[&mac[..], &[("interface", "eth0")]].concat()), "", "the management network");
+    assert_eq!(told(&[("interface", "swp2"), ("port_id", "swp1")]), "", "a neighbor without a name");
+}
+
+#[test]
 fn sonic_high_frequency_telemetry() {
     let of = |name: &str, object: &str, value| {
         read(&sources::sonic_hft::SOURCE, name, &[("object_name", object)], Value::Number(value))

@@ -292,6 +292,7 @@ impl Story {
         let own = [("switch", switch), ("source", "cumulus")];
         self.put("fabriclens_switch_last_received_timestamp_seconds", &own, |t| Some(1.7e9 + t));
         self.put("fabriclens_gnmi_streams", &own[..1], |_| Some(8.0));
+        self.put("fabriclens_gnmi_streams", &[("switch", "leaf-b")], |_| Some(0.0));
     }
 
     fn infiniband(&mut self, h: &str, waits: f64) {
