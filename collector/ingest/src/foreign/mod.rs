@@ -7,7 +7,6 @@ mod names;
 mod tests;
 mod translation;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fabriclens_config::Switches;
@@ -23,7 +22,7 @@ use std::sync::Weak;
 
 use super::report::Report;
 use context::{Context, Sender};
-use translation::{Column, Translation};
+use translation::{Column, Senders, Translation};
 
 /// Most column lists that are remembered; beyond it all are forgotten.
 const LISTS: usize = 200_000;
@@ -169,12 +168,7 @@ impl Foreign {
             }
         }
     }
-}
 
-/// Names of a column list that are not understood, by switch and source.
-type Senders = BTreeMap<(Arc<str>, &'static str), Vec<String>>;
-
-impl Foreign {
     /// Records that the switches of a column list sent samples, the newest at `newest` (Unix milliseconds). Those that the
     /// sender may not speak for are left out.
     fn record(&self, senders: &Senders, caller: &Caller, newest: i64) {

@@ -1,6 +1,6 @@
 //! Translates a list of columns.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use fabriclens_base::infiniband;
@@ -11,7 +11,6 @@ use fabriclens_foreign::{
 use fabriclens_model::{Labels, Layout, LayoutInterner};
 use fabriclens_wire::decode::Meta;
 
-use super::Senders;
 use super::context::{Context, Sender};
 
 /// What becomes of a column.
@@ -27,6 +26,9 @@ pub(super) enum Column {
     /// Not stored, because it names no switch.
     NoSwitch { source: &'static str, text: String },
 }
+
+/// Names of a column list that are not understood, by switch and source.
+pub(super) type Senders = BTreeMap<(Arc<str>, &'static str), Vec<String>>;
 
 /// Translation of a column list.
 pub(super) struct Translation {
