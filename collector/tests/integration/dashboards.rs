@@ -81,7 +81,7 @@ async fn settled(collector: &Collector) {
 /// The expression with every variable filled in.
 fn filled(expr: &str) -> String {
     let mut out = expr.replace("$__rate_interval", "1m").replace("$__range", "40m").replace("$job", "4711");
-    for name in ["$leaf", "$host", "$device", "$incident"] {
+    for name in ["$leaf", "$host", "$device", "$incident", "$switch"] {
         out = out.replace(name, ".*");
     }
     out
