@@ -108,9 +108,9 @@ fn threads() -> usize {
     2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Runs `cargo test` with more arguments, prints what it prints, and counts.
+/// Runs `cargo test` with more arguments, prints what it prints, and counts. All tests run, so that one run shows all failures.
 fn pass(more: &[&str]) -> Result<Outcome> {
-    let mut test = cargo(&["test", "--workspace", "--locked"]);
+    let mut test = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
         test.env("RUST_TEST_THREADS", threads().to_string());
     }
