@@ -48,7 +48,7 @@ pub fn show(url: &str, promql: &str, scale: f64, unit: &str) -> Result<Vec<Row>>
         // Ports of switches have no device.
         let port = if row.labels["device"].is_null() { "port" } else { "device" };
         let who = ["host", port, "job_name"].map(text).join(" ");
-        println!("       {:<16} {:>9.1} {unit:<6} {bar}", who.trim(), row.value * scale);
+        println!("       {:<20} {:>9.1} {unit:<6} {bar}", who.trim(), row.value * scale);
     }
     Ok(rows)
 }
