@@ -115,10 +115,14 @@ fn chain_stays_in_its_priority() {
     );
 }
 
+/// Ports of a circle: leaf1 to spine1 to leaf0 to spine0 to leaf1.
+fn ring(fabric: &Fabric) -> [usize; 4] {
+    [up(fabric, 1, 1), down(fabric, 1, 0), up(fabric, 0, 0), down(fabric, 0, 1)]
+}
+
 /// leaf0, spine0, leaf1 and spine1 wait for each other; leaf1 for spine1 three seconds earlier.
 fn circle(fabric: &Fabric, frame: &mut Frame, priorities: [usize; 4], share: f64) {
-    let ring = [up(fabric, 1, 1), down(fabric, 1, 0), up(fabric, 0, 0), down(fabric, 0, 1)];
-    for (at, (port, priority)) in ring.into_iter().zip(priorities).enumerate() {
+    for (at, (port, priority)) in ring(fabric).into_iter().zip(priorities).enumerate() {
         if at == 0 || frame.time_ns >= 83 * S {
             paused(fabric, frame, port, Some(priority), share);
             waits(frame, port, 4e6);
@@ -141,6 +145,22 @@ fn stalled_cycle_is_a_deadlock() {
     assert!(text.ends_with("leaf1 port 6 was held back first."), "{text}");
     assert!(found[0].action.contains("down and up again"), "{}", found[0].action);
     assert_eq!(found[0].victim_jobs, ["even", "odd"]);
+}
+
+#[test]
+fn watchdogs_report_a_deadlock_that_they_interrupt() {
+    let found = |storms: f64| {
+        watch(80, 60, 0, move |fabric, frame| {
+            circle(fabric, frame, [3; 4], 0.6);
+            ring(fabric).into_iter().for_each(|port| frame.set(Signal::WatchdogStorms, port, storms));
+        })
+    };
+    assert!(!found(0.0).iter().any(|i| i.explanation.contains("a deadlock")), "something still moves");
+    let dead = found(0.2);
+    assert_eq!(told(&dead), [(IncidentKind::FabricCongestion, link("leaf1", "spine1"))]);
+    assert!(dead[0].explanation.contains("a deadlock"), "{}", dead[0].explanation);
+    let reports = dead[0].evidence.iter().filter(|e| e.metric.contains("watchdog")).count();
+    assert_eq!(reports, 4, "{:?}", dead[0].evidence);
 }
 
 #[test]
