@@ -89,9 +89,8 @@ async fn bodies_are_bounded_and_late_ones_to_half() {
 
 #[tokio::test]
 async fn short_memory_rejects_by_class() {
-    let used = Pressure::new(None).used();
     let at = |percent: u64| {
-        let gate = Gate::new(1, MIB, Arc::new(Pressure::new(Some(used * 100 / percent))));
+        let gate = Gate::new(1, MIB, Arc::new(Pressure::fixed(percent << 30, 100 << 30)));
         async move {
             let mut taken = Vec::new();
             for rank in [&PriorityClass::ALL[..], &[PriorityClass::Late]].concat() {
