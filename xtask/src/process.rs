@@ -1,5 +1,6 @@
 //! Child processes with their CPU time and memory, from /proc.
 
+use crate::steps::tied;
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::path::Path;
@@ -26,22 +27,19 @@ pub struct Size {
 impl Process {
     /// Starts `program` with its output in the file `log`.
     pub fn start(program: &Path, args: &[String], log: &Path) -> Result<Self> {
-        let log = File::create(log).with_context(|| format!("create {}", log.display()))?;
-        let child = Command::new(program)
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()
-            .with_context(|| format!("start {}", program.display()))?;
-        Ok(Self { child })
+        Self::spawn(Command::new(program), args, log)
     }
 
-    /// As [`Process::start`], but the kernel kills the child when this process ends (`setpriv` of util-linux).
+    /// As [`Process::start`], but the kernel kills the child when this process ends.
     pub fn start_tied(program: &Path, args: &[String], log: &Path) -> Result<Self> {
-        let program = program.display().to_string();
-        let tied = ["--pdeathsig", "KILL", "--", &program].map(String::from);
-        Self::start(Path::new("setpriv"), &[&tied, args].concat(), log)
+        Self::spawn(tied("KILL", program), args, log)
+    }
+
+    fn spawn(mut command: Command, args: &[String], log: &Path) -> Result<Self> {
+        let log = File::create(log).with_context(|| format!("create {}", log.display()))?;
+        command.args(args).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let child = command.spawn().with_context(|| format!("start {command:?}"))?;
+        Ok(Self { child })
     }
 
     /// Process id.

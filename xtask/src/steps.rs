@@ -61,6 +61,13 @@ pub fn command(program: &str, args: &[&str]) -> Command {
     command
 }
 
+/// A command that the kernel ends with a signal (`TERM`, `KILL`) when this process ends (`setpriv` of util-linux).
+pub fn tied(signal: &str, program: &Path) -> Command {
+    let mut command = command("setpriv", &["--pdeathsig", signal, "--"]);
+    command.arg(program);
+    command
+}
+
 /// Runs a command and gives its trimmed output; an error has its output.
 pub fn output(mut command: Command) -> Result<String> {
     let done = command.output().with_context(|| format!("start {command:?}"))?;

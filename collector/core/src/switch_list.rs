@@ -16,7 +16,7 @@ const UNKNOWN: usize = 100;
 /// Characters of a name that is kept.
 const NAME_CHARS: usize = 200;
 
-/// A switch and one source that tells of it.
+/// A switch as one source reports it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SwitchSource {
     /// Name of the switch, as `host` in series.
@@ -75,6 +75,29 @@ struct Entry {
     more: bool,
 }
 
+impl Entry {
+    /// Records a name that was not understood. Returns whether it is new and kept.
+    fn unknown(&mut self, name: &str, time_ms: i64) -> bool {
+        let end = name.char_indices().nth(NAME_CHARS).map_or(name.len(), |(at, _)| at);
+        let name = &name[..end];
+        if let Some(last) = self.unknown.get_mut(name) {
+            *last = time_ms.max(*last);
+            return false;
+        }
+        let fits = self.unknown.len() < UNKNOWN;
+        if fits {
+            self.unknown.insert(name.to_owned(), time_ms);
+        }
+        self.more |= !fits;
+        fits
+    }
+
+    /// Streams that work.
+    fn working(&self) -> usize {
+        self.streams.values().filter(|failed| failed.is_none()).count()
+    }
+}
+
 impl SwitchList {
     /// Declares the metric.
     ///
@@ -92,13 +115,11 @@ impl SwitchList {
         Ok(Self { all: Arc::default(), received })
     }
 
-    /// Runs `change` on an entry, unless the list is full.
-    fn change(&self, switch: &Arc<str>, source: &'static str, change: impl FnOnce(&mut Entry)) {
+    /// Runs `change` on an entry; `None` if the list is full.
+    fn change<T>(&self, switch: &Arc<str>, source: &'static str, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
         let mut all = self.all.lock();
         let key = (switch.clone(), source);
-        if all.contains_key(&key) || all.len() < SWITCHES {
-            change(all.entry(key).or_default());
-        }
+        (all.contains_key(&key) || all.len() < SWITCHES).then(|| change(all.entry(key).or_default()))
     }
 
     /// Lists a switch that is configured, before anything arrives.
@@ -106,38 +127,38 @@ impl SwitchList {
         self.change(switch, source, |_| {});
     }
 
-    /// Records that samples of a switch arrived at `now_ms`, the newest of them of `newest_ms`.
-    pub fn received(&self, switch: &Arc<str>, source: &'static str, newest_ms: i64, now_ms: i64) {
+    /// Records that samples of a switch arrived at `now_ms`, the newest of them of `newest_ms`, some under names that were
+    /// not understood.
+    pub fn received(&self, switch: &Arc<str>, source: &'static str, [newest_ms, now_ms]: [i64; 2], unknown: &[String]) {
         self.change(switch, source, |entry| {
             entry.last_ms = entry.last_ms.max(Some(newest_ms));
             entry.received_ms = now_ms;
             let gauge = || self.received.with_label_values(&[&**switch, source]);
             entry.received.get_or_insert_with(gauge).set(now_ms as f64 / 1e3);
+            for name in unknown {
+                entry.unknown(name, newest_ms);
+            }
         });
     }
 
     /// Records a name that was not understood. Returns whether it is new and kept.
     pub fn unknown(&self, switch: &Arc<str>, source: &'static str, name: &str, time_ms: i64) -> bool {
-        let mut fresh = false;
-        self.change(switch, source, |entry| {
-            let name: String = name.chars().take(NAME_CHARS).collect();
-            if let Some(last) = entry.unknown.get_mut(&name) {
-                *last = time_ms.max(*last);
-            } else if entry.unknown.len() < UNKNOWN {
-                entry.unknown.insert(name, time_ms);
-                fresh = true;
-            } else {
-                entry.more = true;
-            }
-        });
-        fresh
+        self.change(switch, source, |entry| entry.unknown(name, time_ms)).unwrap_or(false)
     }
 
-    /// Records that a gNMI stream works, or why it does not.
-    pub fn stream(&self, switch: &Arc<str>, source: &'static str, stream: &'static str, failed: Option<&'static str>) {
+    /// Records that a gNMI stream works, or why it does not. Returns how many streams of the switch work; `None` if the
+    /// list is full.
+    pub fn stream(
+        &self,
+        switch: &Arc<str>,
+        source: &'static str,
+        stream: &'static str,
+        failed: Option<&'static str>,
+    ) -> Option<usize> {
         self.change(switch, source, |entry| {
             entry.streams.insert(stream, failed);
-        });
+            entry.working()
+        })
     }
 
     /// All switches by name and source, at `now_ms`.
@@ -148,7 +169,7 @@ impl SwitchList {
             let unknown = entry.unknown.iter().map(|(name, last)| UnknownName { name: name.clone(), last_ms: *last });
             let silent = match entry.streams.is_empty() {
                 true => now_ms - entry.received_ms > SILENT_MS,
-                false => entry.streams.values().all(Option::is_some),
+                false => entry.working() == 0,
             };
             SwitchSource {
                 switch: switch.to_string(),
@@ -173,7 +194,7 @@ mod tests {
         let list = SwitchList::new(&Registry::new()).unwrap();
         let (leaf, spine) = (Arc::from("leaf1"), Arc::from("spine1"));
         // The clock of the leaf is not set.
-        list.received(&leaf, "cumulus", 1_000, 900_000);
+        list.received(&leaf, "cumulus", [1_000, 900_000], &[]);
         list.stream(&spine, "gnmi", "ports", Some("connection"));
         list.stream(&spine, "gnmi", "lldp", Some("refused"));
         let silent = |now| list.list(now).iter().map(|s| s.silent).collect::<Vec<_>>();

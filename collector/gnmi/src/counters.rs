@@ -1,13 +1,12 @@
 //! Counters of one switch, and its entry in the list of switches.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fabriclens_core::gnmi_telemetry::GnmiTelemetry;
 use fabriclens_core::switch_list::SwitchList;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time::now_ms;
-use parking_lot::Mutex;
+use prometheus::IntGauge;
 
 use crate::notification::shown;
 use crate::subscriptions::Stream;
@@ -22,15 +21,16 @@ pub(crate) struct SwitchCounters {
     switches: SwitchList,
     telemetry: GnmiTelemetry,
     /// Streams that work.
-    working: Mutex<BTreeSet<&'static str>>,
+    working: IntGauge,
 }
 
 impl SwitchCounters {
     pub(crate) fn new(switch: &str, telemetry: &Telemetry) -> Self {
-        telemetry.gnmi.streams.with_label_values(&[switch]).set(0);
+        let working = telemetry.gnmi.streams.with_label_values(&[switch]);
+        working.set(0);
         let (switch, switches) = (Arc::from(switch), telemetry.switches.clone());
         switches.expect(&switch, SOURCE);
-        Self { switch, switches, telemetry: telemetry.gnmi.clone(), working: Mutex::default() }
+        Self { switch, switches, telemetry: telemetry.gnmi.clone(), working }
     }
 
     /// Counts values that are not stored.
@@ -45,12 +45,10 @@ impl SwitchCounters {
         }
     }
 
-    fn set(&self, stream: &Stream, works: bool) {
-        let mut working = self.working.lock();
-        let changed = if works { working.insert(stream.name) } else { working.remove(stream.name) };
-        if changed {
-            let streams = self.telemetry.streams.with_label_values(&[&*self.switch]);
-            streams.set(i64::try_from(working.len()).unwrap_or(i64::MAX));
+    /// Records that a stream works, or why it does not.
+    fn set(&self, stream: &Stream, failed: Option<&'static str>) {
+        if let Some(working) = self.switches.stream(&self.switch, SOURCE, stream.name, failed) {
+            self.working.set(i64::try_from(working).unwrap_or(i64::MAX));
         }
     }
 }
@@ -62,18 +60,16 @@ impl Observer for SwitchCounters {
         self.telemetry.bytes.with_label_values(&switch).inc_by(bytes as u64);
         let now = now_ms();
         self.telemetry.last_message.with_label_values(&switch).set(now as f64 / 1e3);
-        self.switches.received(&self.switch, SOURCE, now, now);
-        self.switches.stream(&self.switch, SOURCE, stream.name, None);
+        self.switches.received(&self.switch, SOURCE, [now, now], &[]);
         if unread > 0 {
             self.dropped("unreadable", unread as u64);
         }
-        self.set(stream, true);
+        self.set(stream, None);
     }
 
     fn failed(&self, stream: &Stream, reason: &'static str) {
         self.telemetry.failures.with_label_values(&[&*self.switch, stream.name, reason]).inc();
-        self.switches.stream(&self.switch, SOURCE, stream.name, Some(reason));
-        self.set(stream, false);
+        self.set(stream, Some(reason));
     }
 }
 

@@ -1,4 +1,5 @@
-//! `/api/v1/switches`: which switches send or are read, by which source, and what was not understood.
+//! `/api/v1/switches`: the switches that send samples or are read by gNMI, the source of each, and the names that were not
+//! understood.
 
 use std::sync::Arc;
 

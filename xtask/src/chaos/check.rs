@@ -4,7 +4,7 @@ use super::faults::{Fault, Outcome};
 use super::monitor::{self, Monitor};
 use super::testbed::{GAP_SERIES, TIMEOUT, TestBed, now, sum_of};
 use crate::random::Random;
-use crate::sim::tree::host_name;
+use crate::sim::layout::host_name;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::time::{Duration, Instant};

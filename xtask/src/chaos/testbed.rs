@@ -4,7 +4,7 @@ use super::proxy::Proxy;
 use super::service::Service;
 use crate::demo::{Binaries, create_trees};
 use crate::sim::fabric::Fabric;
-use crate::sim::tree::host_name;
+use crate::sim::layout::host_name;
 use crate::steps::{call, command, output};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;

@@ -2,7 +2,7 @@
 
 use crate::sim::fabric::Job;
 use crate::sim::layout::{HOSTS, LEAVES, SPINES, host_name};
-use crate::steps::{cargo, must, target};
+use crate::steps::{cargo, must, target, tied};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
 use std::net::TcpListener;
@@ -122,10 +122,7 @@ impl Fleet {
 
     fn spawn(&mut self, name: &str, program: &Path, args: &[&str]) -> Result<()> {
         let log = File::create(self.logs.join(format!("{}.log", name.replace(' ', "-"))))?;
-        // setpriv (util-linux): the kernel ends the child when this process ends.
-        let child = Command::new("setpriv")
-            .args(["--pdeathsig", "TERM", "--"])
-            .arg(program)
+        let child = tied("TERM", program)
             .args(args)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)

@@ -1,9 +1,9 @@
 //! Writes a recording of the demo's fabric, a calm minute and then a pause storm, for the pages that back-test one.
 
 use crate::sim::fabric::{Fabric, Fault};
+use crate::sim::layout::host_name;
 use crate::sim::layout::{HOSTS, RAILS, index};
 use crate::sim::nic::Nic;
-use crate::sim::tree::host_name;
 use anyhow::Result;
 use flate2::Compression;
 use flate2::write::GzEncoder;

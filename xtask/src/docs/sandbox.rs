@@ -5,7 +5,7 @@ use super::page::Page;
 use super::{fakes, inline, recording};
 use crate::demo::FIRST_JOB;
 use crate::setup;
-use crate::steps::{command, copy, may_unshare, must, root, skipped, unshare};
+use crate::steps::{command, copy, may_unshare, must, root, skipped, tied, unshare};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -170,7 +170,7 @@ fn install(programs: &Path, path: &str) -> Result<()> {
 
 /// Starts an Alertmanager with the configuration of deploy/compose.
 fn alertmanager(clone: &Path) -> Result<Child> {
-    let mut server = command("setpriv", &["--pdeathsig", "KILL", "--", "prometheus-alertmanager"]);
+    let mut server = tied("KILL", Path::new("prometheus-alertmanager"));
     server.arg(format!("--config.file={}", clone.join("deploy/compose/alertmanager.yml").display()));
     server.args(["--storage.path=/mnt/alertmanager", "--cluster.listen-address=", "--log.level=error"]);
     server.stdout(Stdio::null()).spawn().context("start Alertmanager")
@@ -194,8 +194,8 @@ fn resolve_hosts(pages: &[Page]) -> Result<()> {
 /// Starts the demo and waits for its first incident; gives the process and the incident's id.
 fn fleet(programs: &Path, scratch: &Path) -> Result<(Child, String)> {
     println!("starting the demo's fleet and waiting for its first incident");
-    let mut demo = command("setpriv", &["--pdeathsig", "KILL", "--"]);
-    demo.arg(std::env::current_exe()?).args(["demo", "--programs"]).arg(programs);
+    let mut demo = tied("KILL", &std::env::current_exe()?);
+    demo.args(["demo", "--programs"]).arg(programs);
     demo.arg("--dir").arg(scratch.join("demo")).stdout(Stdio::null());
     let mut demo = demo.spawn().context("start the demo")?;
     let begin = Instant::now();

@@ -2,8 +2,7 @@
 //!
 //! Single numbers are written in place because the agent keeps their files open; `ethtool -S` text is replaced as a whole.
 
-pub use super::layout::host_name;
-use super::layout::{Port, RAILS, index, netdev_name};
+use super::layout::{Port, RAILS, host_name, index, netdev_name};
 use super::nic::Nic;
 use super::switch;
 use anyhow::{Context, Result};

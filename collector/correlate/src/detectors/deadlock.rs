@@ -3,13 +3,13 @@
 
 use crate::detectors::backpressure::{DEAD, HoldSignal};
 use crate::detectors::context::{DetectorContext, SlowdownCache};
-use crate::detectors::evidence::{evidence as of_port, name};
+use crate::detectors::evidence::name;
 use crate::detectors::wait_graph::WaitGraph;
+use crate::detectors::watchdog;
 use crate::model::finding::{Evidence, Finding};
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
 use crate::model::priority::Priorities;
-use crate::model::signal::Signal;
 
 /// Latest frames that show whether anything still moves.
 const LATELY: usize = 3;
@@ -36,8 +36,8 @@ pub(super) fn find(
         cycle.iter().map(|p| fabric.topology.nodes[fabric.ports.list[*p].end.node].name.as_str()).collect();
     let share = |port: &usize| HoldSignal::of(&lately, *port).map_or(0.0, |hold| hold.share(&lately, priority));
     // Watchdogs report queues that sent nothing for a while. They then drop, which ends the pause for a moment.
-    let stuck = |port: &usize| ctx.count(Signal::WatchdogStorms, *port).filter(|storms| *storms > 0.0);
-    let dead = cycle.iter().all(|port| share(port) >= ctx.threshold(&DEAD) || stuck(port).is_some());
+    let stuck = |port: &usize| share(port) >= ctx.threshold(&DEAD) || watchdog::storms(ctx, *port).is_some();
+    let dead = cycle.iter().all(stuck);
     // In a deadlock every port waits for the next, whatever began first.
     if !dead && !WaitGraph::from(ctx, port, priority).ends(ctx).is_empty() {
         return None;
@@ -56,6 +56,6 @@ pub(super) fn find(
     );
     let root = fabric.ports.list[first].link.map_or(LocationId::Port(first), LocationId::Link);
     let found = Finding::new(IncidentKind::FabricCongestion, root, sure, evidence.clone(), text);
-    let storms = cycle.iter().filter_map(|port| Some(of_port(ctx, Signal::WatchdogStorms, *port, stuck(port)?, 0.0)));
-    Some(storms.fold(found.in_priorities(which).with_action(ACTION), Finding::with_evidence))
+    let reports = cycle.iter().filter_map(|port| watchdog::report(ctx, *port));
+    Some(reports.fold(found.in_priorities(which).with_action(ACTION), Finding::with_evidence))
 }

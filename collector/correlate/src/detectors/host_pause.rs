@@ -13,6 +13,7 @@ use crate::detectors::paused_time::{last_minute, paused_seconds};
 use crate::detectors::pcie;
 use crate::detectors::slow_hosts;
 use crate::detectors::thresholds::thresholds;
+use crate::detectors::watchdog;
 use crate::model::finding::{Evidence, Finding};
 use crate::model::frame::Frame;
 use crate::model::kind::IncidentKind;
@@ -92,8 +93,7 @@ fn storm_events(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
 /// was sent, and only the NIC can pause it.
 fn watchdog_storm(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
     let peer = ctx.confirmed_peer(port)?;
-    let storms = ctx.count(Signal::WatchdogStorms, peer).filter(|storms| *storms > 0.0)?;
-    let began = ctx.first_time(|f| f.get(Signal::WatchdogStorms, peer).is_some_and(|storms| storms > 0.0));
+    let report = watchdog::report(ctx, peer)?;
     let filled = ctx.window.max(Signal::QueueMax, port).is_some_and(|bytes| bytes >= ctx.threshold(&FILLED));
     let kind = if filled { IncidentKind::SlowReceiver } else { IncidentKind::PfcStorm };
     // A NIC that counts its pause and paused nothing may have been accused by a wrong cable.
@@ -101,13 +101,12 @@ fn watchdog_storm(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
     let denied = paused.is_some_and(|share| share < ctx.threshold(&HELD))
         && ctx.mean(Signal::PauseRx, peer).is_none_or(|share| share < ctx.threshold(&HELD));
     let sure = if denied { 0.45 } else { 0.9 };
-    let evidence = evidence(ctx, Signal::WatchdogStorms, peer, storms, 0.0);
     let text = format!(
         "{} paused its switch for so long that the PFC watchdog of {} found a storm; the watchdog drops what is for it.",
         name(ctx, port),
         name(ctx, peer)
     );
-    let found = Finding::new(kind, LocationId::Port(port), sure, evidence, text).began_at(began);
+    let found = Finding::new(kind, LocationId::Port(port), sure, report, text).began_at(watchdog::first_ns(ctx, peer));
     Some(found.in_priorities(ctx.priorities(Signal::PauseRx, peer, ctx.threshold(&HELD))))
 }
 

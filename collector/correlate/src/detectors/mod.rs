@@ -43,6 +43,7 @@ mod transport;
 mod unmarked_queues;
 pub mod victims;
 mod wait_graph;
+mod watchdog;
 
 use detector::Detector;
 use thresholds::{OverrideError, Threshold, Thresholds};

@@ -4,11 +4,12 @@ use crate::detectors::backpressure::{FULL, HoldSignal, Onset, load_while, waited
 use crate::detectors::context::DetectorContext;
 use crate::detectors::deadlock;
 use crate::detectors::detector::Detector;
-use crate::detectors::evidence::{evidence, evidence as of_port, name};
+use crate::detectors::evidence::{evidence, name};
 use crate::detectors::hold_signal::PAUSED;
 use crate::detectors::paused_time::port_paused_seconds;
 use crate::detectors::thresholds::thresholds;
 use crate::detectors::wait_graph::WaitGraph;
+use crate::detectors::watchdog;
 use crate::model::finding::Finding;
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
@@ -106,7 +107,6 @@ fn paused(ctx: &DetectorContext<'_>, worst: usize, share: f64, priority: Option<
         }
     };
     // The watchdog of the switch reports the queue that is paused, not what pauses it.
-    let storms = ctx.count(Signal::WatchdogStorms, worst).filter(|storms| *storms > 0.0);
-    let storms = storms.map(|storms| of_port(ctx, Signal::WatchdogStorms, worst, storms, 0.0));
-    storms.into_iter().fold(found, Finding::with_evidence).in_priorities(which).began_at(began)
+    let report = watchdog::report(ctx, worst);
+    report.into_iter().fold(found, Finding::with_evidence).in_priorities(which).began_at(began)
 }

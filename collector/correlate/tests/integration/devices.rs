@@ -27,7 +27,7 @@ fn watchdogs_of_switches_name_the_port_at_once() {
     let evidence = found.evidence.iter().find(|e| e.metric == "fabric_pfc_watchdog_notices_total").unwrap();
     assert_eq!(evidence.at, "leaf0 port 4");
     assert_ne!(found.severity, Severity::Info);
-    // Neither end counts any pause: nobody is accused for sure.
+    // Neither end counts any pause: the incident is an observation.
     let denied = watch(60, 1, 5, |fabric, frame| frame.set(Signal::WatchdogStorms, egress(fabric, 3), 1.0));
     assert!(denied.iter().all(|found| found.severity == Severity::Info), "{denied:?}");
     // A queue between switches is paused by the next switch, and no host is accused.

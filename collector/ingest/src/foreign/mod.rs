@@ -169,15 +169,12 @@ impl Foreign {
         }
     }
 
-    /// Records that the switches of a column list sent samples, the newest at `newest` (Unix milliseconds). Those that the
-    /// sender may not speak for are left out.
+    /// Records that the switches of a column list sent samples, the newest at `newest` (Unix milliseconds). Switches that the
+    /// sender's token or certificate does not name are left out.
     fn record(&self, senders: &Senders, caller: &Caller, newest: i64) {
         let now = now_ms();
         for ((switch, source), unknown) in senders.iter().filter(|((switch, _), _)| caller.hosts.has(switch)) {
-            self.switches.received(switch, source, newest, now);
-            for name in unknown {
-                self.switches.unknown(switch, source, name, newest);
-            }
+            self.switches.received(switch, source, [newest, now], unknown);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Simulated hosts with steady traffic, and a port with a fault.
 
 use super::faults::{Fault, TRAFFIC};
+use crate::sim::layout::host_name;
 use crate::sim::layout::{HOSTS, RAILS, index};
 use crate::sim::nic::Nic;
-use crate::sim::tree::{HostTree, Link, host_name};
+use crate::sim::tree::{HostTree, Link};
 use anyhow::Result;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,7 +4,7 @@ use super::{Fault, Outcome, wait_for};
 use crate::chaos::service::Service;
 use crate::chaos::testbed::{GAP_SERIES, TIMEOUT, TestBed, get, now, sum_of};
 use crate::random::Random;
-use crate::sim::tree::host_name;
+use crate::sim::layout::host_name;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};

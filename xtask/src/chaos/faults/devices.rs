@@ -2,7 +2,7 @@
 
 use super::{Fault, Outcome, agent_reports};
 use crate::chaos::testbed::device_of;
-use crate::sim::tree::host_name;
+use crate::sim::layout::host_name;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

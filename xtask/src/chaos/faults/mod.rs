@@ -9,7 +9,7 @@ mod resources;
 
 use super::testbed::{TestBed, get};
 use crate::random::Random;
-use crate::sim::tree::host_name;
+use crate::sim::layout::host_name;
 use anyhow::{Context, Result};
 use std::time::{Duration, Instant};
 

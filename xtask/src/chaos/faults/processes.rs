@@ -2,7 +2,7 @@
 
 use super::{Fault, Outcome, agents_report};
 use crate::chaos::testbed::{TIMEOUT, TestBed, get, now, sum_of};
-use crate::sim::tree::host_name;
+use crate::sim::layout::host_name;
 use anyhow::{Result, ensure};
 use std::time::{Duration, Instant};
 

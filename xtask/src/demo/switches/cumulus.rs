@@ -67,10 +67,10 @@ pub(super) fn request(switch: &Switch, links: &[Link], now: Duration) -> Value {
     };
     let gauge = |name: &str, points: Vec<Value>| json!({"name": name, "gauge": {"dataPoints": points}});
     let counters = ROWS.iter().map(|(name, more, value)| {
-        let points = switch.ports.iter().map(|port| {
-            let more: Vec<(&str, &str)> = more.iter().copied().collect();
-            point(port, &more, value(&links[port.ingress], &links[port.egress]))
-        });
+        let points = switch
+            .ports
+            .iter()
+            .map(|port| point(port, more.as_slice(), value(&links[port.ingress], &links[port.egress])));
         gauge(name, points.collect())
     });
     let neighbors = switch.ports.iter().map(|port| {

@@ -7,11 +7,12 @@ mod sonic;
 use crate::sim::fabric::Fabric;
 use crate::sim::link::Link;
 use crate::sim::switch::{self, Switch};
+use crate::steps::tied;
 use anyhow::{Context, Result, bail};
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -48,10 +49,7 @@ impl Spines {
     /// When it does not start or ends early.
     pub fn start(program: &Path, fabric: &Mutex<Fabric>) -> Result<Self> {
         let spines = switch::spines();
-        // setpriv (util-linux): the kernel ends the child when this process ends.
-        let mut process = Command::new("setpriv")
-            .args(["--pdeathsig", "TERM", "--"])
-            .arg(program)
+        let mut process = tied("TERM", program)
             .args(spines.iter().map(|spine| &spine.name))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -109,12 +107,12 @@ pub fn run(otlp: &str, values: &mut Values, fabric: &Mutex<Fabric>, stop: &Atomi
 mod tests {
     use super::*;
     use fabriclens_foreign::sources::{cumulus, gnmi_sonic};
-    use fabriclens_foreign::{Meaning, meaning};
+    use fabriclens_foreign::{Meaning, Series, meaning};
     use serde_json::Value;
 
-    fn named(meaning: Meaning, name: &str) -> String {
+    fn series(meaning: Meaning, name: &str) -> Series {
         match meaning {
-            Meaning::Series(series) => series.metric.prometheus_name(),
+            Meaning::Series(series) => series,
             other => panic!("{name}: {other:?}"),
         }
     }
@@ -138,11 +136,11 @@ mod tests {
                 })
                 .collect();
             let labels: Vec<(&str, &str)> = labels.iter().map(|(key, value)| (key.as_str(), *value)).collect();
-            match meaning(&cumulus::SOURCE, name, &labels[..]) {
-                Meaning::Unknown => panic!("{name} is unknown"),
-                Meaning::LeftOut(why) => assert!(name.starts_with("nvswitch_lldp"), "{name}: {why}"),
-                Meaning::Series(series) => assert_eq!(series.port.as_deref(), Some("swp1"), "{name}"),
-            }
+            assert_eq!(
+                series(meaning(&cumulus::SOURCE, name, &labels[..]), name).port.as_deref(),
+                Some("swp1"),
+                "{name}"
+            );
         }
     }
 
@@ -156,10 +154,9 @@ mod tests {
             for (object, fields) in table.as_object().unwrap() {
                 for field in fields.as_object().unwrap().keys() {
                     let name = format!("COUNTERS/{field}");
-                    metrics.insert(named(
-                        meaning(&gnmi_sonic::SOURCE, &name, &[("object_name", object.as_str())][..]),
-                        &name,
-                    ));
+                    let labels = [("object_name", object.as_str())];
+                    let meaning = meaning(&gnmi_sonic::SOURCE, &name, &labels[..]);
+                    metrics.insert(series(meaning, &name).metric.prometheus_name());
                 }
             }
         }

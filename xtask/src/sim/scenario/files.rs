@@ -2,10 +2,10 @@
 
 use super::Sample;
 use crate::sim::fabric::Fabric;
+use crate::sim::layout::host_name;
 use crate::sim::layout::{HOSTS, LEAVES, LINE, Port, RAILS, SPINES, index, ports};
 use crate::sim::nic::Nic;
 use crate::sim::switch::{leaf_name, spine_name};
-use crate::sim::tree::host_name;
 use anyhow::{Context, Result};
 use flate2::Compression;
 use flate2::write::GzEncoder;

@@ -6,9 +6,9 @@
 use super::files::{TICK_NS, device, put};
 use super::{CALM, FAULT, Sample, Scenario};
 use crate::sim::fabric::{Fabric, Fault, Job};
+use crate::sim::layout::host_name;
 use crate::sim::layout::{Port, RAILS, index};
 use crate::sim::switch::{leaf_name, spine_name};
-use crate::sim::tree::host_name;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::path::Path;
