@@ -24,6 +24,7 @@ mod page;
 mod params;
 mod query;
 mod report;
+mod report_topology;
 mod selector;
 mod status;
 mod topology;

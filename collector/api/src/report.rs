@@ -6,18 +6,17 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use fabriclens_correlate::Severity;
-use fabriclens_correlate::Topology;
-use fabriclens_correlate::topology::{Provenance, Role};
 use fabriclens_jobs::{Filter, Job, JobKey, Registry};
 use fabriclens_model::Budget as _;
 use fabriclens_report::model::{self, Incident};
-use fabriclens_report::{Input, Leaves, Report};
+use fabriclens_report::{Input, Report};
 
 use super::Api;
 use super::encode::Json;
 use super::jobs::refused;
 use super::params::Params;
 use super::query::QueryContext;
+use super::report_topology::{leaves, links};
 use fabriclens_core::time::now_ns;
 use fabriclens_incidents::{Filter as Filters, IncidentStore, Record, kind_text};
 use fabriclens_server::error::{ApiError, Kind};
@@ -62,8 +61,9 @@ pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, 
         let topologies = api.topologies.clone();
         let write = move |context: &QueryContext<'_>| {
             let (incidents, now_ns) = (incidents_of(&incidents, &job), now_ns());
-            let leaves = leaves(&topologies.at(job.end_ns.unwrap_or(now_ns)));
-            let input = Input { job: &job, others: &others, now_ns, incidents, leaves };
+            let topology = topologies.at(job.end_ns.unwrap_or(now_ns));
+            let (leaves, links) = (leaves(&topology), links(&topology, &job));
+            let input = Input { job: &job, others: &others, now_ns, incidents, leaves, links };
             let report = fabriclens_report::build(context.engine, context.data.reader(), context.budget.cancel, input)?;
             let text = (form.write)(&report);
             context.budget.request(text.capacity())?;
@@ -76,20 +76,6 @@ pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, 
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
-}
-
-/// Leaf switches of hosts. Cables inferred from rails do not count.
-fn leaves(topology: &Topology) -> Leaves {
-    let mut leaves = Leaves::new();
-    for link in topology.links.iter().filter(|link| link.known != Provenance::Inferred) {
-        let [a, b] = [0, 1].map(|end| &topology.nodes[link.ends[end].node]);
-        for (host, leaf) in [(a, b), (b, a)] {
-            if host.role == Role::Host && leaf.role != Role::Host {
-                leaves.entry(host.name.clone()).or_default().insert(leaf.name.clone());
-            }
-        }
-    }
-    leaves
 }
 
 /// Incidents during a run: first those with the job as culprit or victim, then those at its hosts, each by time.

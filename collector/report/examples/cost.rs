@@ -139,6 +139,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             now_ns: end * 1_000_000,
             incidents: Vec::new(),
             leaves: Default::default(),
+            links: Vec::new(),
         };
         let report = build(&Engine::default(), &store, &CancelToken::default(), input)?;
         let (built, used) = (began.elapsed(), processor()? - before);

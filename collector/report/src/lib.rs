@@ -22,7 +22,7 @@ pub mod model;
 mod read;
 mod render;
 
-pub use build::{Input, Leaves, build};
+pub use build::{Input, Leaves, Link, LinkEnd, build};
 pub use model::Report;
 pub use render::{html, markdown};
 

@@ -4,6 +4,7 @@ mod congestion;
 mod cost;
 mod evidence;
 mod figure;
+mod links;
 mod summary;
 mod traffic;
 
@@ -11,6 +12,7 @@ pub use congestion::{CongestedPort, Congestion};
 pub use cost::{Cost, Slowed, Why};
 pub use evidence::{Finding, Health, Neighbour, Over, Pair, Pattern, Peers, Quality, Shares, Transport};
 pub use figure::{Figure, Grade, Part, Unit};
+pub use links::{Links, WorstLink};
 pub use summary::{Cause, CauseKind, Earlier, Point, Severity, Summary};
 pub use traffic::{Host, Line, Plot, Rail, StandsOut, Straggler, Traffic};
 
@@ -40,6 +42,8 @@ pub struct Report {
     pub congestion: Congestion,
     /// Incidents at that time that concern the job.
     pub incidents: Vec<Incident>,
+    /// Links of the fabric that its traffic may take, as the ports of switches counted them.
+    pub links: Links,
     /// Jobs that shared devices, hosts or leaf switches with this one.
     pub neighbours: Vec<Neighbour>,
     /// Links, PCIe, configuration.

@@ -79,6 +79,11 @@ impl<'a> Source<'a> {
         Self { engine, samples, cancel, hosts, matcher, of_hosts, start_ms, end_ms, step_ms, method }
     }
 
+    /// A reader for other hosts in the same time.
+    pub fn beside<'b>(&'b self, hosts: impl Iterator<Item = &'b str>) -> Source<'b> {
+        Source::new((self.engine, self.samples, self.cancel), hosts, (self.start_ms, self.end_ms))
+    }
+
     /// Chooses the reading method by the number of ports.
     pub fn choose_method(&mut self, ports: usize) {
         let cost = (ports as i64).saturating_mul((self.end_ms - self.start_ms) / 1000);

@@ -3,6 +3,7 @@
 mod congestion;
 mod cost;
 mod health;
+mod links;
 mod neighbours;
 mod observed_pairs;
 mod peers;
@@ -20,6 +21,7 @@ use fabriclens_base::escape::promql_string;
 use fabriclens_jobs::{Job, Occupancy, overlap_ns};
 use fabriclens_model::{Labels, Read};
 use fabriclens_promql::{CancelToken, Engine, QueryError};
+pub use links::{Link, LinkEnd};
 use ports::{Aggregation, Counter, Port, figure};
 use std::collections::{HashMap, HashSet};
 
@@ -35,6 +37,9 @@ pub struct Input<'a> {
     pub incidents: Vec<Incident>,
     /// Leaf switches by host, from the topology at that time. For other hosts the labels of series are used.
     pub leaves: Leaves,
+    /// Links that the job's traffic may take, from the topology: cables of its devices, and those from their leaf switches to
+    /// other switches.
+    pub links: Vec<Link>,
 }
 
 /// Names of leaf switches by host.
@@ -56,7 +61,7 @@ pub(crate) struct ReportContext<'a> {
 /// # Errors
 /// [`QueryError`] if samples cannot be read, a limit of the engine is exceeded, or `cancel` is set.
 pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Input<'_>) -> Result<Report, QueryError> {
-    let Input { job, others, now_ns, incidents, leaves } = input;
+    let Input { job, others, now_ns, incidents, leaves, links } = input;
     let (start_ms, end_ms) = (job.start_ns / 1_000_000, job.end_ns.unwrap_or(now_ns).min(now_ns) / 1_000_000);
     let end_ms = end_ms.max(start_ms + 1);
     let same = |o: &&Job| (&o.cluster, &o.id, o.run) == (&job.cluster, &job.id, job.run);
@@ -76,6 +81,7 @@ pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Inpu
     let transport = transport::transport(&context)?;
     let peers = peers::peers(&context, traffic.straggler.as_ref(), &transport)?;
     let quality = quality::quality(&context)?;
+    let links = links::links(&context, &links)?;
     let mut report = Report {
         version: VERSION,
         generated_ns: now_ns,
@@ -90,6 +96,7 @@ pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Inpu
         traffic,
         congestion,
         incidents,
+        links,
         neighbours: neighbours::neighbours(&context, &concurrent, leaves, now_ns)?,
         health,
         transport,

@@ -33,12 +33,13 @@ pub(super) enum Counter {
 /// Combines several series of a port into one counter. `Most` is for priorities that are paused at the same time and
 /// for events that several series count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Join {
+pub(super) enum Join {
     Sum,
     Most,
 }
 
-struct Row {
+/// A series of a port and the counter that it adds to.
+pub(super) struct Row {
     metric: &'static str,
     /// Value of the `direction` label; empty: any.
     direction: &'static str,
@@ -46,11 +47,11 @@ struct Row {
     join: Join,
 }
 
-const fn row(metric: &'static str, direction: &'static str, counter: Counter, join: Join) -> Row {
+pub(super) const fn row(metric: &'static str, direction: &'static str, counter: Counter, join: Join) -> Row {
     Row { metric, direction, counter, join }
 }
 
-/// Rows of one metric follow each other.
+/// Counters of ports of hosts. Rows of one metric follow each other.
 const ROWS: &[Row] = &[
     row("fabric_port_io_bytes_total", "transmit", Counter::Sent, Join::Sum),
     row("fabric_port_io_bytes_total", "receive", Counter::Received, Join::Sum),
@@ -84,6 +85,9 @@ pub(super) struct Counted {
     pub steps: Vec<f64>,
 }
 
+/// Counters of a port that were measured.
+pub(super) type Counters = HashMap<Counter, Counted>;
+
 /// A port of the job with its counters.
 pub(super) struct Port {
     pub host: String,
@@ -97,7 +101,7 @@ pub(super) struct Port {
     pub rate: Option<f64>,
     /// Longest gap in the samples of its sent bytes, ms.
     pub gap_ms: i64,
-    pub counted: HashMap<Counter, Counted>,
+    pub counted: Counters,
 }
 
 impl Port {
@@ -130,25 +134,18 @@ fn place(labels: &fabriclens_model::Labels) -> Place {
 
 /// Reads all counters of the job's ports. The job must be the first of the occupancy.
 pub(super) fn read(source: &Source<'_>, on: &Occupancy<'_>) -> Result<Vec<Port>, QueryError> {
-    let mut metrics: Vec<&str> = ROWS.iter().map(|r| r.metric).collect();
-    metrics.dedup();
-    let increases = in_parallel(&metrics, |metric| source.increases(metric))?;
+    let increases = increases(source, ROWS)?;
     // By host, device and port; `None`: not a port of the job. The keys borrow their texts, because a large job has
     // half a million counters.
     let mut ports: HashMap<[&str; 3], Option<Port>> = HashMap::new();
-    for (metric, increases) in metrics.iter().zip(&increases) {
-        let of_metric: Vec<&Row> = ROWS.iter().filter(|r| r.metric == *metric).collect();
+    for (of_metric, increases) in &increases {
         for increase in increases {
             let at = ["host", "device", "port"].map(|name| increase.labels.get(name));
             // Interfaces without an RDMA port do not belong to the fabric.
             let jobs = || !at[2].is_empty() && on.on_device(at[0], at[1]).any(|job| job == 0);
             let Some(port) = ports.entry(at).or_insert_with(|| jobs().then(|| new(at, on))) else { continue };
-            let direction = increase.labels.get("direction");
-            for row in of_metric.iter().filter(|r| r.direction.is_empty() || r.direction == direction) {
-                if row.counter == Counter::Sent {
-                    port.gap_ms = port.gap_ms.max(increase.gap_ms);
-                }
-                add(&mut port.counted, row, increase);
+            if add(&mut port.counted, of_metric, increase) == Some(Counter::Sent) {
+                port.gap_ms = port.gap_ms.max(increase.gap_ms);
             }
         }
     }
@@ -172,10 +169,25 @@ fn new([host, device, port]: [&str; 3], on: &Occupancy<'_>) -> Port {
     }
 }
 
-fn add(counted: &mut HashMap<Counter, Counted>, row: &Row, increase: &Increase) {
+/// Increases of all series of a table, with the rows of each metric. Rows of one metric must follow each other.
+pub(super) fn increases(
+    source: &Source<'_>,
+    rows: &'static [Row],
+) -> Result<Vec<(Vec<&'static Row>, Vec<Increase>)>, QueryError> {
+    let mut metrics: Vec<&str> = rows.iter().map(|r| r.metric).collect();
+    metrics.dedup();
+    let increases = in_parallel(&metrics, |metric| source.increases(metric))?;
+    let of_metric = |metric: &&str| rows.iter().filter(|r| r.metric == *metric).collect();
+    Ok(metrics.iter().map(of_metric).zip(increases).collect())
+}
+
+/// Adds an increase to the counters of its port, by the row of its metric and direction. Returns the counter.
+pub(super) fn add(counted: &mut Counters, of_metric: &[&Row], increase: &Increase) -> Option<Counter> {
+    let direction = increase.labels.get("direction");
+    let row = of_metric.iter().find(|r| r.direction.is_empty() || r.direction == direction)?;
     let Some(known) = counted.get_mut(&row.counter) else {
         counted.insert(row.counter, Counted { total: increase.total, steps: increase.steps.clone() });
-        return;
+        return Some(row.counter);
     };
     let join = |a: f64, b: f64| match row.join {
         _ if a.is_nan() => b,
@@ -185,6 +197,7 @@ fn add(counted: &mut HashMap<Counter, Counted>, row: &Row, increase: &Increase) 
     };
     known.total = join(known.total, increase.total);
     known.steps.iter_mut().zip(&increase.steps).for_each(|(a, b)| *a = join(*a, *b));
+    Some(row.counter)
 }
 
 /// Adds the latest rails and line rates.

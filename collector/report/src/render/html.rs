@@ -95,6 +95,10 @@ fn congestion(out: &mut String, report: &Report) {
 }
 
 fn rest(out: &mut String, report: &Report) {
+    if !report.links.worst.is_empty() {
+        out.push_str("<h2>Links of the fabric</h2>");
+        table(out, &tables::links(report));
+    }
     if !report.incidents.is_empty() {
         out.push_str("<h2>Incidents at that time</h2>");
         table(out, &tables::incidents(report));

@@ -41,6 +41,7 @@ pub fn markdown(report: &Report) -> String {
         plot(&mut out, p);
     }
     table(&mut out, &tables::ports(report));
+    section(&mut out, "Links of the fabric", &tables::links(report));
     section(&mut out, "Incidents at that time", &tables::incidents(report));
     section(&mut out, "Neighbours", &tables::neighbours(report));
     section(&mut out, "Findings", &tables::findings(report));

@@ -151,6 +151,19 @@ pub(super) fn ports(report: &Report) -> Table {
     Table::new(&["Port", "Paused", "Pausing others", "CNPs sent"], rows.collect())
 }
 
+/// Links of the fabric that damaged, dropped or held back traffic.
+pub(super) fn links(report: &Report) -> Table {
+    let rows = report.links.worst.iter().map(|l| {
+        let count = |v| graded(v, Unit::Count, Grade::Shared);
+        let share = |v| graded(v, Unit::Ratio, Grade::Shared);
+        vec![text(&l.link), count(l.errors), count(l.drops), share(l.held), share(l.load), count(l.marks)]
+    });
+    let heads = ["Link", "Damaged", "Dropped", "Held back", "Load", "Marked (ECN)"];
+    let mut table = Table::new(&heads, rows.collect());
+    table.note = Some("The numbers are those of all traffic on a link, of other jobs too.".to_owned());
+    table
+}
+
 pub(super) fn incidents(report: &Report) -> Table {
     let rows = report.incidents.iter().map(|i| {
         let end = i.end_ns.map_or("open".to_owned(), |end| words::clock(end, true));
@@ -244,6 +257,15 @@ pub(super) fn quality(report: &Report) -> Vec<String> {
         n if n > HOSTS => Some(format!("{what}: {}, and {} more", all[..HOSTS].join(", "), n - HOSTS)),
         _ => Some(format!("{what}: {}", all.join(", "))),
     };
+    let links = &report.links;
+    if links.known > 0 {
+        let none = if links.worst.is_empty() { "; none of them damaged, dropped or held back traffic" } else { "" };
+        lines.push(match links.measured {
+            0 => "No switch port on the way of this job was read: what happened between switches is not known."
+                .to_owned(),
+            n => format!("{n} of {} links on the way of this job were read at a switch{none}.", links.known),
+        });
+    }
     lines.extend(list("Hosts without an agent, or without RDMA ports", &q.missing));
     lines.extend(list("Gaps in the samples", &q.gaps));
     lines.extend(list("Saturated counters", &q.saturated));

@@ -3,4 +3,5 @@
 
 mod common;
 mod cost;
+mod links;
 mod report;

@@ -4,7 +4,7 @@ use fabriclens_jobs::{HostAllocation, Job, JobKey, JobRecord, Source};
 use fabriclens_model::Labels;
 use fabriclens_promql::{CancelToken, Engine};
 use fabriclens_report::model::Incident;
-use fabriclens_report::{Input, Leaves, Report, build};
+use fabriclens_report::{Input, Leaves, Link, Report, build};
 use fabriclens_store::{Options, RowGroup, Store};
 use std::sync::Arc;
 
@@ -47,12 +47,17 @@ impl Fabric {
 
     /// A report with leaf switches from a topology.
     pub fn report_in(&self, leaves: Leaves, job: &Job, others: &[Job], now_s: i64) -> Report {
-        self.build(Input { job, others, now_ns: ns(now_s), incidents: Vec::new(), leaves })
+        self.build(Input { job, others, now_ns: ns(now_s), incidents: Vec::new(), leaves, links: Vec::new() })
     }
 
     /// A report with incidents.
     pub fn report_with(&self, incidents: Vec<Incident>, job: &Job, now_s: i64) -> Report {
-        self.build(Input { job, others: &[], now_ns: ns(now_s), incidents, leaves: Leaves::new() })
+        self.build(Input { job, others: &[], now_ns: ns(now_s), incidents, leaves: Leaves::new(), links: Vec::new() })
+    }
+
+    /// A report with links of the fabric.
+    pub fn report_on(&self, links: Vec<Link>, job: &Job, now_s: i64) -> Report {
+        self.build(Input { job, others: &[], now_ns: ns(now_s), incidents: Vec::new(), leaves: Leaves::new(), links })
     }
 
     fn build(&self, input: Input<'_>) -> Report {
