@@ -21,7 +21,7 @@ const NAME_CHARS: usize = 200;
 pub struct SwitchSource {
     /// Name of the switch, as `host` in series.
     pub switch: String,
-    /// Source: `cumulus`, `sonic_hft`, `gnmi`, …
+    /// Source: `cumulus`, `sonic_hft`, `gnmi`, `in_band`, …
     pub source: &'static str,
     /// Time of the newest sample, Unix milliseconds; `None` if none has arrived.
     pub last_ms: Option<i64>,

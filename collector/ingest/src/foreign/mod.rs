@@ -24,6 +24,8 @@ use super::report::Report;
 use context::{Context, Sender};
 use translation::{Column, Senders, Translation};
 
+/// Source of switches that agents read in-band, in the list of switches.
+const IN_BAND: &str = "in_band";
 /// Most column lists that are remembered; beyond it all are forgotten.
 const LISTS: usize = 200_000;
 
@@ -58,6 +60,8 @@ struct Known {
     /// Version of the names of switches.
     version: u64,
     translation: Option<Arc<Translation>>,
+    /// InfiniBand switch whose port the list describes: an agent reads it in-band.
+    switch: Option<Arc<str>>,
 }
 
 impl Translations {
@@ -87,34 +91,43 @@ impl Translations {
         }
         let mut out = Vec::with_capacity(groups.len());
         for group in groups.drain(..) {
-            let (translation, fresh) = self.of(foreign, &sender, &group.series);
+            let (Known { translation, switch, .. }, fresh) = self.of(foreign, &sender, &group.series);
             let Some(translation) = translation else {
+                if let Some(switch) = switch.as_ref().filter(|switch| caller.hosts.has(switch)) {
+                    foreign.switches.received(switch, IN_BAND, [newest(&group), now_ms()], &[]);
+                }
                 out.push(group);
                 continue;
             };
             if fresh {
                 metadata.extend(translation.metadata());
             }
-            foreign.translate(&translation, caller, &group, &mut out, report);
+            foreign.translate(translation, caller, &group, &mut out, report);
         }
         *groups = out;
     }
 
-    /// Translation of a column list, and whether it is a new one.
-    fn of(&mut self, foreign: &Foreign, sender: &Sender, list: &Layout) -> (Option<Arc<Translation>>, bool) {
+    /// What is known of a column list, and whether that is new.
+    fn of(&mut self, foreign: &Foreign, sender: &Sender, list: &Layout) -> (&Known, bool) {
         if self.known.len() >= LISTS {
             self.known.clear();
         }
         let version = foreign.context.names.version();
         let key = (list.id(), sender.clone());
         // Column lists of agents have no foreign names, so that names of switches do not matter to them.
-        let valid = |known: &&Known| known.version == version || known.translation.is_none();
-        if let Some(known) = self.known.get(&key).filter(valid) {
-            return (known.translation.clone(), false);
+        let valid = |known: &Known| known.version == version || known.translation.is_none();
+        let fresh = !self.known.get(&key).is_some_and(valid);
+        let layouts = &mut self.layouts;
+        let new = || Known {
+            list: list.downgrade(),
+            version,
+            translation: Translation::new(&foreign.context, sender, list, layouts).map(Arc::new),
+            switch: list.iter().find_map(read_in_band),
+        };
+        if fresh {
+            self.known.remove(&key);
         }
-        let translation = Translation::new(&foreign.context, sender, list, &mut self.layouts).map(Arc::new);
-        self.known.insert(key, Known { list: list.downgrade(), version, translation: translation.clone() });
-        (translation, true)
+        (self.known.entry(key).or_insert_with(new), fresh)
     }
 }
 
@@ -129,7 +142,6 @@ impl Foreign {
         report: &mut Report,
     ) {
         let rows = group.times.len();
-        let newest = group.times.iter().copied().max().unwrap_or_default();
         let (mut own, mut rest) = (Vec::new(), Vec::new());
         let mut counts: HashMap<(&'static str, &'static str), u64> = HashMap::default();
         for (column, values) in translation.columns.iter().zip(group.values.chunks(rows.max(1))) {
@@ -161,7 +173,7 @@ impl Foreign {
         for ((source, outcome), points) in counts {
             self.points.with_label_values(&[source, outcome]).inc_by(points);
         }
-        self.record(&translation.senders, caller, newest);
+        self.record(&translation.senders, caller, newest(group));
         for (series, values) in [(&translation.own, own), (&translation.rest, rest)] {
             if !series.is_empty() {
                 out.push(RowGroup { series: series.clone(), times: group.times.clone(), values });
@@ -177,6 +189,17 @@ impl Foreign {
             self.switches.received(switch, source, [newest, now], unknown);
         }
     }
+}
+
+/// Time of the newest row, Unix milliseconds.
+fn newest(group: &RowGroup) -> i64 {
+    group.times.iter().copied().max().unwrap_or_default()
+}
+
+/// The InfiniBand switch whose port a series describes, as agents do that read it in-band.
+fn read_in_band(labels: &Labels) -> Option<Arc<str>> {
+    let of_switch = labels.metric() == "fabric_port_info" && labels.get("node_type").ends_with("switch");
+    of_switch.then(|| labels.get("host").into())
 }
 
 /// Whether metadata belong to a foreign name, whose unit and kind would mislead.

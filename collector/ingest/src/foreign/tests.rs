@@ -113,6 +113,22 @@ async fn bound_senders_speak_for_themselves_only() {
 }
 
 #[tokio::test]
+async fn switches_that_an_agent_reads_in_band_are_listed() {
+    let bench = bench();
+    let info = |node_type| [gauge("fabric.port.info", "", &[("port", "7"), ("node_type", node_type)], 1.0)];
+    let (leaf, host) = (info("2: switch"), info("1: CA"));
+    let resources = [resource(("host", "leaf1"), &leaf), resource(("host", "gpu-01"), &host)];
+    send(&bench, &unbound(), &resources).await;
+    // A sender that may not speak for a switch does not list it.
+    send(&bench, &bound("gpu-01"), &[resource(("host", "leaf2"), &leaf)]).await;
+    let switches = bench.ingest().switches();
+    let listed: Vec<_> = switches.iter().map(|s| (s.switch.as_str(), s.source)).collect();
+    assert_eq!(listed, [("leaf1", "in_band")]);
+    assert!(switches[0].last_ms.unwrap() > now_ms() - 60_000 && switches[0].unknown.is_empty());
+    assert_eq!(stored(&bench, "host", "leaf1").len(), 1, "their series stay as they are");
+}
+
+#[tokio::test]
 async fn names_are_those_of_the_topology() {
     let bench = bench();
     bench.ingest().name_switches_as(["Leaf1.example".to_owned()].into_iter());

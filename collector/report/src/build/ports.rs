@@ -169,11 +169,11 @@ fn new([host, device, port]: [&str; 3], on: &Occupancy<'_>) -> Port {
     }
 }
 
+/// Rows of a metric, and the increases of its series.
+pub(super) type OfMetric = (Vec<&'static Row>, Vec<Increase>);
+
 /// Increases of all series of a table, with the rows of each metric. Rows of one metric must follow each other.
-pub(super) fn increases(
-    source: &Source<'_>,
-    rows: &'static [Row],
-) -> Result<Vec<(Vec<&'static Row>, Vec<Increase>)>, QueryError> {
+pub(super) fn increases(source: &Source<'_>, rows: &'static [Row]) -> Result<Vec<OfMetric>, QueryError> {
     let mut metrics: Vec<&str> = rows.iter().map(|r| r.metric).collect();
     metrics.dedup();
     let increases = in_parallel(&metrics, |metric| source.increases(metric))?;
