@@ -5,6 +5,7 @@
 pub mod mutate;
 mod paths;
 pub mod seeds;
+mod switch_seeds;
 pub mod targets;
 
 use targets::Target;

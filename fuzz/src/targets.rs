@@ -1,16 +1,18 @@
 //! The table of targets.
 
 use crate::paths::scratch;
-use crate::seeds;
+use crate::{seeds, switch_seeds};
 use fabriclens_agent::schedule;
 use fabriclens_agent_host::sysfile;
 use fabriclens_agent_workload::{cgroup, environ};
 use fabriclens_base::terminal;
+use fabriclens_catalog::MetricKind;
 use fabriclens_config as config;
 use fabriclens_config::HostId;
 use fabriclens_core::exposition::Exposition;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_correlate::topology;
+use fabriclens_foreign::{Meaning, SOURCES, Value, canonical, meaning};
 use fabriclens_forward as forward;
 use fabriclens_ingest as ingest;
 use fabriclens_job_sources as jobs;
@@ -52,6 +54,8 @@ pub const ALL: &[Target] = &[
     row("zstd", "senders: bodies compressed by zstd", seeds::zstd, ingest::fuzzing::unzstd),
     row("otlp_json", "senders: metrics by OTLP in JSON", seeds::otlp_json, otlp_json),
     row("lines", "people: JSON lines of an import", seeds::lines, ingest::fuzzing::lines),
+    row("foreign", "switches and exporters: names and values under foreign names", switch_seeds::foreign, foreign),
+    row("gnmi", "switches: messages of gNMI", switch_seeds::gnmi, fabriclens_gnmi::fuzzing::message),
     row("names", "senders: names and values of labels, through every writer of text", seeds::names, names),
     row("certificate", "clients: names in certificates", seeds::certificates, certificate),
     row("promql", "people: queries, parsed and evaluated", seeds::promql, promql),
@@ -274,6 +278,27 @@ fn job_body(bytes: &[u8]) {
     };
     _ = jobs::Body::read(bytes).and_then(jobs::Body::record).map(|(_, record)| bounded(record));
     _ = jobs::Change::read(bytes).and_then(jobs::Change::record).map(bounded);
+}
+
+/// Whatever a switch calls its counters, the store takes the canonical series, and no counter is negative.
+fn foreign(bytes: &[u8]) {
+    text(bytes, |all| {
+        let parts: Vec<&str> = all.split('\0').collect();
+        let (name, told) = (parts[0], parts.get(1).copied().unwrap_or_default());
+        let pairs = parts.iter().skip(2).collect::<Vec<_>>();
+        let attributes: Vec<(&str, &str)> =
+            pairs.chunks(2).map(|pair| (*pair[0], pair.get(1).map_or("", |value| **value))).collect();
+        for source in SOURCES {
+            let Meaning::Series(series) = meaning(source, name, &attributes[..]) else { continue };
+            let labels = canonical::labels(&"leaf1".into(), series.metric, series.port.as_deref(), &series.labels);
+            assert!(check_series(labels.iter()).is_ok(), "the store does not take {labels}");
+            let number = told.parse().unwrap_or(f64::NAN);
+            for value in [Value::Text(told), Value::Number(number)] {
+                let stored = canonical::value(series.metric, series.conversion, value);
+                assert!(stored.is_none_or(|stored| series.metric.kind != MetricKind::Counter || stored >= 0.0));
+            }
+        }
+    });
 }
 
 fn names(bytes: &[u8]) {

@@ -10,6 +10,7 @@ mod codec;
 mod connection;
 mod counters;
 mod events;
+pub mod fuzzing;
 mod json;
 mod leaf;
 mod neighbors;
