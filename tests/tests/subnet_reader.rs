@@ -116,10 +116,7 @@ async fn until(what: &str, agents: &mut [Agent; 2], mut holds: impl FnMut(&mut [
 async fn one_agent_reads_and_the_next_takes_over() {
     let (subnet, dir) = (Subnet::start(TREE), tempfile::tempdir().unwrap());
     let collector = collector(dir.path()).await;
-    let mut agents = [
-        Agent::start("mgmt-01", &subnet, 1, &collector),
-        Agent::start("mgmt-02", &subnet, 5, &collector),
-    ];
+    let mut agents = [Agent::start("mgmt-01", &subnet, 1, &collector), Agent::start("mgmt-02", &subnet, 5, &collector)];
     let polled = |agents: &mut [Agent; 2]| agents.iter_mut().any(|agent| agent.look() || !agent.polls.is_empty());
     until("one reads", &mut agents, polled).await;
     if agents[0].polls.is_empty() {
@@ -170,7 +167,10 @@ async fn one_agent_reads_and_the_next_takes_over() {
     .await;
     let query = format!("/api/v1/query?query={}", UP.replace('"', "%22").replace('{', "%7B").replace('}', "%7D"));
     let answer = get(&collector, &query).await;
-    assert!(answer.contains(",\"1\"]"), "the end that the first wrote does not hide the samples of the other: {answer}");
+    assert!(
+        answer.contains(",\"1\"]"),
+        "the end that the first wrote does not hide the samples of the other: {answer}"
+    );
 
     for agent in agents {
         agent.stop.send(true).unwrap();

@@ -108,7 +108,9 @@ async fn candidate_asks_and_learns_the_answer() {
     let first = collector.asked.lock()[0].clone();
     assert_eq!((first.host.as_str(), first.switches.as_slice(), first.reading), ("h", &[1, 2, 3][..], false));
     candidate.lease.set_reading(true);
-    candidate.until("it says that it reads", |_| collector.asked.lock().last().is_some_and(|asked| asked.reading)).await;
+    candidate
+        .until("it says that it reads", |_| collector.asked.lock().last().is_some_and(|asked| asked.reading))
+        .await;
     *collector.answer.lock() = refused();
     candidate.until("it is refused", |outlook| *outlook == standby()).await;
     assert!(candidate.lease.is_lost(Instant::now()), "it must stop");
