@@ -51,6 +51,7 @@ pub const ALL: &[Target] = &[
     row("gzip", "senders: compressed bodies", seeds::gzip, ingest::fuzzing::gunzip),
     row("zstd", "senders: bodies compressed by zstd", seeds::zstd, ingest::fuzzing::unzstd),
     row("otlp_json", "senders: metrics by OTLP in JSON", seeds::otlp_json, otlp_json),
+    row("lease", "agents: questions for the lease of a subnet", seeds::lease, ingest::fuzzing::lease),
     row("lines", "people: JSON lines of an import", seeds::lines, ingest::fuzzing::lines),
     row("names", "senders: names and values of labels, through every writer of text", seeds::names, names),
     row("certificate", "clients: names in certificates", seeds::certificates, certificate),

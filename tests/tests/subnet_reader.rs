@@ -13,6 +13,7 @@ use fabriclens_config::Config;
 use fabriclens_testing::eventually_async;
 use fabriclens_testing::ibsim::{FatTree, Subnet};
 use fabriclens_wire::{Section, Value};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -47,8 +48,10 @@ struct Agent {
     lease: Arc<ReaderLease>,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
-    /// Times of the first and last section of a switch, Unix nanoseconds.
+    /// Times of the sections of switches, Unix nanoseconds.
     polls: Vec<u64>,
+    /// Time of the last section of each port, and of the marker that ended its series.
+    last: BTreeMap<(Arc<str>, Option<u32>), (u64, Option<u64>)>,
     standby: bool,
 }
 
@@ -69,8 +72,9 @@ impl Agent {
         let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/hosts/rxe");
         let engine = Engine::start(Arc::new(Roots::new(Some(fixture.into()))), settings).unwrap();
         let (stop, _) = watch::channel(false);
-        let (seen, tasks, polls) = (engine.reader(1), JoinSet::new(), Vec::new());
-        let mut agent = Self { name, engine, seen, lease, stop, tasks, polls, standby: false };
+        let (seen, tasks) = (engine.reader(1), JoinSet::new());
+        let (polls, last, standby) = (Vec::new(), BTreeMap::new(), false);
+        let mut agent = Self { name, engine, seen, lease, stop, tasks, polls, last, standby };
         agent.connect(collector);
         agent
     }
@@ -97,8 +101,15 @@ impl Agent {
             if let Some((_, value)) = reading.next() {
                 self.standby = *value == Value::Int(0);
             }
-            let is_switch = section.resource.host.starts_with("leaf") || section.resource.host.starts_with("spine");
-            if is_switch && section.values.iter().any(|value| !matches!(value, Value::Stale | Value::Absent)) {
+            let host = &section.resource.host;
+            if !host.starts_with("leaf") && !host.starts_with("spine") {
+                continue;
+            }
+            let last = self.last.entry((Arc::clone(host), section.resource.port)).or_default();
+            if section.values.iter().all(|value| *value == Value::Stale) {
+                last.1 = Some(section.end_ns);
+            } else {
+                *last = (section.end_ns, None);
                 self.polls.push(section.end_ns);
             }
         }
@@ -124,7 +135,7 @@ async fn one_agent_reads_and_the_next_takes_over() {
     }
     until("many rounds", &mut agents, |[a, b]| {
         (a.look(), b.look());
-        a.polls.len() > 2000 && b.standby
+        a.polls.len() > 500 && b.standby
     })
     .await;
     let [a, b] = &agents;
@@ -135,6 +146,7 @@ async fn one_agent_reads_and_the_next_takes_over() {
     assert!(metrics.contains(&holder), "{metrics}");
 
     agents[0].cut_off().await;
+    let cut = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
     until("the other takes over", &mut agents, |[a, b]| {
         a.look();
         b.look()
@@ -146,13 +158,21 @@ async fn one_agent_reads_and_the_next_takes_over() {
         a.standby
     })
     .await;
+    // Its series end with its last samples, not at the time at which it learned to stop: the other reads since before.
+    let last = agents[0].last.values();
+    assert!(last.clone().all(|(last, end)| *end == Some(last + 1_000_000)), "{:?}", agents[0].last);
+    assert_eq!(last.len(), 24, "ports");
     let both = agents[0].polls.last().unwrap().saturating_sub(agents[1].polls[0]);
-    println!("both read for {:?}", Duration::from_nanos(both));
+    println!(
+        "both read for {:?}; takeover after {:?}",
+        Duration::from_nanos(both),
+        Duration::from_nanos(agents[1].polls[0] - cut)
+    );
 
     // The first returns, and sends what it has not sent: series that the other continues.
     let returned = agents[0].polls.len();
     agents[0].connect(&collector);
-    let more = agents[1].polls.len() + 2000;
+    let more = agents[1].polls.len() + 500;
     until("many rounds", &mut agents, |[a, b]| {
         a.look();
         b.look();

@@ -216,14 +216,16 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads a group of counters of all ports. True if a link went down since the last round.
+    /// Reads a group of counters of all ports. True if a link went down since the last round, or no port answers: then a
+    /// sweep finds what is left.
     fn round(&mut self, mad: &mut dyn Mad, group: Group) -> io::Result<bool> {
         let (begin, clock, push) = (Instant::now(), self.host.clock, self.host.push);
         let targets: Vec<Target> = self.ports.values().filter_map(|port| port.target).collect();
-        let mut changed = false;
+        let (mut changed, mut readings) = (false, 0);
         let (ports, poller) = (&mut self.ports, &mut self.poller);
         let deadline = self.config.pace.deadline;
         let round = poller.read(mad, self.config.pace, (group, &targets), self.transaction, &mut |reading| {
+            readings += 1;
             let Some(port) = ports.get_mut(&reading.port) else { return };
             let now = Instant::now();
             // The reply came within the deadline of its request.
@@ -236,7 +238,7 @@ impl<'a> Reader<'a> {
         self.counts.add(round.counts);
         self.silent = round.silent.len();
         self.rounds[1] = begin.elapsed();
-        Ok(changed)
+        Ok(changed || readings == 0 && !targets.is_empty())
     }
 
     /// Pushes the reader's own metrics; `reading`: counters are read.
