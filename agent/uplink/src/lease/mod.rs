@@ -14,9 +14,9 @@ use crate::channel::Channel;
 use claim::{Answer, Claim};
 use fabriclens_reader_lease::{ASK_EVERY, AskRequest, LEASE, lowest};
 use parking_lot::Mutex;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tonic::{Code, Status};
 
@@ -138,10 +138,8 @@ fn answer(collector: &str, reply: Result<fabriclens_reader_lease::AskReply, Stat
     }
 }
 
-/// Number of this process and lease: differs from those of other agents, also under the same host name.
+/// A random number: differs from those of other agents, also under the same host name.
 fn number() -> u64 {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (nanos, process) = (since.as_nanos() as u64, u64::from(std::process::id()));
-    nanos ^ process.rotate_left(40) ^ COUNT.fetch_add(1, Ordering::Relaxed).rotate_left(56)
+    // Its keys are random in each process, and differ from one state to the next.
+    RandomState::new().hash_one(std::process::id())
 }
