@@ -41,6 +41,9 @@ async fn get(collector: &Running, path: &str) -> String {
     tokio::task::spawn_blocking(get).await.unwrap()
 }
 
+/// Host and number of a port.
+type Port = (Arc<str>, Option<u32>);
+
 /// An agent that can read the subnet.
 struct Agent {
     name: &'static str,
@@ -53,7 +56,7 @@ struct Agent {
     /// Times of the sections of switches, Unix nanoseconds.
     polls: Vec<u64>,
     /// Time of the last section of each port, and of the marker that ended its series.
-    last: BTreeMap<(Arc<str>, Option<u32>), (u64, Option<u64>)>,
+    last: BTreeMap<Port, (u64, Option<u64>)>,
     standby: bool,
 }
 
@@ -154,7 +157,8 @@ async fn one_agent_reads_and_the_next_takes_over() {
     let mut agents = agents(&subnet, &collector, Duration::from_millis(200));
     reader_first(&mut agents).await;
     until("many rounds", &mut agents, |[a, b]| {
-        (a.look(), b.look());
+        a.look();
+        b.look();
         a.polls.len() > 500 && b.standby
     })
     .await;
@@ -217,7 +221,8 @@ async fn a_reader_that_loses_its_cable_is_replaced() {
     let mut agents = agents(&subnet, &collector, Duration::from_secs(3600));
     reader_first(&mut agents).await;
     until("the other stands by", &mut agents, |[a, b]| {
-        (a.look(), b.look());
+        a.look();
+        b.look();
         b.standby
     })
     .await;
