@@ -8,7 +8,7 @@ use crate::uplinks::uplinks;
 use anyhow::Context as _;
 use fabriclens_agent_host::capabilities;
 use fabriclens_agent_host::roots::Roots;
-use fabriclens_agent_uplink::Uplink;
+use fabriclens_agent_uplink::{LeaseTask, ReaderLease, Uplink};
 use fabriclens_base::terminal::LogWriter;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -74,6 +74,10 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     }
     let sandbox = if config.sandbox { Sandbox::new(SandboxRuleset::of(&roots, &config)) } else { Sandbox::default() };
     settings.sandbox = sandbox.clone();
+    // Without a collector nobody can choose a reader.
+    let asks = config.collector.is_some() && settings.ib_fabric.as_ref().is_some_and(|fabric| fabric.lease);
+    settings.reader_lease = asks.then(|| Arc::new(ReaderLease::new(&host)));
+    let lease = settings.reader_lease.clone();
     let engine = Arc::new(Engine::start(roots, settings)?);
     capabilities::without_probes();
     sandbox.enter(Role::Plain);
@@ -98,6 +102,9 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
         tracing::warn!("neither a collector nor http is configured: samples go nowhere");
     }
     let mut running = JoinSet::new();
+    if let Some(lease) = lease {
+        running.spawn(LeaseTask::new(&lease, &uplinks).run(stopped.clone()));
+    }
     for uplink in uplinks {
         running.spawn(uplink.run(stopped.clone()));
     }

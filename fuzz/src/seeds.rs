@@ -12,6 +12,7 @@ use fabriclens_agent_uplink::spool::{Limits, Now, Spool};
 use fabriclens_core::prompb::{Label, MetricMetadata, Sample, TimeSeries, WriteRequest};
 use fabriclens_kernel::live;
 use fabriclens_model::Labels;
+use fabriclens_reader_lease::AskRequest;
 use fabriclens_store::log_record;
 use fabriclens_wire::Section;
 use prost::Message as _;
@@ -25,6 +26,15 @@ use tempfile::TempDir;
 
 /// Largest seed file, bytes; larger ones slow the fuzzer and add little coverage.
 const LARGEST: u64 = 64 << 10;
+
+/// Questions for the lease of a subnet, framed as in gRPC.
+pub fn lease() -> Vec<Vec<u8>> {
+    let request = |switches: Vec<u64>, reading| {
+        let request = AskRequest { host: "mgmt-01".to_owned(), agent: 7, switches, reading }.encode_to_vec();
+        [&[0][..], &(request.len() as u32).to_be_bytes(), &request].concat()
+    };
+    vec![request(vec![0x0002_c903_00a0_0001, 2], true), request(vec![], false)]
+}
 
 /// Contents of the files below a directory of the repository; empty if it does not exist.
 pub fn files(dir: &str) -> Vec<Vec<u8>> {

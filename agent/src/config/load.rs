@@ -248,7 +248,8 @@ fn microburst(raw: super::raw::Microburst) -> Result<Microburst, ConfigError> {
 
 /// The reader of the InfiniBand subnet; checked even if it is off.
 fn ib_fabric(raw: super::raw::IbFabric) -> Result<IbFabric, ConfigError> {
-    let mut f = IbFabric { adapters: raw.adapters.unwrap_or(false), ..IbFabric::default() };
+    let (adapters, lease) = (raw.adapters.unwrap_or(false), raw.lease.unwrap_or(true));
+    let mut f = IbFabric { adapters, lease, ..IbFabric::default() };
     f.source = Source::of(raw.device.as_deref().unwrap_or_default());
     time(&mut f.period, raw.period, "ib_fabric.period", 1_000..=300_000)?;
     time(&mut f.details, raw.details, "ib_fabric.details", 1_000..=3_600_000)?;

@@ -48,6 +48,7 @@ pub const KEYS: &[(&str, Form)] = &[
     ("ib_fabric.mads_per_second", Form::Integer),
     ("ib_fabric.timeout", Form::Text),
     ("ib_fabric.adapters", Form::Bool),
+    ("ib_fabric.lease", Form::Bool),
     ("collector.url", Form::Text),
     ("collector.urls", Form::List),
     ("collector.mode", Form::Text),
@@ -154,6 +155,7 @@ pub struct IbFabric {
     pub mads_per_second: Option<u32>,
     pub timeout: Option<String>,
     pub adapters: Option<bool>,
+    pub lease: Option<bool>,
 }
 
 /// `[collector]`

@@ -1,16 +1,21 @@
 //! `[ib_fabric]`: reads the switches of a whole InfiniBand subnet from this host, by management datagrams.
 //!
 //! One thread of the engine owns the port. It sweeps the subnet for nodes and links, reads the counters of switch ports
-//! each period, and pushes sections whose host is the switch. It sends nothing but Get requests, at a bounded rate.
+//! each period, and pushes sections whose host is the switch. It sends nothing but Get requests, at a bounded rate. Of
+//! several hosts of a subnet one reads: the one to which the collector grants the lease.
 
 mod command;
+mod host;
 mod names;
+mod permission;
 mod port_series;
 mod reader;
+mod run;
 mod settings;
 
 pub use command::{path, probe, report};
-pub use reader::{Host, run as read_subnet};
+pub use host::{Host, Open};
+pub use run::run as read_subnet;
 pub use settings::{IbFabric, Source};
 
 use fabriclens_agent_host::batch::chain;

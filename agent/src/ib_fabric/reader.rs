@@ -1,20 +1,22 @@
-//! The thread that reads the subnet: sweeps, rounds of counters, and what becomes of them.
+//! Sweeps, rounds of counters, and what becomes of them. While another host has the lease of the subnet, the reader stands
+//! by and sweeps rarely.
 
+use super::IbFabric;
+use super::host::Host;
 use super::names::SwitchNames;
+use super::permission::Permission;
 use super::port_series::PortSeries;
-use super::{IbFabric, open};
-use fabriclens_agent_host::batch::{Batch, chain};
-use fabriclens_agent_host::clock::Clock;
-use fabriclens_agent_host::roots::Roots;
+use fabriclens_agent_host::batch::Batch;
 use fabriclens_agent_mad::counters::{Group, Poller, Target};
 use fabriclens_agent_mad::discovery::{Sweep, discover};
 use fabriclens_agent_mad::exchange::Counts;
-use fabriclens_agent_mad::packet::Get;
 use fabriclens_agent_mad::smp::NodeType;
 use fabriclens_agent_mad::subnet::{PortId, Subnet};
 use fabriclens_agent_mad::transport::Mad;
+use fabriclens_agent_uplink::Outlook;
 use fabriclens_catalog::metrics::ib_fabric::{
-    IB_FABRIC_MADS, IB_FABRIC_NODES, IB_FABRIC_PORTS, IB_FABRIC_ROUND, IB_FABRIC_SILENT, IB_FABRIC_TRUNCATED,
+    IB_FABRIC_LEASE, IB_FABRIC_MADS, IB_FABRIC_NODES, IB_FABRIC_PORTS, IB_FABRIC_READING, IB_FABRIC_ROUND,
+    IB_FABRIC_SILENT, IB_FABRIC_TRUNCATED,
 };
 use fabriclens_wire::{Resource, Section, Value};
 use std::collections::BTreeMap;
@@ -26,83 +28,33 @@ use std::time::{Duration, Instant};
 const MISSED: u32 = 3;
 /// Least time between two sweeps.
 const SOONEST: Duration = Duration::from_secs(1);
-/// Pause after the port could not be opened.
-const RETRY: Duration = Duration::from_secs(10);
+/// Interval of sweeps while another host reads: they find the switches by which the subnet is known.
+const STANDBY_SWEEP: Duration = Duration::from_secs(600);
+/// Interval at which a pause checks whether this host may read.
+const CHECK: Duration = Duration::from_millis(250);
+/// Transactions that are skipped after an exchange was cut off: its replies may still come.
+const CUT_OFF: u32 = 1 << 20;
+/// Distance of the end of a series from its last sample: the resolution of stored times, nanoseconds.
+const MARKER_NS: u64 = 1_000_000;
 
-/// What the thread needs of the engine.
-pub struct Host<'a> {
-    /// Files and devices.
-    pub roots: &'a Roots,
-    /// Clock of the time stamps.
-    pub clock: &'a Clock,
-    /// `host` label of the agent's own metrics.
-    pub name: &'a Arc<str>,
-    /// Takes sections.
-    pub push: &'a (dyn Fn(Section) + Sync),
-    /// Waits until an instant; true if the engine stops.
-    pub wait: &'a (dyn Fn(Instant) -> bool + Sync),
-    /// Whether the engine stops.
-    pub stopping: &'a (dyn Fn() -> bool + Sync),
-    /// Reports a problem, or that there is none.
-    pub problem: &'a dyn Fn(Option<String>),
-}
-
-/// Reads until the engine stops; opens the port again when it is lost.
-pub fn run(config: &IbFabric, host: &Host<'_>) {
-    let mut reader = Reader::new(config, host);
-    while !(host.stopping)() {
-        match open(config, host.roots) {
-            Ok((mad, name)) => {
-                tracing::info!(port = name, "reading the InfiniBand subnet");
-                let mut mad = Stoppable { mad, stopping: host.stopping };
-                match reader.read(&mut mad) {
-                    Err(_) if (host.stopping)() => {}
-                    Err(error) => (host.problem)(Some(chain(&*error))),
-                    Ok(()) => {}
-                }
-            }
-            Err(why) => (host.problem)(Some(why)),
-        }
-        if (host.wait)(Instant::now() + RETRY) {
-            break;
-        }
-    }
-    reader.close();
-}
-
-/// Ends an exchange when the engine stops.
-struct Stoppable<'a> {
-    mad: Box<dyn Mad>,
-    stopping: &'a (dyn Fn() -> bool + Sync),
-}
-
-impl Mad for Stoppable<'_> {
-    fn send(&mut self, get: &Get, transaction: u32) -> io::Result<()> {
-        self.mad.send(get, transaction)
-    }
-
-    fn receive(&mut self, wait: Duration, into: &mut Vec<u8>) -> io::Result<Option<()>> {
-        if (self.stopping)() {
-            return Err(io::ErrorKind::Interrupted.into());
-        }
-        self.mad.receive(wait, into)
-    }
-
-    fn window(&self) -> usize {
-        self.mad.window()
-    }
-}
+/// Failure that ends the reading until the port is opened again.
+pub type Error = Box<dyn std::error::Error>;
 
 struct Port {
     series: PortSeries,
     target: Option<Target>,
     /// Sweeps in a row without it.
     missed: u32,
+    /// Time of its last section, Unix nanoseconds.
+    last_ns: u64,
 }
 
-struct Reader<'a> {
+/// Reader of one subnet.
+pub struct Reader<'a> {
     config: &'a IbFabric,
     host: &'a Host<'a>,
+    /// Whether this host may read.
+    pub permission: Permission<'a>,
     ports: BTreeMap<PortId, Port>,
     poller: Poller,
     subnet: Subnet,
@@ -112,13 +64,17 @@ struct Reader<'a> {
     rounds: [Duration; 2],
     batch: Batch,
     start_ns: u64,
+    /// Outlook that the log tells.
+    outlook: Option<Outlook>,
 }
 
 impl<'a> Reader<'a> {
-    fn new(config: &'a IbFabric, host: &'a Host<'a>) -> Self {
+    /// A reader that has not read yet.
+    pub fn new(config: &'a IbFabric, host: &'a Host<'a>) -> Self {
         Self {
             config,
             host,
+            permission: Permission(host.lease),
             ports: BTreeMap::new(),
             poller: Poller::default(),
             subnet: Subnet::default(),
@@ -128,13 +84,53 @@ impl<'a> Reader<'a> {
             rounds: [Duration::ZERO; 2],
             batch: Batch::default(),
             start_ns: host.clock.now(),
+            outlook: None,
         }
     }
 
-    /// Reads until the port is lost or the engine stops.
-    fn read(&mut self, mad: &mut dyn Mad) -> Result<(), Box<dyn std::error::Error>> {
+    /// Reads while this host may and stands by otherwise, until the port is lost or the engine stops.
+    pub fn serve(&mut self, mad: &mut dyn Mad) -> Result<(), Error> {
+        while !(self.host.stopping)() {
+            if !self.permission.may_read() {
+                self.hand_over();
+                self.stand_by(mad)?;
+                continue;
+            }
+            self.permission.set_reading(true);
+            let read = self.read(mad);
+            let lost = self.permission.is_lost();
+            self.permission.set_reading(false);
+            match read {
+                Err(_) if lost => self.transaction = self.transaction.wrapping_add(CUT_OFF),
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Sweeps rarely until this host may read or the engine stops.
+    fn stand_by(&mut self, mad: &mut dyn Mad) -> Result<(), Error> {
+        let (mut sweep, mut round) = (Instant::now(), Instant::now());
+        while !self.permission.may_read() && !(self.host.stopping)() {
+            let now = Instant::now();
+            if now >= sweep {
+                self.sweep(mad)?;
+                sweep = now + STANDBY_SWEEP;
+            }
+            if now >= round {
+                (self.host.problem)(self.complaint());
+                self.tell(false);
+                round = now + self.config.period;
+            }
+            (self.host.wait)(Instant::now() + CHECK);
+        }
+        Ok(())
+    }
+
+    /// Reads until the engine stops or this host may not.
+    fn read(&mut self, mad: &mut dyn Mad) -> Result<(), Error> {
         let (mut sweep, mut round, mut details) = (Instant::now(), Instant::now(), Instant::now());
-        loop {
+        while !self.permission.is_lost() {
             let now = Instant::now();
             if now >= sweep {
                 self.sweep(mad)?;
@@ -147,16 +143,17 @@ impl<'a> Reader<'a> {
                     changed |= self.round(mad, Group::Details)?;
                     details = now + self.config.details;
                 }
-                self.tell();
+                self.tell(true);
                 round = (round + self.config.period).max(Instant::now());
                 if changed {
                     sweep = sweep.min(now + SOONEST);
                 }
             }
-            if (self.host.wait)(round.min(sweep)) {
+            if (self.host.wait)(self.permission.next_check(round.min(sweep), CHECK)) {
                 return Ok(());
             }
         }
+        Ok(())
     }
 
     fn complaint(&self) -> Option<String> {
@@ -164,11 +161,11 @@ impl<'a> Reader<'a> {
         let why = || {
             format!("the subnet is larger than {} nodes or {} ports; a part is not read", limits.nodes, limits.ports)
         };
-        self.subnet.truncated.then(why)
+        self.permission.problem().or_else(|| self.subnet.truncated.then(why))
     }
 
     /// Finds nodes and links, and sets the state of all ports.
-    fn sweep(&mut self, mad: &mut dyn Mad) -> Result<(), Box<dyn std::error::Error>> {
+    fn sweep(&mut self, mad: &mut dyn Mad) -> Result<(), Error> {
         let begin = Instant::now();
         let Sweep { subnet, counts, next_transaction } =
             discover(mad, self.config.pace, self.config.limits, self.transaction)?;
@@ -179,6 +176,7 @@ impl<'a> Reader<'a> {
             tracing::info!(nodes, links, "InfiniBand subnet changed");
         }
         self.subnet = subnet;
+        self.permission.claim(&self.subnet);
         let names = SwitchNames::of(&self.subnet);
         self.ports.values_mut().for_each(|port| port.missed += 1);
         for (guid, node) in &self.subnet.nodes {
@@ -194,6 +192,7 @@ impl<'a> Reader<'a> {
                     series: PortSeries::new(resource.clone()),
                     target: None,
                     missed: 0,
+                    last_ns: 0,
                 });
                 if *port.series.resource() != resource {
                     port.series.close(self.host.clock.now()).into_iter().for_each(self.host.push);
@@ -217,30 +216,34 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads a group of counters of all ports. True if a link went down since the last round.
+    /// Reads a group of counters of all ports. True if a link went down since the last round, or no port answers: then a
+    /// sweep finds what is left.
     fn round(&mut self, mad: &mut dyn Mad, group: Group) -> io::Result<bool> {
         let (begin, clock, push) = (Instant::now(), self.host.clock, self.host.push);
         let targets: Vec<Target> = self.ports.values().filter_map(|port| port.target).collect();
-        let mut changed = false;
+        let (mut changed, mut readings) = (false, 0);
         let (ports, poller) = (&mut self.ports, &mut self.poller);
         let deadline = self.config.pace.deadline;
         let round = poller.read(mad, self.config.pace, (group, &targets), self.transaction, &mut |reading| {
+            readings += 1;
             let Some(port) = ports.get_mut(&reading.port) else { return };
             let now = Instant::now();
             // The reply came within the deadline of its request.
             let began = now.checked_sub(deadline).map_or(begin, |earliest| earliest.max(begin));
             changed |= port.series.went_down(&reading);
-            push(port.series.section(&reading, [clock.wall(began), clock.wall(now)], now));
+            port.last_ns = clock.wall(now);
+            push(port.series.section(&reading, [clock.wall(began), port.last_ns], now));
         })?;
         self.transaction = round.next_transaction;
         self.counts.add(round.counts);
         self.silent = round.silent.len();
         self.rounds[1] = begin.elapsed();
-        Ok(changed)
+        Ok(changed || readings == 0 && !targets.is_empty())
     }
 
-    /// Pushes the reader's own metrics.
-    fn tell(&mut self) {
+    /// Pushes the reader's own metrics; `reading`: counters are read.
+    fn tell(&mut self, reading: bool) {
+        self.permission.log_change(&mut self.outlook);
         let batch = &mut self.batch;
         batch.begin();
         let nodes = self.subnet.nodes.values();
@@ -250,7 +253,9 @@ impl<'a> Reader<'a> {
             let count = nodes.clone().filter(|node| node.info.kind == kind).count();
             batch.fact(&IB_FABRIC_NODES, &[("type", label)], Value::Int(count as u64));
         }
-        batch.fact(&IB_FABRIC_PORTS, &[], Value::Int(self.ports.len() as u64));
+        batch.fact(&IB_FABRIC_READING, &[], Value::Int(reading.into()));
+        batch.fact(&IB_FABRIC_LEASE, &[], Value::Int(self.permission.has_lease().into()));
+        batch.fact(&IB_FABRIC_PORTS, &[], Value::Int(if reading { self.ports.len() as u64 } else { 0 }));
         batch.fact(&IB_FABRIC_SILENT, &[], Value::Int(self.silent as u64));
         batch.fact(&IB_FABRIC_TRUNCATED, &[], Value::Int(self.subnet.truncated.into()));
         for (kind, time) in ["sweep", "counters"].into_iter().zip(self.rounds) {
@@ -279,8 +284,16 @@ impl<'a> Reader<'a> {
         });
     }
 
+    /// Ends the series of all ports at their last samples and forgets them: later samples of the same series are those
+    /// of the next reader, and a marker after them would hide them until its next round.
+    fn hand_over(&mut self) {
+        for (_, mut port) in std::mem::take(&mut self.ports) {
+            port.series.close(port.last_ns + MARKER_NS).into_iter().for_each(self.host.push);
+        }
+    }
+
     /// Ends the series of all ports.
-    fn close(&mut self) {
+    pub fn close(&mut self) {
         let now = self.host.clock.now();
         for port in self.ports.values_mut() {
             port.series.close(now).into_iter().for_each(self.host.push);

@@ -19,6 +19,8 @@ pub struct IbFabric {
     pub pace: Pace,
     /// Also reads the ports of adapters, for hosts without an agent.
     pub adapters: bool,
+    /// Reads only with the lease of the subnet, which the collector grants to one host.
+    pub lease: bool,
     /// Largest subnet.
     pub limits: Limits,
 }
@@ -63,6 +65,7 @@ impl Default for IbFabric {
             sweep: Duration::from_secs(30),
             pace: Pace::default(),
             adapters: false,
+            lease: true,
             limits: Limits::default(),
         }
     }

@@ -1,7 +1,7 @@
 //! The thread that reads the InfiniBand subnet, if configured.
 
 use super::core::Core;
-use crate::ib_fabric::{Host, IbFabric, read_subnet};
+use crate::ib_fabric::{Host, IbFabric, open, read_subnet};
 use crate::sandbox::Role;
 use fabriclens_agent_host::capabilities;
 
@@ -21,7 +21,8 @@ pub(super) fn run(core: &Core, config: &IbFabric) {
         None => _ = core.thread_health.clear(COMPONENT),
     };
     let host = Host {
-        roots: &core.roots,
+        open: &|| open(config, &core.roots),
+        lease: core.settings.reader_lease.as_deref(),
         clock: &core.clock,
         name: &core.host,
         push: &|section| _ = core.ring.push(section),

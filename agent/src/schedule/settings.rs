@@ -7,6 +7,7 @@ use fabriclens_agent_host::rails::Rails;
 use fabriclens_agent_probes::destinations::Destinations;
 use fabriclens_agent_samplers::microburst::Microburst;
 use fabriclens_agent_samplers::{Spec, by_name};
+use fabriclens_agent_uplink::ReaderLease;
 use fabriclens_agent_workload::Jobs;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -48,6 +49,8 @@ pub struct Settings {
     pub budget: Budget,
     /// Reader of the InfiniBand subnet; `None` is off.
     pub ib_fabric: Option<Arc<IbFabric>>,
+    /// Lease of the InfiniBand subnet; `None`: it is read without one.
+    pub reader_lease: Option<Arc<ReaderLease>>,
     /// Sandbox that the threads enter once they have opened their resources.
     pub sandbox: Sandbox,
 }
@@ -71,6 +74,7 @@ impl Default for Settings {
             ring_readers: 1,
             budget: Budget::UNBOUNDED,
             ib_fabric: None,
+            reader_lease: None,
             sandbox: Sandbox::default(),
         }
     }

@@ -5,9 +5,11 @@ use crate::config::{Collector, Compression};
 use crate::frame::{Frame, Framer, plain};
 use crate::response::{self, ResponseClass};
 use fabriclens_base::reload::WatchedFiles;
+use fabriclens_reader_lease::{ASK, AskReply, AskRequest};
 use http_body_util::Full;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use parking_lot::Mutex;
+use prost::Message;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,6 +156,18 @@ impl Channel {
         })
     }
 
+    /// Asks for the lease of a subnet.
+    pub(crate) async fn ask(&self, request: &AskRequest, timeout: Duration) -> Result<AskReply, Status> {
+        let mut link = self.shared.link(&self.config);
+        let frame = plain(&request.encode_to_vec());
+        let answer = async {
+            link.ready().await.map_err(|e| Status::from_error(e.into()))?;
+            link.unary(ASK, frame).await
+        };
+        let late = |_| Err(Status::deadline_exceeded(format!("no answer within {timeout:?}")));
+        tokio::time::timeout(timeout, answer).await.unwrap_or_else(late)
+    }
+
     /// Sends one frame.
     pub(crate) async fn send(&mut self, frame: Frame, timeout: Duration) -> ResponseClass {
         let link = self.shared.link(&self.config);
@@ -165,10 +179,10 @@ impl Channel {
 
 impl Connection {
     async fn call(mut self, frame: Frame) -> ResponseClass {
-        if let Err(e) = std::future::poll_fn(|cx| GrpcService::<Body>::poll_ready(&mut self.channel, cx)).await {
+        if let Err(e) = self.ready().await {
             return ResponseClass::Retry { after: None, message: response::chain(&e) };
         }
-        match self.ask(frame).await {
+        match self.unary::<ExportMetricsServiceResponse>(EXPORT, frame).await {
             Ok(response) => {
                 let partial = response.partial_success.unwrap_or_default();
                 let rejected = u64::try_from(partial.rejected_data_points).unwrap_or(0);
@@ -178,8 +192,12 @@ impl Connection {
         }
     }
 
+    async fn ready(&mut self) -> Result<(), transport::Error> {
+        std::future::poll_fn(|cx| GrpcService::<Body>::poll_ready(&mut self.channel, cx)).await
+    }
+
     /// Unary call, as `tonic::client::Grpc` makes it, of a message that is already encoded and compressed.
-    async fn ask(&mut self, frame: Frame) -> Result<ExportMetricsServiceResponse, Status> {
+    async fn unary<M: Message + Default + 'static>(&mut self, method: &'static str, frame: Frame) -> Result<M, Status> {
         let encoding = match frame.compression {
             Compression::Zstd => Some("zstd"),
             Compression::Gzip => Some("gzip"),
@@ -188,7 +206,7 @@ impl Connection {
         let mut request = Request::new(Body::new(Full::new(frame.bytes)));
         *request.method_mut() = Method::POST;
         *request.version_mut() = Version::HTTP_2;
-        *request.uri_mut() = Uri::from_static(EXPORT);
+        *request.uri_mut() = Uri::from_static(method);
         let headers = request.headers_mut();
         headers.insert(header::TE, HeaderValue::from_static("trailers"));
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
@@ -202,8 +220,8 @@ impl Connection {
         let (parts, body) = response.into_parts();
         let mut answer = match Status::from_header_map(&parts.headers) {
             Some(status) if status.code() != Code::Ok => return Err(status),
-            Some(_) => Streaming::new_empty(Answer, body),
-            None => Streaming::new_response(Answer, body, parts.status, None, None),
+            Some(_) => Streaming::new_empty(Answer::default(), body),
+            None => Streaming::new_response(Answer::<M>::default(), body, parts.status, None, None),
         };
         let message = answer.message().await?.ok_or_else(|| Status::internal("the answer holds no message"))?;
         answer.trailers().await?;

@@ -1,19 +1,25 @@
 //! Decodes responses of a collector.
 
-use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
-use prost::Message as _;
+use prost::Message;
+use std::marker::PhantomData;
 use tonic::Status;
 use tonic::codec::{DecodeBuf, Decoder};
 
-/// Decoder of `ExportMetricsServiceResponse`.
-pub(crate) struct Answer;
+/// Decoder of a response message.
+pub(crate) struct Answer<M>(PhantomData<M>);
 
-impl Decoder for Answer {
-    type Item = ExportMetricsServiceResponse;
+impl<M> Default for Answer<M> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<M: Message + Default> Decoder for Answer<M> {
+    type Item = M;
     type Error = Status;
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
         // The gRPC status tells success from failure; a malformed body does not turn success into failure.
-        Ok(Some(ExportMetricsServiceResponse::decode(buffer).unwrap_or_default()))
+        Ok(Some(M::decode(buffer).unwrap_or_default()))
     }
 }

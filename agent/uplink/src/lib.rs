@@ -34,6 +34,7 @@ pub mod config;
 mod counters;
 mod frame;
 pub mod fuzzing;
+mod lease;
 mod live;
 mod problems;
 mod response;
@@ -44,6 +45,7 @@ mod targets;
 
 pub use channel::ConnectError;
 pub use counters::{Counters, PointBalance, SpoolStatus, State};
+pub use lease::{LeaseTask, Outlook, ReaderLease};
 pub use targets::authority;
 
 use crate::config::{Collector, Spool as SpoolConfig};

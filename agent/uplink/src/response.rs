@@ -90,7 +90,7 @@ fn short(text: String) -> String {
 }
 
 /// Code and message of a refusal; root cause of a connection failure.
-fn text(status: &Status) -> String {
+pub(crate) fn text(status: &Status) -> String {
     let text = match status.source() {
         Some(_) => status.message().to_owned(),
         None => return short(format!("{:?}: {}", status.code(), status.message())),

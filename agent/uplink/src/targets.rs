@@ -36,8 +36,13 @@ impl Targets {
 
     /// Same collectors over the same connections, for another task.
     pub(crate) fn share(&self) -> Self {
-        let list = self.list.iter().map(Channel::share).collect();
+        let list = self.channels();
         Self { list, at: Arc::clone(&self.at), failures: 0, failed: 0 }
+    }
+
+    /// All collectors over the same connections, for another task.
+    pub(crate) fn channels(&self) -> Vec<Channel> {
+        self.list.iter().map(Channel::share).collect()
     }
 
     /// Active collector.

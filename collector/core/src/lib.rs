@@ -15,6 +15,7 @@ pub mod pressure;
 pub mod prompb;
 pub mod protocol;
 pub mod query_thread;
+pub mod reader_leases;
 pub mod reload;
 pub mod sample_feed;
 pub mod switch_list;

@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::gnmi_telemetry::GnmiTelemetry;
 use crate::protocol::Protocol;
+use crate::reader_leases::ReaderLeases;
 use crate::switch_list::SwitchList;
 use fabriclens_store::Stats;
 use parking_lot::Mutex;
@@ -71,6 +72,8 @@ pub struct Telemetry {
     pub gnmi: GnmiTelemetry,
     /// Switches that push or are read by gNMI.
     pub switches: SwitchList,
+    /// Readers of InfiniBand subnets.
+    pub reader_leases: ReaderLeases,
     /// Connections closed because their address had too many.
     pub connections_refused: IntCounter,
     /// Connections closed because their reader was slow.
@@ -260,6 +263,7 @@ impl Telemetry {
             )?,
             gnmi: GnmiTelemetry::new(&registry)?,
             switches: SwitchList::new(&registry)?,
+            reader_leases: ReaderLeases::new(&registry)?,
             connections_refused: counter(
                 "fabriclens_connections_refused_total",
                 "Connections closed because their address, or all addresses together, had too many.",
@@ -413,18 +417,23 @@ impl Telemetry {
         self.clock_off.set(stats.clock_off_ms / 1000);
     }
 
+    fn gather(&self) -> Vec<prometheus::proto::MetricFamily> {
+        self.reader_leases.observe(Instant::now());
+        self.registry.gather()
+    }
+
     /// Encodes all metrics in the Prometheus text format.
     ///
     /// # Errors
     /// If a metric cannot be encoded.
     pub fn text(&self) -> Result<String, prometheus::Error> {
-        TextEncoder::new().encode_to_string(&self.registry.gather())
+        TextEncoder::new().encode_to_string(&self.gather())
     }
 
     /// Returns all series; histograms as `_bucket`, `_sum` and `_count`.
     pub fn samples(&self) -> Vec<OwnSample> {
         let mut out = Vec::new();
-        for family in self.registry.gather() {
+        for family in self.gather() {
             for metric in family.get_metric() {
                 let labels: Vec<(String, String)> =
                     metric.get_label().iter().map(|l| (l.name().to_owned(), l.value().to_owned())).collect();

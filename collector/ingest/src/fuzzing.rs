@@ -1,8 +1,10 @@
 //! Entry points for the fuzzer: request bodies as they are read before anything is stored.
 
 use super::unpack::{Compression, Unpacker};
-use super::{http, import, remote};
+use super::{http, import, reader_lease, remote};
+use fabriclens_core::telemetry::Telemetry;
 use fabriclens_server::body;
+use std::time::Instant;
 
 /// Limit of a decompressed body, bytes.
 const LIMIT: usize = 1 << 20;
@@ -43,4 +45,14 @@ pub fn lines(bytes: &[u8]) {
     if let Ok(request) = import::parse(bytes, 0) {
         remote::Decoder::default().decode(&request).expect("import produces a valid request");
     }
+}
+
+/// Question for the lease of a subnet, framed as in gRPC; decided by an empty table.
+pub fn lease(bytes: &[u8]) {
+    let Ok(request) = reader_lease::parse(bytes.to_vec().into()) else { return };
+    let telemetry = Telemetry::new().expect("metrics are declared once");
+    if let Ok(decision) = telemetry.reader_leases.ask(&request, Instant::now()) {
+        assert_eq!(decision.granted, request.reading, "nobody else asked");
+    }
+    telemetry.text().expect("any accepted name is a label");
 }

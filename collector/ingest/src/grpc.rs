@@ -1,5 +1,5 @@
-//! OTLP over gRPC. The service has one method with one message in each direction, so the gRPC framing is handled here:
-//! a request stays as received until a decoder decompresses it into reused memory.
+//! The gRPC listener: OTLP, and the lease of subnets. Each method has one message in each direction, so the framing is
+//! handled here: a request stays as received until a decoder decompresses it into reused memory.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use axum::body::Body;
 use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::{BufMut as _, Bytes, BytesMut};
-use http_body_util::{BodyExt as _, Full};
+use bytes::Bytes;
+use fabriclens_reader_lease::ASK;
 use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsPartialSuccess, ExportMetricsServiceResponse};
-use prost::Message as _;
 use tonic::{Code, Status};
 
-use super::{Compression, Ingest, IngestError, Payload, Report};
+use super::grpc_frame::{self, message};
+use super::{Compression, Ingest, IngestError, Payload, Report, reader_lease};
 use fabriclens_config::Access;
 use fabriclens_core::protocol::Protocol;
 use fabriclens_server::auth::Caller;
@@ -22,17 +22,18 @@ use fabriclens_server::retry;
 use fabriclens_server::route::{Route, route};
 
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
-/// A message is preceded by a compression flag and four bytes of length.
-const PREFIX: usize = 5;
 
 /// Routes of the gRPC listener.
 pub fn routes() -> Vec<Route<Arc<Ingest>>> {
-    vec![route(Access::Ingest, &[Method::POST], EXPORT, export)]
+    vec![
+        route(Access::Ingest, &[Method::POST], EXPORT, export),
+        route(Access::Ingest, &[Method::POST], ASK, reader_lease::ask),
+    ]
 }
 
 async fn export(State(ingest): State<Arc<Ingest>>, Extension(caller): Extension<Caller>, request: Request) -> Response {
     match take(&ingest, caller, request).await {
-        Ok(report) => answered(&report),
+        Ok(report) => grpc_frame::reply(&answer(&report)),
         Err(status) => status.into_http::<Body>(),
     }
 }
@@ -89,36 +90,6 @@ fn compression(headers: &HeaderMap) -> Result<Compression, Status> {
     }
 }
 
-/// The only message of a request, and whether it is compressed.
-fn message(mut bytes: Bytes) -> Result<(bool, Bytes), BodyError> {
-    let prefix: Option<[u8; PREFIX]> = bytes.first_chunk().copied();
-    let Some([compressed @ 0..=1, a, b, c, d]) = prefix else {
-        return Err(BodyError::Cut("no gRPC message".to_owned()));
-    };
-    let length = u32::from_be_bytes([a, b, c, d]) as usize;
-    let message = bytes.split_off(PREFIX);
-    if message.len() != length {
-        return Err(BodyError::Cut(format!("the message should have {length} bytes and has {}", message.len())));
-    }
-    Ok((compressed == 1, message))
-}
-
-/// Success, possibly partial.
-fn answered(report: &Report) -> Response {
-    let message = answer(report);
-    let length = message.encoded_len();
-    let mut bytes = BytesMut::with_capacity(PREFIX + length);
-    bytes.put_u8(0);
-    bytes.put_u32(length as u32);
-    bytes.extend_from_slice(&message.encode_to_vec());
-    let mut trailers = HeaderMap::with_capacity(1);
-    trailers.insert("grpc-status", HeaderValue::from_static("0"));
-    let body = Full::new(bytes.freeze()).with_trailers(std::future::ready(Some(Ok(trailers))));
-    let mut response = Response::new(Body::new(body));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    response
-}
-
 /// Answers unknown methods and requests that are not gRPC.
 pub async fn other(request: Request) -> Response {
     let grpc =
@@ -154,19 +125,6 @@ pub(super) fn answer(report: &Report) -> ExportMetricsServiceResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn incomplete_messages_are_refused() {
-        let of = |bytes: &[u8]| message(Bytes::copy_from_slice(bytes)).map_err(|e| e.to_string());
-        assert_eq!(of(b"\0\0\0\0\x03abc"), Ok((false, Bytes::from_static(b"abc"))));
-        assert_eq!(of(b"\x01\0\0\0\0"), Ok((true, Bytes::new())));
-        for bad in [&b""[..], b"\0\0\0\0", b"\x02\0\0\0\0"] {
-            assert!(of(bad).unwrap_err().contains("no gRPC message"), "{bad:?}");
-        }
-        for bad in [&b"\0\0\0\0\x03ab"[..], b"\0\0\0\0\x03abcd", b"\0\xff\xff\xff\xffabc"] {
-            assert!(of(bad).unwrap_err().contains("should have"), "{bad:?}");
-        }
-    }
 
     #[test]
     fn unknown_compression_is_refused() {

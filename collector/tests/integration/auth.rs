@@ -158,6 +158,7 @@ async fn every_route_checks_every_role() {
             "Ingest POST /api/v1/import",
             "Ingest POST /v1/metrics",
             "Ingest POST /opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+            "Ingest POST /fabriclens.v1.SubnetReaders/Ask",
         ]
     );
 }

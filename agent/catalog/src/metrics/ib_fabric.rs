@@ -3,6 +3,10 @@
 use super::units::*;
 
 metrics! {
+    IB_FABRIC_READING, Gauge, Host, "fabriclens.agent.ib_fabric.reading", None, [],
+        "1 if this host reads the InfiniBand subnet, 0 if it stands by while another host reads.";
+    IB_FABRIC_LEASE, Gauge, Host, "fabriclens.agent.ib_fabric.lease", None, [],
+        "1 if the collector has granted the lease of the InfiniBand subnet to this host. A host that reads at 0 asks for none, or no collector renews it.";
     IB_FABRIC_NODES, Gauge, Host, "fabriclens.agent.ib_fabric.nodes", Count("{node}"), ["type"],
         "Nodes of the InfiniBand subnet in the last sweep: `switch`, `adapter`, `router`.";
     IB_FABRIC_PORTS, Gauge, Host, "fabriclens.agent.ib_fabric.ports", Count("{port}"), [],
