@@ -38,6 +38,22 @@ fn usual_waits_are_no_incident() {
     assert_eq!(watch(0.11, |fabric, frame| waits(frame, host(fabric, 1), 0.3)).len(), 1);
 }
 
+/// An agent starts while a port waits.
+#[test]
+fn a_port_that_is_read_since_a_moment_has_not_waited_half_a_minute() {
+    let since = |seconds: i64| {
+        let read_from = (130 - seconds) * 1_000_000_000;
+        let calm = move |fabric: &Fabric, frame: &mut Frame| {
+            infiniband(0.0)(fabric, frame);
+            waits(frame, egress(fabric, 6), if frame.time_ns < read_from { f64::NAN } else { 0.3 });
+        };
+        watch_on(&fabric(), Thresholds::default(), calm, [70, 60, 0], |_, _| ())
+    };
+    assert_eq!(since(15).len(), 0);
+    let found = only(since(40));
+    assert_eq!((found.kind, found.root), (IncidentKind::SlowReceiver, port("h6", "1")));
+}
+
 #[test]
 fn a_receiver_that_stalls_now_and_then_is_found_behind_usual_waits() {
     let found = only(watch(0.11, |fabric, frame| {

@@ -6,11 +6,13 @@ use fabriclens_model::{Labels, LayoutId, absent, is_absent};
 use fabriclens_wire::encode::request_bytes;
 use fabriclens_wire::{Column, Resource, Section, Value};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The metric of the catalog that a series is; `None` if agents do not send it.
 pub fn metric(series: &Labels) -> Option<&'static Metric> {
-    metrics::all().find(|metric| metric.prometheus_name() == series.metric())
+    static ALL: LazyLock<HashMap<String, &'static Metric>> =
+        LazyLock::new(|| metrics::all().map(|metric| (metric.prometheus_name(), metric)).collect());
+    ALL.get(series.metric()).copied()
 }
 
 /// Encodes samples; remembers the column list of each port.
