@@ -106,7 +106,7 @@ fn grown(ctx: &DetectorContext<'_>) -> Vec<Finding> {
         let one = credit_bottleneck::judge(ctx, end, &ends).map(|finding| finding.began_at(first));
         found.extend(one.filter(|one| !found.iter().any(|known| known.is_same_as(one))));
     }
-    if found.is_empty() && ends.is_empty() && !ctx.reads_switches() {
+    if found.is_empty() && !ctx.switches_report(Signal::XmitWait) {
         found.extend(credit_hosts::judge(ctx, &tree));
     }
     if found.is_empty() {
