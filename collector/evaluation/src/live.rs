@@ -352,6 +352,6 @@ impl LiveEvaluation {
 }
 
 #[cfg(test)]
-mod foreign_switches;
+mod replay;
 #[cfg(test)]
 mod tests;

@@ -30,6 +30,13 @@ pub(crate) struct Row {
     pub(crate) values: Vec<f64>,
 }
 
+impl Row {
+    /// The row as the store takes it.
+    pub(crate) fn into_group(self, layouts: &mut LayoutInterner) -> RowGroup {
+        RowGroup { series: layouts.intern(self.series), times: vec![self.time_ms], values: self.values }
+    }
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox(Mutex<(Vec<Row>, usize)>);
@@ -61,11 +68,7 @@ impl Outbox {
             if rows.is_empty() {
                 return;
             }
-            let group = |row: Row| {
-                let series = layouts.intern(row.series);
-                RowGroup { series, times: vec![row.time_ms], values: row.values }
-            };
-            let groups = rows.into_iter().map(group).collect();
+            let groups = rows.into_iter().map(|row| row.into_group(&mut layouts)).collect();
             match sink.append(groups) {
                 Ok(appended) => count(&telemetry, &appended),
                 Err(error) => tracing::warn!(%error, "cannot store samples of switches (gNMI)"),

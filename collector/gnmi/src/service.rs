@@ -5,19 +5,15 @@ use std::sync::Arc;
 use fabriclens_config::GnmiTarget;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time::now_ms;
-use fabriclens_foreign::sources::{gnmi_openconfig, gnmi_sonic};
 use fabriclens_forward::Sink;
 use futures_util::future::join_all;
 use tokio::sync::{oneshot, watch};
 
 use crate::counters::SwitchCounters;
-use crate::events::Events;
-use crate::leaf::{Dialect, Receiver};
-use crate::neighbors::Neighbors;
 use crate::outbox::Outbox;
 use crate::output::Output;
 use crate::reconnect::run;
-use crate::series::Series;
+use crate::stream_receiver::receiver;
 use crate::subscriptions::Stream;
 use crate::target::{Clock, Target};
 
@@ -67,13 +63,4 @@ fn read(targets: Vec<GnmiTarget>, outbox: &Arc<Outbox>, telemetry: &Telemetry, s
         // Spawned, so that only those that have something to do are polled.
         join_all(all.map(tokio::spawn)).await;
     });
-}
-
-fn receiver(stream: &Stream, output: Output) -> Box<dyn Receiver> {
-    match (stream.name, stream.dialect) {
-        ("events", _) => Box::new(Events::new(output)),
-        ("lldp", _) => Box::new(Neighbors::new(output)),
-        (_, Dialect::SonicTable) => Box::new(Series::new(output, &gnmi_sonic::SOURCE)),
-        (_, Dialect::OpenConfig) => Box::new(Series::new(output, &gnmi_openconfig::SOURCE)),
-    }
 }

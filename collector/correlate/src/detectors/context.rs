@@ -74,9 +74,9 @@ impl<'a> DetectorContext<'a> {
         self.domain.switches.iter().copied()
     }
 
-    /// Whether any switch of the fault domain is read.
-    pub fn reads_switches(&self) -> bool {
-        self.switch_ports().any(|port| self.mean(Signal::Tx, port).is_some())
+    /// Whether any switch of the fault domain reports a signal. Exporters report traffic, but neither queues nor waits.
+    pub fn switches_report(&self, signal: Signal) -> bool {
+        self.switch_ports().any(|port| self.mean(signal, port).is_some())
     }
 
     /// A window of the same length that ends with the newest frame with samples of every switch that is read; `None` if this
@@ -88,11 +88,11 @@ impl<'a> DetectorContext<'a> {
         (sampled < ticks).then(|| self.history.earlier(ticks, ticks - sampled))
     }
 
-    /// Whether the switch of a host port is read, or any switch if the cable of that port is unknown. What hosts alone
-    /// tell is only needed where it is not.
-    pub fn reads_leaf_of(&self, host: usize) -> bool {
+    /// Whether the switch of a host port reports a signal, or any switch if the cable of that port is unknown. What hosts
+    /// alone tell is only needed where it does not.
+    pub fn leaf_reports(&self, host: usize, signal: Signal) -> bool {
         let peer = self.fabric.ports.list[host].peer;
-        peer.map_or_else(|| self.reads_switches(), |port| self.mean(Signal::Tx, port).is_some())
+        peer.map_or_else(|| self.switches_report(signal), |port| self.mean(signal, port).is_some())
     }
 
     /// Jobs of the fault domain.

@@ -42,15 +42,15 @@ const SAMPLES: usize = 4;
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let discards: Vec<Finding> = ctx.host_ports().filter_map(|host| discards(ctx, host)).collect();
-    // Where switches are read, the tree of waits tells more than silence does.
-    if discards.is_empty() && !ctx.reads_switches() { silent(ctx).into_iter().collect() } else { discards }
+    // Where switches report their waits, the tree of waits tells more than silence does.
+    if discards.is_empty() && !ctx.switches_report(Signal::XmitWait) { silent(ctx).into_iter().collect() } else { discards }
 }
 
 /// Its switch discards packets for it.
 fn discards(ctx: &DetectorContext<'_>, host: usize) -> Option<Finding> {
     let port = ctx.fabric.ports.list[host].peer?;
-    // Only InfiniBand has credits.
-    credit_wait(ctx, port)?;
+    // Only InfiniBand has credits. Exporters do not report what a switch's port waits.
+    credit_wait(ctx, port).or_else(|| credit_wait(ctx, host))?;
     let dropped = ctx.count(Signal::Discards, port)?;
     let least = ctx.threshold(&DISCARDS);
     // What is sent to a link that is down is discarded too.

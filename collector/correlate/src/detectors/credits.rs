@@ -52,7 +52,7 @@ fn hot(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let least = ctx.threshold(&HOT);
     let waits = |port: usize| {
         let share = credit_wait(ctx, port)?;
-        (share >= least).then_some((port, share))
+        (share >= least && is_read_since_start(ctx, port)).then_some((port, share))
     };
     let host =
         |(port, share): (usize, f64)| Some(slow_receiver(ctx, ctx.fabric.ports.list[port].peer?, port, share, least));
@@ -64,6 +64,13 @@ fn hot(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     }
     let worst = ctx.ports().filter_map(waits).max_by(|a, b| a.1.total_cmp(&b.1));
     worst.into_iter().map(|(port, share)| cycle_or_unknown(ctx, port, share, least)).collect()
+}
+
+/// Whether the waits of a port are known from the first third of the window on: how long it
+/// waited before it was read is unknown.
+fn is_read_since_start(ctx: &DetectorContext<'_>, port: usize) -> bool {
+    let frames = ctx.window.frames();
+    frames[..frames.len().div_ceil(3)].iter().any(|frame| frame.get(Signal::XmitWait, port).is_some())
 }
 
 /// Ports that wait more than usual, in a window with samples of all switches: where hosts are read more often, their newest
@@ -99,7 +106,7 @@ fn grown(ctx: &DetectorContext<'_>) -> Vec<Finding> {
         let one = credit_bottleneck::judge(ctx, end, &ends).map(|finding| finding.began_at(first));
         found.extend(one.filter(|one| !found.iter().any(|known| known.is_same_as(one))));
     }
-    if found.is_empty() && ends.is_empty() && !ctx.reads_switches() {
+    if found.is_empty() && !ctx.switches_report(Signal::XmitWait) {
         found.extend(credit_hosts::judge(ctx, &tree));
     }
     if found.is_empty() {

@@ -51,12 +51,12 @@ fn silent_before(ctx: &DetectorContext<'_>) -> f64 {
     mean(before.windows(length).map(silent)).unwrap_or(1.0)
 }
 
-/// Switches that are not read pause hosts, and marked packets no longer arrive.
+/// Switches whose queues are not read pause hosts, and marked packets no longer arrive.
 fn hosts_see_no_marks(ctx: &DetectorContext<'_>) -> Option<Finding> {
     let paused: Vec<usize> = ctx
         .host_ports()
         .filter(|p| ctx.mean(Signal::PauseRx, *p).is_some_and(|s| s >= ctx.threshold(&PAUSED)))
-        .filter(|p| !ctx.reads_leaf_of(*p))
+        .filter(|p| !ctx.leaf_reports(*p, Signal::QueueMax))
         .collect();
     let worst = *paused.iter().max_by(|a, b| {
         let of = |p: usize| ctx.mean(Signal::PauseRx, p).unwrap_or(0.0);

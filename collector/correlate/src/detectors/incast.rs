@@ -164,8 +164,8 @@ fn first_paused(ctx: &DetectorContext<'_>, ports: &[usize]) -> Option<i64> {
     ctx.first_time(|f| ports.iter().any(|p| f.get(Signal::PauseRx, *p).is_some_and(|share| share >= least)))
 }
 
-/// The port that receives far more marked packets than all others, while switches pause senders. If its own switch is
-/// read, that has the last word.
+/// The port that receives far more marked packets than all others, while switches pause senders. If its own switch
+/// reports queues, they have the last word.
 fn from_hosts(ctx: &DetectorContext<'_>) -> Option<Target> {
     let limit = |row| ctx.threshold(row);
     let mut marked: Vec<(usize, f64)> =
@@ -186,7 +186,7 @@ fn from_hosts(ctx: &DetectorContext<'_>) -> Option<Target> {
     let paused = ctx.host_ports().any(pauses);
     let far_alone = most >= limit(&FAR) * next && most >= limit(&FAR) * baseline && is_long();
     (own && !is_silent(ctx, host)
-        && !ctx.reads_leaf_of(host)
+        && !ctx.leaf_reports(host, Signal::Queue)
         && share >= limit(&MARKED)
         && (far_alone || (paused && alone)))
         .then(|| {

@@ -50,7 +50,7 @@ const SAMPLES: usize = 12;
 const STANDS_OUT: f64 = 0.2;
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
-    if ctx.reads_switches() || ctx.window.ticks() < FRAMES {
+    if ctx.switches_report(Signal::XmitWait) || ctx.window.ticks() < FRAMES {
         return Vec::new();
     }
     let tree = CreditTree::of(ctx, ctx.threshold(&HELD));

@@ -4,8 +4,9 @@ use crate::model::signal::Signal;
 use crate::signals::expression::{Alternatives, Divisor, Selector, Spread, Term};
 use fabriclens_model::MatchOp::{Equal, Regex};
 
-/// Frames that a rate looks back over: two samples of an agent that reads every five seconds, because it may miss one.
-pub const LOOK_BACK: i64 = 12;
+/// Frames that a rate looks back over: an exporter is scraped every fifteen seconds, sometimes a little late, and an agent that
+/// reads every five seconds may miss two samples.
+pub const LOOK_BACK: i64 = 20;
 
 /// How several series of one port, such as those of its priorities, become one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +151,12 @@ pub const ALL: [SignalSpec; Signal::COUNT] = [
     ),
     fast(Signal::Discards, Sum, &[Term::rate(all("fabric_port_discards_total"))]),
     fast(Signal::Queue, Sum, &[Term::gauge(all("fabric_port_queue_bytes"))]),
-    fast(Signal::QueueMax, Max, &[Term::gauge(all("fabric_port_queue_max_bytes"))]),
+    // Switches that tell no maximum tell the queue at the instant of the sample.
+    fast(
+        Signal::QueueMax,
+        Max,
+        &[Term::gauge(all("fabric_port_queue_max_bytes")), Term::gauge(all("fabric_port_queue_bytes"))],
+    ),
     fast(Signal::Rate, Max, &[Term::gauge(LINE_RATE)]),
     fast(Signal::Up, Max, &[Term::gauge(all("fabric_port_up")), Term::gauge(all("fabric_netdev_carrier"))]),
     fast(

@@ -27,6 +27,11 @@ pub fn hosts_only(fabric: &Fabric, frame: &mut Frame) {
     }
 }
 
+/// As if switches were read by an exporter, which does not know how long ports wait.
+pub fn without_waits(fabric: &Fabric, frame: &mut Frame) {
+    fabric.switch_ports().for_each(|port| frame.set(Signal::XmitWait, port, f64::NAN));
+}
+
 pub fn waits(frame: &mut Frame, port: usize, share: f64) {
     frame.set(Signal::XmitWait, port, share);
 }
@@ -36,6 +41,22 @@ fn usual_waits_are_no_incident() {
     assert_eq!(watch(0.11, |_, _| ()).len(), 0, "flows that share a link wait for each other");
     assert_eq!(watch(0.11, |fabric, frame| waits(frame, host(fabric, 1), 0.15)).len(), 0);
     assert_eq!(watch(0.11, |fabric, frame| waits(frame, host(fabric, 1), 0.3)).len(), 1);
+}
+
+/// An agent starts while a port waits.
+#[test]
+fn a_port_that_is_read_since_a_moment_has_not_waited_half_a_minute() {
+    let since = |seconds: i64| {
+        let read_from = (130 - seconds) * 1_000_000_000;
+        let calm = move |fabric: &Fabric, frame: &mut Frame| {
+            infiniband(0.0)(fabric, frame);
+            waits(frame, egress(fabric, 6), if frame.time_ns < read_from { f64::NAN } else { 0.3 });
+        };
+        watch_on(&fabric(), Thresholds::default(), calm, [70, 60, 0], |_, _| ())
+    };
+    assert_eq!(since(15).len(), 0);
+    let found = only(since(40));
+    assert_eq!((found.kind, found.root), (IncidentKind::SlowReceiver, port("h6", "1")));
 }
 
 #[test]
@@ -143,16 +164,19 @@ fn stalled(fabric: &Fabric, frame: &mut Frame) {
 
 #[test]
 fn discards_for_a_host_that_is_up_are_a_credit_stall() {
-    let discards = |up: f64| {
+    let discards = |up: f64, unread: fn(&Fabric, &mut Frame)| {
         watch(0.0, move |fabric, frame| {
             stalled(fabric, frame);
             frame.set(Signal::Discards, egress(fabric, 6), 1000.0);
             [host(fabric, 6), egress(fabric, 6)].iter().for_each(|port| frame.set(Signal::Up, *port, up));
+            unread(fabric, frame);
         })
     };
-    let found = only(discards(1.0));
-    assert_eq!((found.kind, found.root), (IncidentKind::CreditStall, port("h6", "1")));
-    let down = discards(0.0);
+    for unread in [|_: &Fabric, _: &mut Frame| (), without_waits] {
+        let found = only(discards(1.0, unread));
+        assert_eq!((found.kind, found.root), (IncidentKind::CreditStall, port("h6", "1")));
+    }
+    let down = discards(0.0, |_, _| ());
     assert!(down.iter().all(|i| i.kind != IncidentKind::CreditStall), "what is sent to a dead link is discarded too");
 }
 

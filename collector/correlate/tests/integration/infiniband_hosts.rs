@@ -1,7 +1,7 @@
 //! Missing credits seen from hosts alone.
 
 use crate::common::{USUAL, fabric, host, moves, only, port, watch_on};
-use crate::infiniband::{hosts_only, infiniband, waits, watch};
+use crate::infiniband::{hosts_only, infiniband, waits, watch, without_waits};
 use fabriclens_correlate::{Fabric, Frame, Incident, IncidentKind, Job, Signal, Thresholds};
 use std::collections::HashSet;
 
@@ -11,15 +11,18 @@ fn slow_h6(i: &Incident) -> bool {
 
 #[test]
 fn the_member_that_does_not_wait_for_itself_is_the_slow_receiver() {
-    let wait_at = |hosts: &'static [usize], receives: f64| {
+    let waits_of = |hosts: &'static [usize], receives: f64, unread: fn(&Fabric, &mut Frame)| {
         watch(0.0, move |fabric, frame| {
             hosts.iter().for_each(|h| waits(frame, host(fabric, *h), 0.3));
             frame.set(Signal::Rx, host(fabric, 6), receives * USUAL);
-            hosts_only(fabric, frame);
+            unread(fabric, frame);
         })
     };
-    let found = only(wait_at(&[0, 2, 4], 0.6));
-    assert!(slow_h6(&found) && found.confidence >= 0.5, "{found:?}");
+    let wait_at = |hosts, receives| waits_of(hosts, receives, hosts_only);
+    for unread in [hosts_only, without_waits] {
+        let found = only(waits_of(&[0, 2, 4], 0.6, unread));
+        assert!(slow_h6(&found) && found.confidence >= 0.5, "{found:?}");
+    }
     let with = |hosts| wait_at(hosts, 0.6).into_iter().all(|i| !slow_h6(&i) || i.confidence < 0.5);
     assert!(with(&[0, 2, 4, 7]), "h7 does not send to h6: a link of their leaf is slow");
     assert!(with(&[0, 2]), "two may be the ends of a slow link");
@@ -41,17 +44,20 @@ fn members_of_one_leaf_may_wait_for_their_uplink() {
 
 #[test]
 fn the_receiver_of_a_waiting_host_with_a_constant_rate_is_slow() {
-    let drains = |sent: f64, rate: f64, also: Option<usize>| {
+    let drained = |sent: f64, rate: f64, also: Option<usize>, unread: fn(&Fabric, &mut Frame)| {
         watch(0.0, move |fabric, frame| {
             waits(frame, host(fabric, 0), 0.4);
             also.iter().for_each(|h| waits(frame, host(fabric, *h), 0.4));
             frame.set(Signal::Tx, host(fabric, 0), sent * USUAL);
             frame.set(Signal::Rx, host(fabric, 6), rate * USUAL);
-            hosts_only(fabric, frame);
+            unread(fabric, frame);
         })
     };
-    let found = drains(0.4, 0.4, None);
-    assert!(found.iter().any(|i| slow_h6(i) && i.confidence >= 0.5), "{found:?}");
+    let drains = |sent, rate, also| drained(sent, rate, also, hosts_only);
+    for unread in [hosts_only, without_waits] {
+        let found = drained(0.4, 0.4, None, unread);
+        assert!(found.iter().any(|i| slow_h6(i) && i.confidence >= 0.5), "{found:?}");
+    }
     assert!(drains(0.4, 0.4, Some(2)).iter().all(|i| i.confidence < 0.5), "two that wait share a link");
     let doubted = drains(0.4, 0.4, Some(7));
     assert!(doubted.iter().all(|i| i.confidence < 0.5), "hosts at both ends of its leaf's links wait");
