@@ -53,7 +53,7 @@ pub fn points(section: &Section) -> usize {
     section.columns.iter().zip(&section.values).map(samples).sum()
 }
 
-/// Splits an encoded request into two of about half the size. `None` if it has a single resource and column list.
+/// Splits an encoded request into two of about half the size. `None` if it has a single `ResourceMetrics`.
 pub fn halves(request: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut reader = Reader::new(request);
     let ends = std::iter::from_fn(|| reader.next()?.ok().map(|_| request.len() - reader.rest().len()));
@@ -89,8 +89,9 @@ impl Cached {
 }
 
 impl Encoder {
-    /// Replaces `out` with the request for these sections: one `ResourceMetrics` per resource and column list, one
-    /// `Metric` per catalog row in it, and several ticks of the same columns as several points of the same metric.
+    /// Replaces `out` with the request for these sections: one `ResourceMetrics` per resource and column list, and one for
+    /// the list's info columns; one `Metric` per catalog row in it, and several ticks of the same columns as several points
+    /// of the same metric.
     /// Metrics and resources without values are omitted.
     ///
     /// Column lists of one resource stay separate because each is read at its own instant: whether two instants fall
@@ -178,4 +179,4 @@ impl Encoder {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

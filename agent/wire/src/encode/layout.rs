@@ -181,19 +181,32 @@ impl Layout {
         &self.own[begin..self.ends[number] as usize]
     }
 
-    /// Appends the sections, one per tick, as a field of the request, unless they contain no value. `sizes` is a reusable
-    /// buffer.
+    /// Appends the sections, one per tick, as fields of the request, unless they contain no value: info columns as one of
+    /// their own. Their labels differ from resource to resource, and a receiver recognizes the other columns of all
+    /// resources of a kind if they are alike ([`decode`](crate::decode) does). `sizes` is a reusable buffer.
     pub fn write(&self, ticks: &[&Section], sizes: &mut Vec<usize>, out: &mut Writer) {
-        let shape = &*self.shape;
         sizes.clear();
         let size = |group| self.points(group, ticks).map(|p| field_len(p.len())).sum::<usize>();
-        sizes.extend(shape.metrics.iter().map(size));
+        sizes.extend(self.shape.metrics.iter().map(size));
+        for info in [false, true] {
+            let groups = self.shape.metrics.iter().zip(sizes.iter().copied());
+            self.write_groups(groups.filter(|(g, points)| (g.kind == MetricKind::Info) == info && *points > 0), ticks, out);
+        }
+    }
+
+    /// Appends metrics, each with the length of its points, as a field of the request.
+    fn write_groups<'a>(
+        &'a self,
+        groups: impl Iterator<Item = (&'a Group, usize)> + Clone,
+        ticks: &[&Section],
+        out: &mut Writer,
+    ) {
+        let shape = &*self.shape;
         let lens = |group: &Group, points: usize| {
             let data = points + group.tail.len();
             (group.head.len() + field_len(data), data)
         };
-        let with_points = || shape.metrics.iter().zip(sizes.iter().copied()).filter(|(_, points)| *points > 0);
-        let scope: usize = with_points().map(|(group, points)| field_len(lens(group, points).0)).sum();
+        let scope: usize = groups.clone().map(|(group, points)| field_len(lens(group, points).0)).sum();
         if scope == 0 {
             return;
         }
@@ -202,7 +215,7 @@ impl Layout {
         out.append(resource);
         out.head(2, scope);
         out.append(&shape.scope);
-        for (group, points) in with_points() {
+        for (group, points) in groups {
             let (metric, data) = lens(group, points);
             out.head(2, metric);
             out.append(&shape.fixed[group.head.clone()]);

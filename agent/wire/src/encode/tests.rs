@@ -7,20 +7,22 @@ fn metric(name: &str) -> &'static fabriclens_catalog::Metric {
 }
 
 /// A read of a switch port: its list differs from that of other ports in the labels of the info column.
-fn section(port: u32, neighbor: &str) -> Section {
+pub(crate) fn section(port: u32, neighbor: &str) -> Section {
     let labels = |name: &str, value: &str| vec![(name.into(), value.into())];
     let columns = [
         Column { metric: metric("fabric.port.io"), labels: labels("direction", "transmit") },
+        Column { metric: metric("fabric.port.io"), labels: labels("direction", "receive") },
         Column { metric: metric("fabric.port.info"), labels: labels("switch", neighbor) },
         Column { metric: metric("fabric.port.up"), labels: Vec::new() },
+        Column { metric: metric("fabric.port.rate"), labels: Vec::new() },
     ];
     Section {
         resource: Arc::new(Resource { host: "leaf1".into(), device: None, port: Some(port) }),
         columns: columns.into(),
         begin_ns: 1,
         end_ns: 2,
-        starts: [1; 3].into(),
-        values: vec![Value::Int(u64::from(port)), Value::Int(1), Value::Int(1)],
+        starts: [1; 5].into(),
+        values: [u64::from(port), 2, 1, 1, 5].map(Value::Int).into(),
         urgent: false,
     }
 }
@@ -38,7 +40,7 @@ fn ports_that_differ_in_their_neighbors_share_a_shape() {
     // Another label outside of the info column is another shape.
     let mut other = section(1, "spine1");
     let mut columns = other.columns.to_vec();
-    columns[0].labels[0].1 = "receive".into();
+    columns[0].labels[0].1 = "both".into();
     other.columns = columns.into();
     encoder.encode(std::slice::from_ref(&other), &mut out);
     assert_eq!(out, request_bytes(&[other]));

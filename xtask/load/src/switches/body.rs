@@ -2,6 +2,7 @@
 
 use super::rows::{Named, ROWS, Row};
 use anyhow::Result;
+use fabriclens_foreign::Conversion;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
 use opentelemetry_proto::tonic::metrics::v1::{
@@ -39,8 +40,15 @@ pub struct Body {
     frame: Vec<u8>,
     names: Vec<usize>,
     times: Vec<usize>,
-    /// Offset, row and port of each value.
-    values: Vec<(usize, &'static Row, usize)>,
+    values: Vec<Place>,
+}
+
+/// Where the value of a row at a port is, and how it is converted.
+struct Place {
+    at: usize,
+    row: &'static Row,
+    port: usize,
+    conversion: Conversion,
 }
 
 impl Body {
@@ -49,7 +57,7 @@ impl Body {
     /// # Errors
     /// When the collector's table does not know a row.
     pub fn new(form: Form, ports: usize) -> Result<Self> {
-        let mut metrics = Vec::new();
+        let (mut metrics, mut conversions) = (Vec::new(), Vec::new());
         for (at, row) in ROWS.iter().enumerate() {
             let mut named = Vec::new();
             for port in 1..=ports {
@@ -59,6 +67,7 @@ impl Body {
                     Form::Canonical => row.canonical(&port)?,
                 });
             }
+            conversions.extend(named.iter().map(|named| named.conversion));
             metrics.push(metric(named, at * ports));
         }
         let attribute = match form {
@@ -72,10 +81,10 @@ impl Body {
         let mut frame = vec![0];
         frame.extend_from_slice(&u32::try_from(message.len())?.to_be_bytes());
         frame.extend_from_slice(&message);
-        Ok(Self::find(frame, ports))
+        Ok(Self::find(frame, ports, &conversions))
     }
 
-    fn find(frame: Vec<u8>, ports: usize) -> Self {
+    fn find(frame: Vec<u8>, ports: usize, conversions: &[Conversion]) -> Self {
         let template = name(TEMPLATE);
         let (mut names, mut times, mut values) = (Vec::new(), Vec::new(), Vec::new());
         for at in HEAD..frame.len() {
@@ -87,7 +96,8 @@ impl Body {
                 times.push(at);
             } else if word >> 32 == VALUE {
                 let number = (word & 0xffff_ffff) as usize;
-                values.push((at, &ROWS[number / ports], number % ports));
+                let (row, port, conversion) = (&ROWS[number / ports], number % ports, conversions[number]);
+                values.push(Place { at, row, port, conversion });
             }
         }
         Self { frame, names, times, values }
@@ -108,10 +118,10 @@ impl Body {
         for at in &self.times {
             frame[*at..*at + 8].copy_from_slice(&time_ns.to_le_bytes());
         }
-        for (at, row, port) in &self.values {
+        for Place { at, row, port, conversion } in &self.values {
             // Each port of each switch has a pace of its own.
             let pace = 1.0 - ((switch * 31 + port * 7) % 100) as f64 / 200.0;
-            let value = (row.base + row.growth * pace * second as f64).floor();
+            let value = row.value(*conversion, second as f64, pace);
             frame[*at..*at + 8].copy_from_slice(&value.to_bits().to_le_bytes());
         }
         frame
@@ -158,8 +168,8 @@ mod tests {
         let mut seen = 0;
         for (labels, value) in points {
             let row = ROWS.iter().find(|row| row.foreign("").name == labels.metric()).unwrap();
-            let most = row.base + row.growth * 10.0;
-            assert!((row.base..=most).contains(value), "{labels} {value}");
+            let of = |pace| row.value(row.foreign("").conversion, 10.0, pace);
+            assert!((of(0.0)..=of(1.0)).contains(value), "{labels} {value}");
             assert_eq!(labels.get("net_host_name"), "switch-0017");
             seen += 1;
         }
@@ -170,7 +180,7 @@ mod tests {
     #[test]
     fn canonical_requests_have_the_series_that_the_collector_stores() {
         let body = Body::new(Form::Canonical, 2).unwrap();
-        let rows = Decoder::default().bytes(&body.of(3, 0, 1_000_000_000)[HEAD..]).unwrap();
+        let rows = Decoder::default().bytes(&body.of(3, 9, 1_000_000_000)[HEAD..]).unwrap();
         let series: Vec<String> = rows.groups.iter().flat_map(|g| g.series.iter().map(ToString::to_string)).collect();
         for wanted in [
             r#"fabric_port_io_bytes_total{direction="receive", host="switch-0003", port="swp2"}"#,
@@ -179,5 +189,9 @@ mod tests {
             assert!(series.iter().any(|s| s == wanted), "{wanted}: {series:#?}");
         }
         assert_eq!(series.len(), 2 * ROWS.len());
+        // Microseconds become seconds.
+        let values = rows.groups.iter().flat_map(|g| g.series.iter().zip(&g.values));
+        let mut paused = values.filter(|(labels, _)| labels.metric() == "fabric_pfc_pause_seconds_total");
+        assert!(paused.all(|(_, value)| (1000.0..1001.0).contains(value)));
     }
 }

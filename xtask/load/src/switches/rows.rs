@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use fabriclens_catalog::{Metric, MetricKind};
 use fabriclens_foreign::sources::cumulus;
-use fabriclens_foreign::{Meaning, meaning};
+use fabriclens_foreign::{Conversion, Meaning, Value, meaning};
 
 /// A counter or state of a port.
 pub struct Row {
@@ -12,11 +12,12 @@ pub struct Row {
     /// Attribute besides the interface.
     more: Option<(&'static str, &'static str)>,
     /// First value.
-    pub base: f64,
+    base: f64,
     /// Growth per second.
-    pub growth: f64,
+    growth: f64,
 }
 
+const AS_IS: Conversion = Conversion::Scale(1.0);
 const PRIORITY: Option<(&str, &str)> = Some(("switch-priority", "3"));
 const CLASS: Option<(&str, &str)> = Some(("tc", "3"));
 
@@ -56,14 +57,22 @@ pub struct Named {
     pub sum: bool,
     /// Attributes of the point.
     pub attributes: Vec<(&'static str, String)>,
+    /// How the value is made of the foreign one.
+    pub conversion: Conversion,
 }
 
 impl Row {
+    /// Value after some seconds at a pace from 0 to 1, as the conversion makes it.
+    pub fn value(&self, conversion: Conversion, seconds: f64, pace: f64) -> f64 {
+        let value = (self.base + self.growth * pace * seconds).floor();
+        conversion.of(Value::Number(value)).unwrap_or(value)
+    }
+
     /// As Cumulus sends it: a gauge.
     pub fn foreign(&self, port: &str) -> Named {
         let more = self.more.iter().map(|(name, value)| (*name, (*value).to_owned()));
         let attributes = std::iter::once(("interface", port.to_owned())).chain(more).collect();
-        Named { name: self.name.to_owned(), unit: "", sum: false, attributes }
+        Named { name: self.name.to_owned(), unit: "", sum: false, attributes, conversion: AS_IS }
     }
 
     /// The same series under the name that the collector stores.
@@ -85,6 +94,7 @@ impl Row {
             unit: metric.unit.ucum(),
             sum: metric.kind == MetricKind::Counter,
             attributes: port.into_iter().chain(series.labels).collect(),
+            conversion: series.conversion,
         })
     }
 }

@@ -29,10 +29,12 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Totals of the agent.
 struct Totals {
-    /// Reader, and all other threads, ns.
-    cpu: [u64; 2],
+    /// Reader, all other threads, and the collector, ns.
+    cpu: [u64; 3],
     mads: f64,
     points: f64,
+    /// Sections that the ring dropped.
+    dropped: f64,
 }
 
 /// Measures an agent that sends to a collector.
@@ -62,8 +64,8 @@ pub(super) fn run(args: &Args, agent: &Path, collector: &Path, dir: &Path) -> Re
         ensure!(begin.elapsed() < TIMEOUT, "the agent reads nothing; its log: {}/agent.log", dir.display());
         std::thread::sleep(Duration::from_millis(200));
     }
-    // Details of new ports, their series, and a second sweep.
-    std::thread::sleep(Duration::from_secs(PERIOD + 5));
+    // The first samples of each series cost most; details are new for a second period.
+    std::thread::sleep(Duration::from_secs(2 * PERIOD + 5));
     let seconds = args.seconds.div_ceil(PERIOD).max(1) * PERIOD;
     let (at, before) = (Instant::now(), totals(&agent, &server)?);
     std::thread::sleep(Duration::from_secs(seconds));
@@ -72,7 +74,6 @@ pub(super) fn run(args: &Args, agent: &Path, collector: &Path, dir: &Path) -> Re
     ensure!(ports as usize == tree.ports(), "the agent found {ports} ports; its log: {}/agent.log", dir.display());
     let size = agent.size()?;
     let round = |kind: &str| ask(&server, &format!("fabriclens_agent_ib_fabric_round_seconds{{kind=\"{kind}\"}}"));
-    let dropped = ask(&server, "sum(fabriclens_agent_ring_dropped_total)")?;
     let percent = |i: usize| (after.cpu[i] - before.cpu[i]) as f64 / 1e7 / took;
     for (what, value) in [
         ("datagrams a second", format!("{:.0}", (after.mads - before.mads) / took)),
@@ -81,7 +82,8 @@ pub(super) fn run(args: &Args, agent: &Path, collector: &Path, dir: &Path) -> Re
         ("other threads (encoding, compression, sending)", format!("{:.1} % of a core", percent(1))),
         ("last round, sweep", format!("{:.2} s, {:.2} s", round("counters")?, round("sweep")?)),
         ("RSS, its peak", format!("{:.1} MB, {:.1} MB", size.rss as f64 / 1e6, size.peak as f64 / 1e6)),
-        ("sections that the ring dropped", format!("{dropped:.0}")),
+        ("sections that the ring dropped", format!("{:.0}", after.dropped - before.dropped)),
+        ("collector", format!("{:.1} % of a core", percent(2))),
     ] {
         println!("{what:<48}{value:>22}");
     }
@@ -112,9 +114,10 @@ fn totals(agent: &Process, server: &Server) -> Result<Totals> {
     let threads = agent.cpu_by_thread()?;
     let sum = |reader: bool| threads.iter().filter(|(name, _)| (name == READER) == reader).map(|(_, ns)| ns).sum();
     Ok(Totals {
-        cpu: [sum(true), sum(false)],
+        cpu: [sum(true), sum(false), server.process().cpu_total_ns()?],
         mads: ask(server, "fabriclens_agent_ib_fabric_mads_total{result=\"sent\"}")?,
         points: ask(server, "fabriclens_agent_uplink_acked_total")?,
+        dropped: ask(server, "sum(fabriclens_agent_ring_dropped_total)")?,
     })
 }
 
