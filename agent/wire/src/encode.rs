@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Layouts cached per resource: one for each of its column lists.
 const LAYOUTS: usize = 24;
 /// Memory of all cached layouts, bytes, without the column lists and shapes that they share. An agent that reads a subnet
-/// with 10,000 switch ports needs 12 MB.
+/// with 10,000 switch ports needs 8 MB.
 const CACHE: usize = 32 << 20;
 /// Memory of a resource in the cache, about, in addition to its layouts.
 const ENTRY: usize = 300;
