@@ -143,7 +143,8 @@ impl Shape {
 
     /// Whether it is the shape of this list: equal columns, except for the labels of info columns.
     pub fn fits(&self, list: &[Column]) -> bool {
-        let same = |(a, b): (&Column, &Column)| std::ptr::eq(a.metric, b.metric) && (is_info(a) || a.labels == b.labels);
+        let same =
+            |(a, b): (&Column, &Column)| std::ptr::eq(a.metric, b.metric) && (is_info(a) || a.labels == b.labels);
         self.list.len() == list.len() && self.list.iter().zip(list).all(same)
     }
 }
@@ -190,7 +191,11 @@ impl Layout {
         sizes.extend(self.shape.metrics.iter().map(size));
         for info in [false, true] {
             let groups = self.shape.metrics.iter().zip(sizes.iter().copied());
-            self.write_groups(groups.filter(|(g, points)| (g.kind == MetricKind::Info) == info && *points > 0), ticks, out);
+            self.write_groups(
+                groups.filter(|(g, points)| (g.kind == MetricKind::Info) == info && *points > 0),
+                ticks,
+                out,
+            );
         }
     }
 

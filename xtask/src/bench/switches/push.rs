@@ -97,8 +97,7 @@ fn measure(args: &Args, form: &str, collector: &Path, load: &Path, dir: &Path) -
             continue;
         }
         let cores = [0, 1].map(|i| (cpu[i] - before[i]) as f64 / 1e9 / took);
-        let figure =
-            Figure { points_per_s: (sent.acked - had.acked) as f64 / took, cores: cores[0], sender: cores[1] };
+        let figure = Figure { points_per_s: (sent.acked - had.acked) as f64 / took, cores: cores[0], sender: cores[1] };
         ensure!(figure.points_per_s > 0.0 && sent.rejected == 0, "the collector took nothing, or rejected points");
         println!(
             "{form:<12}{:>12.0}{:>9.1} %{:>9.3} us{:>9.1} %{:>7.0} MB{lag_ms:>6} ms{:>9}{:>9}",

@@ -24,7 +24,9 @@ fn both(dir: &Path, form: Option<&'static Form>) -> [Verdicts; 2] {
 #[test]
 #[ignore = "takes minutes"]
 fn table() {
-    let only = |variable: &str, name: &str| std::env::var(variable).is_ok_and(|only| !only.split(',').any(|o| name.contains(o)));
+    let only = |variable: &str, name: &str| {
+        std::env::var(variable).is_ok_and(|only| !only.split(',').any(|o| name.contains(o)))
+    };
     let sets = [
         (fabriclens_testing::simulations(), &ETHERNET[..]),
         (fabriclens_testing::simulations().with_file_name("scenarios-ib"), &INFINIBAND[..]),
@@ -32,10 +34,14 @@ fn table() {
     for (set, forms) in sets {
         for dir in runs(&set) {
             let name = dir.file_name().unwrap().to_string_lossy().into_owned();
-            if only("RUNS", &name) { continue; }
+            if only("RUNS", &name) {
+                continue;
+            }
             for form in [None].into_iter().chain(forms.iter().map(|form| Some(*form))) {
                 let title = form.map_or("agents", |form| form.name);
-                if only("FORMS", title) { continue; }
+                if only("FORMS", title) {
+                    continue;
+                }
                 let began = std::time::Instant::now();
                 let [wanted, found] = both(&dir, form);
                 let mark = if wanted == found { "=" } else { "DIFFERS" };

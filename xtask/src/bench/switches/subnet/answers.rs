@@ -73,7 +73,8 @@ fn subnet(tree: Tree, (node, entry): (Node, usize), attribute: u16, modifier: us
         }
         // NodeInfo
         0x11 => {
-            let (kind, ports, device) = if is_switch(node) { (2, RADIX as u8, [0xd2, 0xf2]) } else { (1, 1, [0x10, 0x21]) };
+            let (kind, ports, device) =
+                if is_switch(node) { (2, RADIX as u8, [0xd2, 0xf2]) } else { (1, 1, [0x10, 0x21]) };
             put(data, 0, &[1, 1, kind, ports]);
             let guid = (0x0002_c903_0000_0000 + number as u64).to_be_bytes();
             [4, 12, 20].iter().for_each(|at| put(data, *at, &guid));

@@ -106,7 +106,8 @@ fn start(program: &Path, server: &Server, sockets: &str, dir: &Path) -> Result<P
         (host.display().to_string(), config.display().to_string(), format!("http://{}", server.otlp()));
     let words = ["run", "--root", &host, "--config", &config, "--http", &http, "--collector", &to];
     let process = Process::start_tied(program, &words.map(String::from), &dir.join("agent.log"))?;
-    wait_for(&format!("http://{http}/metrics")).with_context(|| format!("the agent's log: {}/agent.log", dir.display()))?;
+    wait_for(&format!("http://{http}/metrics"))
+        .with_context(|| format!("the agent's log: {}/agent.log", dir.display()))?;
     Ok(process)
 }
 
