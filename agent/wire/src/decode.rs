@@ -189,3 +189,6 @@ impl Decoder {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,9 @@ const TEMPLATES: usize = 512;
 /// Maximum bytes of a template, and of all templates before all are dropped.
 const BYTES: usize = 1 << 18;
 const BYTES_OF_ALL: usize = 32 << 20;
+/// Minimum points of a template. Scopes with fewer are facts in labels, which no two resources share: their templates
+/// would push out those that thousands share.
+const POINTS: usize = 4;
 /// Maximum scope lengths tracked per resource.
 const SHAPES: usize = 64;
 
@@ -123,7 +126,8 @@ impl Templates {
             Some(true) => {}
             Some(false) => return,
             None => {
-                plans.seen_lengths.insert(scope.len(), scope.len() <= BYTES);
+                let large_enough = sink.series_of_points().nth(POINTS - 1).is_some();
+                plans.seen_lengths.insert(scope.len(), large_enough && scope.len() <= BYTES);
                 return;
             }
         }
@@ -156,6 +160,12 @@ impl Templates {
             let layout = layouts.intern(sink.labels().iter().cloned().chain(info).collect());
             plans.by_template.insert(number, Plan { layout, series, info: info_too, plain });
         }
+    }
+
+    /// Templates since the start, dropped ones too.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.first as usize + self.all.len()
     }
 
     fn get(&self, number: u32) -> &Template {

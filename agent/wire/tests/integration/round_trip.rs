@@ -241,13 +241,12 @@ fn batch() -> Vec<Section> {
 #[test]
 fn several_ticks_are_one_group_with_gaps() {
     let rows = Decoder::default().bytes(&encode::request_bytes(&batch())).unwrap();
-    assert_eq!(rows.groups.len(), 1);
-    let g = &rows.groups[0];
-    assert_eq!(g.times, [1_700_000_000_000, 1_700_000_001_000]);
-    let names: Vec<&str> = g.series.iter().map(|s| s.metric()).collect();
+    let [g, info] = &rows.groups[..] else { panic!("{} groups", rows.groups.len()) };
+    assert_eq!((&g.times, &info.times), (&vec![1_700_000_000_000, 1_700_000_001_000], &g.times));
+    let names: Vec<&str> = g.series.iter().chain(info.series.iter()).map(|s| s.metric()).collect();
     let order = ["test_port_io_bytes_total", "test_port_io_bytes_total", "test_pause_share_ratio", "test_port_info"];
-    assert_eq!(names, order);
-    let bits: Vec<u64> = g.values.iter().map(|v| v.to_bits()).collect();
+    assert_eq!(names, order, "info columns have a group of their own");
+    let bits: Vec<u64> = g.values.iter().chain(&info.values).map(|v| v.to_bits()).collect();
     let f = f64::to_bits;
     assert_eq!(bits, [f(4096.0), f(8192.0), f(u64::MAX as f64), STALE_NAN, f(0.25), ABSENT_NAN, f(1.0), f(1.0)]);
     assert_eq!(rows.metadata[0].help, "Bytes of the port.");
@@ -272,7 +271,7 @@ fn column_lists_of_one_resource_stay_separate() {
     };
     for later_ns in [0, 5_000_000, 0, 0, 7_000_000] {
         let series: Vec<usize> = groups(later_ns).iter().map(|group| group.series.len()).collect();
-        assert_eq!(series, [2, 2], "{later_ns} ns later");
+        assert_eq!(series, [2, 1, 1], "{later_ns} ns later; the last is an info column");
     }
 }
 
