@@ -65,6 +65,19 @@ impl Process {
         Ok(sum)
     }
 
+    /// CPU time of each running thread in nanoseconds, with its name.
+    pub fn cpu_by_thread(&self) -> Result<Vec<(String, u64)>> {
+        let tasks = format!("/proc/{}/task", self.id());
+        let mut threads = Vec::new();
+        for task in fs::read_dir(&tasks).with_context(|| format!("list {tasks}"))? {
+            let task = task?.path();
+            let text = |file: &str| fs::read_to_string(task.join(file)).unwrap_or_default();
+            let ns = text("schedstat").split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0);
+            threads.push((text("comm").trim().to_owned(), ns));
+        }
+        Ok(threads)
+    }
+
     /// CPU time of all threads, also ended ones, in nanoseconds with a resolution of 10 ms.
     pub fn cpu_total_ns(&self) -> Result<u64> {
         Self::cpu_total_of(self.id())

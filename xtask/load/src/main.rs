@@ -9,6 +9,7 @@ mod herd;
 mod otlp;
 mod remote;
 mod replay;
+mod switches;
 mod workload;
 mod write_request;
 
@@ -32,6 +33,8 @@ enum Command {
     Fleet(fleet::Args),
     /// Runs thousands of agent uplinks with their spools
     Herd(herd::Args),
+    /// Simulates switches that push OTLP each second
+    Switches(switches::Args),
     /// Runs dashboard queries on each server in turn
     Ask(ask::Args),
 }
@@ -57,6 +60,7 @@ fn main() -> Result<()> {
         Command::Otlp(args) => println!("{}", serde_json::to_string(&otlp::run(&args)?)?),
         Command::Fleet(args) => fleet::run(&args)?,
         Command::Herd(args) => herd::run(&args)?,
+        Command::Switches(args) => switches::run(&args)?,
         Command::Ask(args) => println!("{}", ask::run(&args)?),
     }
     Ok(())

@@ -10,6 +10,7 @@ mod job_report;
 mod probes;
 mod scrape;
 mod store;
+mod switches;
 mod syscalls;
 mod traffic;
 mod verdicts;
@@ -35,6 +36,8 @@ enum What {
     Fleet(fleet::Args),
     /// 2,000 real uplinks and a collector outage: loss, backlog and time to recover
     Herd(herd::Args),
+    /// Switches: collector under OTLP in the form of Cumulus Linux and under gNMI, and an agent that reads an InfiniBand subnet
+    Switches(switches::Args),
     /// Time to make a job's communication report: 2, 64, 512 and 4,096 hosts with 8 ports for a day
     Report(job_report::Args),
     /// Accuracy of the verdicts on simulations with known ground truth, with complete and degraded input
@@ -56,6 +59,7 @@ pub fn run(args: Args) -> Result<()> {
         What::Store(args) => store::run(&args),
         What::Fleet(args) => fleet::run(&args),
         What::Herd(args) => herd::run(&args),
+        What::Switches(args) => switches::run(&args),
         What::Report(args) => job_report::run(&args),
         What::Verdicts(args) => verdicts::run(&args),
         What::Backtest(args) => backtest::run(&args),

@@ -6,12 +6,13 @@
 mod ask;
 mod fleet;
 mod story;
-mod switches;
+pub mod switches;
 
 pub use fleet::{Binaries, FIRST_JOB, build};
 
 use crate::sim::fabric::Fabric;
 use crate::sim::layout::{HOSTS, host_name};
+use crate::sim::switch::spines;
 use crate::sim::tree::HostTree;
 use crate::steps::root;
 use anyhow::{Context, Result};
@@ -64,7 +65,7 @@ pub fn run(args: Args) -> Result<()> {
         let (fabric, stop) = (fabric.clone(), stop.clone());
         move || crate::sim::run(&fabric, &mut trees, TICK, &stop)
     });
-    let spines = switches::Spines::start(&binaries.gnmi_target, &fabric)?;
+    let spines = switches::Spines::start(&binaries.gnmi_target, spines(), &switches::links(&fabric)?)?;
     let fleet = fleet::Fleet::start(&binaries, &dir, spines.process, &spines.config)?;
     let mut values = spines.values;
     let switches = std::thread::spawn({

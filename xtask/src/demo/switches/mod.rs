@@ -10,6 +10,7 @@ use crate::sim::switch::{self, Switch};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Mutex;
@@ -29,25 +30,33 @@ pub struct Spines {
     pub config: String,
 }
 
-/// Where the process reads the values that the spines tell. It ends when this is dropped.
+/// Where the process reads the values that its switches tell. It ends when this is dropped.
 pub struct Values {
     input: ChildStdin,
     spines: Vec<Switch>,
 }
 
 impl Values {
-    fn write(&mut self, links: &[Link]) -> Result<()> {
-        sonic::write_counters(&mut self.input, &self.spines, links)
+    /// Sets the counters of these switches, by their index.
+    ///
+    /// # Errors
+    /// When the process has ended.
+    pub fn write(&mut self, which: Range<usize>, links: &[Link]) -> Result<()> {
+        sonic::write_counters(&mut self.input, &self.spines[which], links)
+    }
+
+    /// Number of switches.
+    pub fn len(&self) -> usize {
+        self.spines.len()
     }
 }
 
 impl Spines {
-    /// Starts the process, with the values of `fabric`.
+    /// Starts the process for these switches, with the values of `links`.
     ///
     /// # Errors
     /// When it does not start or ends early.
-    pub fn start(program: &Path, fabric: &Mutex<Fabric>) -> Result<Self> {
-        let spines = switch::spines();
+    pub fn start(program: &Path, spines: Vec<Switch>, links: &[Link]) -> Result<Self> {
         // setpriv (util-linux): the kernel ends the child when this process ends.
         let mut process = Command::new("setpriv")
             .args(["--pdeathsig", "TERM", "--"])
@@ -70,12 +79,16 @@ impl Spines {
         }
         let mut values = Values { input, spines };
         sonic::write_state(&mut values.input, &values.spines)?;
-        values.write(&links(fabric)?)?;
+        values.write(0..values.len(), links)?;
         Ok(Self { process, values, config })
     }
 }
 
-fn links(fabric: &Mutex<Fabric>) -> Result<Vec<Link>> {
+/// Present counters of all links.
+///
+/// # Errors
+/// When the simulator has panicked.
+pub fn links(fabric: &Mutex<Fabric>) -> Result<Vec<Link>> {
     Ok(fabric.lock().map_err(|_| anyhow::anyhow!("the simulator panicked"))?.links.clone())
 }
 
@@ -93,7 +106,7 @@ pub fn run(otlp: &str, values: &mut Values, fabric: &Mutex<Fabric>, stop: &Atomi
         }
         next += INTERVAL;
         let (now, links) = (SystemTime::now().duration_since(UNIX_EPOCH)?, links(fabric)?);
-        values.write(&links)?;
+        values.write(0..values.len(), &links)?;
         for leaf in &leaves {
             match cumulus::push(otlp, leaf, &links, now) {
                 Ok(()) => failures = 0,
