@@ -19,8 +19,13 @@ use std::time::{Duration, Instant};
 const WARM_UP: u64 = 30;
 /// Switches that get new values in one second: one of so many.
 const SHARE: u64 = 10;
-/// Bytes that a port sends and receives in a second.
-const RATE: f64 = 4e10;
+/// Values that a port tells in a second: 18 of the stream of ports, which the test program extends by the tables of queues and
+/// watchdog, 2 of the watchdog, and each 10 s 4 of its queue and 4 of its state.
+const VALUES: f64 = 20.8;
+/// Messages of a switch in a second: ports and watchdog, and each 10 s queues and state.
+const MESSAGES: f64 = 2.2;
+/// Bytes that a port sends and receives in a second. It tells ten seconds at once, which must be possible at its line rate.
+const RATE: f64 = 2e9;
 
 /// The process of the switches, killed on drop.
 struct Targets(Child);
@@ -65,12 +70,15 @@ pub(super) fn run(args: &Args, binaries: &Binaries, dir: &Path) -> Result<()> {
     let read = streams.iter().filter(|streams| **streams > 0.0).count();
     ensure!(read == count, "{read} of {count} switches are read; the collector's log: {}/log", dir.display());
     let rate = (after.values - before.values) / took;
+    let due = rate / (VALUES * (count * ports) as f64);
     let cores = |from: u64, to: u64| (to - from) as f64 / 1e9 / took;
     let collector = cores(before.collector, after.collector);
     let size = server.process().size()?;
     for (what, value) in [
         ("streams", format!("{:.0}", streams.iter().sum::<f64>())),
         ("values a second", format!("{rate:.0}")),
+        ("share of the values that were due", format!("{:.0} %", due * 100.0)),
+        ("messages a second, calculated", format!("{:.0}", due * MESSAGES * count as f64)),
         ("bytes a second", format!("{:.1} MB", (after.bytes - before.bytes) / took / 1e6)),
         ("dropped values", format!("{:.0}", numbers(&metrics, "fabriclens_gnmi_dropped_values_total").sum::<f64>())),
         ("collector", format!("{:.1} % of a core", collector * 100.0)),
@@ -86,13 +94,14 @@ pub(super) fn run(args: &Args, binaries: &Binaries, dir: &Path) -> Result<()> {
 
 /// Switches whose ports have the same links.
 fn switches(count: usize, ports: usize) -> Vec<Switch> {
-    let port = |at: usize| SwitchPort {
+    let port = |switch: usize, at: usize| SwitchPort {
         name: format!("Ethernet{}", at * 8),
         egress: at,
         ingress: at,
-        neighbor: (format!("far-{at}"), "Ethernet0".to_owned()),
+        neighbor: (format!("host-{switch:04}"), format!("eth{at}")),
     };
-    (0..count).map(|n| Switch { name: format!("target-{n:04}"), ports: (0..ports).map(port).collect() }).collect()
+    let switch = |n| Switch { name: format!("target-{n:04}"), ports: (0..ports).map(|at| port(n, at)).collect() };
+    (0..count).map(switch).collect()
 }
 
 fn grow(links: &mut [Link], seconds: f64) {
