@@ -46,8 +46,8 @@ fn a_simulated_incast_is_found_by_gnmi_every_five_seconds() {
 
 #[test]
 #[ignore = "needs: simulations"]
-fn a_simulated_collision_is_found_by_scrapes_every_fifteen_seconds() {
-    found(&simulations().join("ecmp_collision-2"), Some(&exporter::SONIC), &["EcmpCollision 34-37"]);
+fn a_simulated_lossy_link_is_found_by_scrapes_every_fifteen_seconds() {
+    found(&simulations().join("lossy_link-1"), Some(&exporter::SONIC), &["LossyLink 19-21"]);
 }
 
 #[test]
