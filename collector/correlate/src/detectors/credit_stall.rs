@@ -43,7 +43,11 @@ const SAMPLES: usize = 4;
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let discards: Vec<Finding> = ctx.host_ports().filter_map(|host| discards(ctx, host)).collect();
     // Where switches report their waits, the tree of waits tells more than silence does.
-    if discards.is_empty() && !ctx.switches_report(Signal::XmitWait) { silent(ctx).into_iter().collect() } else { discards }
+    if discards.is_empty() && !ctx.switches_report(Signal::XmitWait) {
+        silent(ctx).into_iter().collect()
+    } else {
+        discards
+    }
 }
 
 /// Its switch discards packets for it.

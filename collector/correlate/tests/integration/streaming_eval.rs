@@ -117,7 +117,8 @@ fn streaming_equals_promql() {
 /// Exporters are scraped every fifteen seconds.
 #[test]
 fn samples_fifteen_seconds_apart_are_the_rate_of_each_second() {
-    let labels = [("__name__", "fabric_port_io_bytes_total"), ("host", "leaf"), ("port", "1"), ("direction", "transmit")];
+    let labels =
+        [("__name__", "fabric_port_io_bytes_total"), ("host", "leaf"), ("port", "1"), ("direction", "transmit")];
     let list: Layout = vec![Labels::new(labels)].into();
     let fabric = Fabric::new(Topology::default(), Ports::default(), Vec::new());
     let mut watch = IncidentTracker::new(fabric, Thresholds::default());

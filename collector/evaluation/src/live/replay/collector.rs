@@ -139,4 +139,3 @@ impl Collector {
         self.live.state.store.select(&[Matcher::equal("host", node)], 0, i64::MAX).unwrap()
     }
 }
-

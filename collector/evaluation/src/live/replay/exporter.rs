@@ -18,8 +18,7 @@ pub static SONIC: Form = Form {
         counter("fabric_port_io_bytes_total", &[RX], "sonic_interface_receive_bytes_total"),
         counter("fabric_port_discards_total", &[("reason", "buffer")], "sonic_interface_receive_errs_total")
             .with(&[("type", "discard")]),
-        counter("fabric_link_crc_errors_total", &[RX], "sonic_interface_receive_errs_total")
-            .with(&[("type", "error")]),
+        counter("fabric_link_crc_errors_total", &[RX], "sonic_interface_receive_errs_total").with(&[("type", "error")]),
         counter("fabric_port_rate_bytes_per_second", &[], "sonic_interface_speed_bytes"),
     ],
     messages: sonic,

@@ -22,11 +22,7 @@ pub static CUMULUS: Form = Form {
             "fabric_port_discards_total",
             "/interfaces/interface[name=#]/state/counters/in-discards",
         ),
-        interface(
-            &[RX],
-            "fabric_link_crc_errors_total",
-            "/interfaces/interface[name=#]/state/counters/in-fcs-errors",
-        ),
+        interface(&[RX], "fabric_link_crc_errors_total", "/interfaces/interface[name=#]/state/counters/in-fcs-errors"),
         counter(
             "fabric_pfc_frames_total",
             &[RX],
@@ -97,7 +93,8 @@ fn response(reading: &Reading, prefix: Option<Path>, update: Vec<Update>) -> Vec
 fn by_stream(reading: &Reading, kind: GnmiKind) -> Vec<Message> {
     let stream = |name: &'static str| {
         let own = reading.points.iter().filter(|point| point.attributes.contains(&(STREAM, name)));
-        let leaf = |point: &Point| update(parse(&point.name.replace('#', &point.port)), Value::Uint(point.value as u64));
+        let leaf =
+            |point: &Point| update(parse(&point.name.replace('#', &point.port)), Value::Uint(point.value as u64));
         let updates: Vec<Update> = own.map(leaf).collect();
         let empty = updates.is_empty();
         (!empty).then(|| Message::Gnmi(reading.switch.clone(), kind, name, response(reading, None, updates)))

@@ -17,13 +17,7 @@ mod tests;
 use form::Form;
 
 /// Forms of Ethernet switches.
-const ETHERNET: [&Form; 6] = [
-    &cumulus::FORM,
-    &sonic_hft::FORM,
-    &gnmi::CUMULUS,
-    &gnmi::SONIC,
-    &exporter::SONIC,
-    &exporter::SNMP,
-];
+const ETHERNET: [&Form; 6] =
+    [&cumulus::FORM, &sonic_hft::FORM, &gnmi::CUMULUS, &gnmi::SONIC, &exporter::SONIC, &exporter::SNMP];
 /// Forms of InfiniBand switches.
 const INFINIBAND: [&Form; 2] = [&ib_exporter::TREYDOCK, &ib_exporter::GUILBAULTS];
