@@ -10,7 +10,7 @@ mod recordings;
 mod wait;
 
 pub use golden::{blesses, golden};
-pub use recordings::{recordings, reference, scenarios, simulations};
+pub use recordings::{infiniband_simulations, recordings, reference, scenarios, simulations};
 pub use wait::eventually;
 #[cfg(feature = "tokio")]
 pub use wait::eventually_async;

@@ -23,6 +23,11 @@ pub fn simulations() -> PathBuf {
     beside("FABRICLENS_SCENARIOS", "scenarios")
 }
 
+/// The same of InfiniBand: `FABRICLENS_SCENARIOS_IB`. May not exist.
+pub fn infiniband_simulations() -> PathBuf {
+    beside("FABRICLENS_SCENARIOS_IB", "scenarios-ib")
+}
+
 /// The small simulated scenarios of the repository, which always exist.
 pub fn scenarios() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/scenarios")

@@ -29,6 +29,13 @@ const NEEDS: &[Need] = &[
         name: "ibsim",
         probe: || probe::programs(fabriclens_testing::ibsim::PROGRAMS, fabriclens_testing::ibsim::PACKAGES),
     },
+    Need {
+        name: "infiniband-simulations",
+        probe: || {
+            let why = "set FABRICLENS_SCENARIOS_IB to a set of simulations";
+            probe::exists(&fabriclens_testing::infiniband_simulations(), why)
+        },
+    },
     Need { name: "landlock", probe: || probe::kernel(6, 7) },
     Need { name: "linux-5.13", probe: || probe::kernel(5, 13) },
     Need { name: "manual", probe: || probe::programs(&["man", "zsh", "fish"], "man-db zsh fish") },

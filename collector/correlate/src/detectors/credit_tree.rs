@@ -54,7 +54,7 @@ impl CreditTree {
         hosts
     }
 
-    /// Measured switches at which branches end, the longest wait first.
+    /// Switches at which branches end, the longest wait first. Where a switch does not report its waits, branches may go on.
     pub fn bottlenecks(&self, ctx: &DetectorContext<'_>) -> Vec<Bottleneck> {
         let list = &ctx.fabric.ports.list;
         let mut by_node: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -67,7 +67,7 @@ impl CreditTree {
             let share = waiters.iter().map(|port| self.waits[port]).fold(0.0, f64::max);
             let ports = ctx.fabric.ports.of_node(node);
             let explained = ports.iter().any(|p| self.waits.get(p).is_some_and(|wait| *wait >= EXPLAINS * share));
-            let measured = ports.iter().any(|port| ctx.mean(Signal::Tx, *port).is_some());
+            let measured = ports.iter().any(|port| ctx.mean(Signal::XmitWait, *port).is_some());
             // A branch may end in a port that waits too little to be sure by itself.
             (share >= EXPLAINS * self.least && !explained && measured).then_some(Bottleneck { node, waiters, share })
         });

@@ -151,12 +151,7 @@ pub const ALL: [SignalSpec; Signal::COUNT] = [
     ),
     fast(Signal::Discards, Sum, &[Term::rate(all("fabric_port_discards_total"))]),
     fast(Signal::Queue, Sum, &[Term::gauge(all("fabric_port_queue_bytes"))]),
-    // Switches that tell no maximum tell the queue at the instant of the sample.
-    fast(
-        Signal::QueueMax,
-        Max,
-        &[Term::gauge(all("fabric_port_queue_max_bytes")), Term::gauge(all("fabric_port_queue_bytes"))],
-    ),
+    fast(Signal::QueueMax, Max, &[Term::gauge(all("fabric_port_queue_max_bytes"))]),
     fast(Signal::Rate, Max, &[Term::gauge(LINE_RATE)]),
     fast(Signal::Up, Max, &[Term::gauge(all("fabric_port_up")), Term::gauge(all("fabric_netdev_carrier"))]),
     fast(

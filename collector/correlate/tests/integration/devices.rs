@@ -40,18 +40,20 @@ fn watchdogs_of_switches_name_the_port_at_once() {
 
 #[test]
 fn headroom_that_overflows_explains_lost_packets() {
-    let losses = |drops: f64| {
+    let losses = |drops: f64, paused: f64| {
         only(watch(60, 60, 0, move |fabric, frame| {
             frame.set(Signal::SequenceNaks, host(fabric, 2), 20.0);
-            frame.set(Signal::PauseTx, egress(fabric, 5), 0.001);
+            frame.set(Signal::PauseTx, egress(fabric, 5), paused);
             frame.set(Signal::HeadroomDrops, egress(fabric, 5), drops);
         }))
     };
-    let found = losses(9.0);
+    let found = losses(9.0, 0.001);
     assert_eq!(found.kind, IncidentKind::TransportErrors);
     assert!(found.explanation.contains("leaf1 port 2 dropped packets because its headroom was full"), "{found:?}");
     assert!(found.evidence.iter().any(|e| e.metric == "fabric_port_priority_group_discards_total"));
-    assert_eq!(losses(0.0).kind, IncidentKind::LossyLink, "nothing was full");
+    assert_eq!(losses(0.0, 0.001).kind, IncidentKind::LossyLink, "nothing was full");
+    let lossy = losses(9.0, 0.0);
+    assert!(!lossy.explanation.contains("headroom"), "lossy priorities drop and pause nobody: {lossy:?}");
 }
 
 /// A driver that counts pause frames but no time.

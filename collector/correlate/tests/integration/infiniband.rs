@@ -167,6 +167,8 @@ fn discards_for_a_host_that_is_up_are_a_credit_stall() {
     let discards = |up: f64, unread: fn(&Fabric, &mut Frame)| {
         watch(0.0, move |fabric, frame| {
             stalled(fabric, frame);
+            // Silence alone names none of the two.
+            frame.set(Signal::Rx, host(fabric, 2), 0.0);
             frame.set(Signal::Discards, egress(fabric, 6), 1000.0);
             [host(fabric, 6), egress(fabric, 6)].iter().for_each(|port| frame.set(Signal::Up, *port, up));
             unread(fabric, frame);

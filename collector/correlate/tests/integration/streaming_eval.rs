@@ -114,6 +114,26 @@ fn streaming_equals_promql() {
     assert!(of_priorities > 4 * ticks.len(), "{of_priorities} of priorities 0 and 3");
 }
 
+/// Exporters are scraped every fifteen seconds.
+#[test]
+fn samples_fifteen_seconds_apart_are_the_rate_of_each_second() {
+    let labels =
+        [("__name__", "fabric_port_io_bytes_total"), ("host", "leaf"), ("port", "1"), ("direction", "transmit")];
+    let list: Layout = vec![Labels::new(labels)].into();
+    let fabric = Fabric::new(Topology::default(), Ports::default(), Vec::new());
+    let mut watch = IncidentTracker::new(fabric, Thresholds::default());
+    let mut standing = StreamingEval::new(1000).0;
+    for second in 1..=60_i64 {
+        watch.push(Frame::new(second * 1_000_000_000));
+        if second % 15 == 0 {
+            standing.take(&list, &[second * 1000], &[second as f64 * 100.0], &mut watch);
+        }
+    }
+    let rate = |second: i64| watch.frame(second * 1_000_000_000)?.get(Signal::Tx, 0);
+    let rates: Vec<Option<f64>> = (16..=60).map(rate).collect();
+    assert_eq!(rates, [Some(100.0); 45]);
+}
+
 #[test]
 fn silent_series_are_evicted() {
     let lists: Vec<Layout> = lists().into_iter().map(Into::into).collect();

@@ -1,6 +1,7 @@
 //! A form in which the counters of switches arrive: which canonical series it carries, under which names, and how its
 //! messages are made.
 
+use fabriclens_config::GnmiKind;
 use fabriclens_correlate::recording::PortSample;
 use fabriclens_model::{Labels, absent, is_absent};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -90,8 +91,8 @@ pub enum Message {
     Otlp(IpAddr, Vec<u8>),
     /// Remote write, compressed.
     RemoteWrite(Vec<u8>),
-    /// gNMI: a `SubscribeResponse` of a switch, in this stream of its kind.
-    Gnmi(String, fabriclens_config::GnmiKind, &'static str, Vec<u8>),
+    /// A `SubscribeResponse` of a switch, in the stream of its kind that has this name.
+    Gnmi(String, GnmiKind, &'static str, Vec<u8>),
 }
 
 /// Address of a node: nodes of the recordings are numbers.
@@ -112,7 +113,7 @@ impl Form {
     pub fn carried(&self, mut sample: PortSample) -> Option<PortSample> {
         let mut hasher = DefaultHasher::new();
         sample.series[0].get("host").hash(&mut hasher);
-        let phase = (hasher.finish() % 100) as i64 * 1000;
+        let phase = (hasher.finish() % 1000) as i64 * 1000;
         if (sample.time_ms + phase) % self.period_ms != 0 {
             return None;
         }
