@@ -15,6 +15,11 @@ const CONNECT: Duration = Duration::from_secs(10);
 const PING: Duration = Duration::from_secs(20);
 const PONG: Duration = Duration::from_secs(10);
 
+/// Bytes that a target may send before they are read, of one stream and of all its streams. While the collector is short of
+/// processor time, so much of each target waits in memory. The counters of 64 ports are 100 kB of JSON.
+const STREAM_WINDOW: u32 = 256 << 10;
+const WINDOW: u32 = 512 << 10;
+
 /// A target cannot be called: a file is wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
@@ -83,6 +88,8 @@ impl Connection {
         let mut endpoint = Endpoint::from_shared(format!("{scheme}://{}", target.address))?
             .user_agent(concat!("fabriclens/", env!("CARGO_PKG_VERSION")))?
             .connect_timeout(CONNECT)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(WINDOW)
             .http2_keep_alive_interval(PING)
             .keep_alive_timeout(PONG)
             .keep_alive_while_idle(true);
@@ -138,4 +145,49 @@ fn login(target: &GnmiTarget) -> Result<MetadataMap, ConnectError> {
         metadata.insert("password", secret);
     }
     Ok(metadata)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt as _;
+    use tokio::net::TcpListener;
+
+    /// What a client allows at the beginning of HTTP/2: bytes of one stream, and of the connection beyond the standard's 65,535.
+    async fn windows(listener: TcpListener) -> (u32, u32) {
+        const PREFACE: usize = 24;
+        let (mut socket, _) = listener.accept().await.unwrap();
+        socket.read_exact(&mut [0; PREFACE]).await.unwrap();
+        let mut stream = 0;
+        loop {
+            let mut head = [0; 9];
+            socket.read_exact(&mut head).await.unwrap();
+            let mut frame = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+            socket.read_exact(&mut frame).await.unwrap();
+            let number = |at: usize| u32::from_be_bytes(frame[at..at + 4].try_into().unwrap());
+            match head[3] {
+                // SETTINGS, whose number 4 is the window of a stream.
+                4 => stream = (0..frame.len()).step_by(6).find(|at| frame[at + 1] == 4).map_or(0, |at| number(at + 2)),
+                // WINDOW_UPDATE of the connection.
+                8 => return (stream, number(0)),
+                _ => {}
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_target_sends_unread_is_bounded() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let kind = GnmiKind::Sonic;
+        let interval = kind.least_interval();
+        let target = GnmiTarget { name: "leaf1".into(), address, kind, interval, login: None, tls: None };
+        let connection = Connection::new(&target).unwrap();
+        let mut client = tonic::client::Grpc::new(connection.channel);
+        let (stream, all) = tokio::select! {
+            windows = windows(listener) => windows,
+            _ = async { _ = client.ready().await; std::future::pending::<()>().await } => unreachable!(),
+        };
+        assert_eq!((stream, all + 65_535), (STREAM_WINDOW, WINDOW));
+    }
 }

@@ -27,28 +27,7 @@ pub type Verdicts = BTreeSet<String>;
 
 /// The verdicts of incidents. Those that turned out to be part of another count as that.
 pub fn verdicts<'a>(incidents: impl Iterator<Item = &'a Incident>) -> Verdicts {
-<<<<<<< HEAD
-    let own = incidents
-        .inspect(|i| {
-            if std::env::var("DEBUG").is_ok() {
-                println!(
-                    "  {:?} {:?} start {} detected {} end {:?} conf {} sev {:?} merged {:?} | {}",
-                    i.kind,
-                    i.root,
-                    i.start_ns / 1_000_000_000,
-                    i.detected_ns / 1_000_000_000,
-                    i.end_ns.map(|e| e / 1_000_000_000),
-                    i.confidence,
-                    i.severity,
-                    i.merged_into,
-                    i.explanation
-                )
-            }
-        })
-        .filter(|incident| incident.merged_into.is_none());
-=======
     let own = incidents.filter(|incident| incident.merged_into.is_none());
->>>>>>> live
     let text = |incident: &Incident| {
         let root = serde_json::to_value(&incident.root).expect("a location is JSON");
         let part = |name: &str| root[name].as_str().map(str::to_owned);
