@@ -1,6 +1,6 @@
 //! An InfiniBand subnet read in-band through the kernel's own umad device: two fake HCAs at a fake switch.
 
-use super::watched::{INFINIBAND, drive, load_as, settled};
+use super::watched::{ETHERNET, INFINIBAND, drive, load_as, settled};
 use super::{Lab, Scenario};
 use crate::lab::agent;
 use crate::lab::collector::Collector;
@@ -15,21 +15,149 @@ pub const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Configuration of the agent.
+/// Configuration of the agent: the adapters' ports too, which the guest's own kernel answers for.
 const CONFIG: &str = "[ib_fabric]\nenabled = true\nadapters = true\nperiod = \"1s\"\nsweep = \"2s\"\n";
+
+/// ETIMEDOUT in the trace of an event.
+const TIMED_OUT: &str = " status 0x0000006e ";
+
+/// Hop count of a directed route through the switch in the trace of an event.
+const TWO_HOPS: &str = " class_specific 0x0002 ";
+
+/// Prints the subnet.
+const REPORT: &str = "fabriclens-agent ib-fabric --config /agent.toml";
 
 fn run(lab: &Lab) -> Result<()> {
     let collector = Collector::start(&lab.programs.collector, lab.folder())?;
     let guest = lab.boot(&[Config::new("hca1", 1, "hca").cards(2)])?.remove(0);
     guest.put(&lab.programs.agent, "/bin/fabriclens-agent", 0o755)?;
     guest.write(agent::CONFIG, CONFIG)?;
-    load_as(&guest, INFINIBAND)?;
-    println!("{}", guest.sh("ls -l /dev/infiniband; dmesg | tail -20; cat /sys/class/infiniband_mad/umad0/ibdev")?);
-    println!("{:?}", guest.exec("fabriclens-agent ib-fabric --config /agent.toml", Duration::from_secs(60))?);
-    println!("{:?}", guest.exec("fabriclens-agent ib-fabric --config /agent.toml --path 1 2", Duration::from_secs(60))?);
-    println!("{}", guest.sh("dmesg | tail -20")?);
-    drive(&guest, "mlx5_0 set peer_symbol_error 7")?;
-    let _ = (settled, &collector);
-    ensure!(false, "stop");
+    // As on hosts with systemd, which makes the directory of a static device in it before modules are loaded.
+    guest.sh("mkdir /dev/infiniband")?;
+    refused(&guest)?;
+    report(lab, &guest)?;
+    silent_node(lab, &guest)?;
+    agent::restart(&guest, &collector)?;
+    counters(lab, &guest, &collector)?;
+    lost_device(lab, &guest, &collector)?;
+    let trouble = guest.sh("dmesg | grep -e 'BUG:' -e 'WARNING:' -e Oops -e refcount || true")?;
+    ensure!(trouble.is_empty(), "the kernel complains: {trouble}");
     Ok(())
+}
+
+/// Runs a script that must fail with `why` on standard error.
+fn fails(guest: &Vm, script: &str, why: &str) -> Result<()> {
+    let done = guest.exec(script, Duration::from_secs(60))?;
+    ensure!(done.status != 0 && done.err.contains(why), "{script}\nwanted {why}\ngot    {done:?}");
+    Ok(())
+}
+
+/// Hosts without the device, without the permission and without an active port: each is told its remedy.
+fn refused(guest: &Vm) -> Result<()> {
+    load_as(guest, ETHERNET)?;
+    fails(guest, REPORT, "no umad device; load the kernel module ib_umad")?;
+    guest.sh("rmmod fakehca")?;
+    load_as(guest, INFINIBAND)?;
+    guest.write("/etc/passwd", "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n")?;
+    fails(guest, &format!("su nobody -c '{REPORT}'"), "/dev/infiniband/umad0: not permitted; let the agent read and write the device")?;
+    drive(guest, "mlx5_0 state down\nmlx5_1 state init")?;
+    fails(guest, REPORT, "is not an active InfiniBand port")?;
+    drive(guest, "mlx5_0 state active\nmlx5_1 state active")
+}
+
+/// The switch by a directed route of one hop, the other adapter (which the guest's kernel answers for) by one of two.
+fn report(lab: &Lab, guest: &Vm) -> Result<()> {
+    let subnet = guest.sh(REPORT)?;
+    lab.say(subnet.lines().last().unwrap_or_default());
+    for line in [
+        "fakeleaf  0xb8cef60300001000  LID 100  4 ports\n",
+        "    1  fake mlx5_0 port 1  200 Gb/s\n    2  fake mlx5_1 port 1  200 Gb/s\n",
+        "mlx5_0/1: 1 switches, 2 other nodes, 2 links; ",
+        ", 0 without an answer",
+    ] {
+        ensure!(subnet.contains(line), "no {line:?} in\n{subnet}");
+    }
+    let path = guest.sh(&format!("{REPORT} --path 1 2"))?;
+    ensure!(path.starts_with("fake mlx5_0 port 1\nfakeleaf port 2\n2 hops"), "path: {path}");
+    Ok(())
+}
+
+/// A node without an answer costs its deadline: the kernel reports each of its requests as timed out, and no other.
+fn silent_node(lab: &Lab, guest: &Vm) -> Result<()> {
+    let events = "/sys/kernel/tracing/events/ib_umad/enable";
+    guest.sh(&format!("echo >/sys/kernel/tracing/trace; echo 1 >{events}"))?;
+    drive(guest, "mlx5_1 fail rdma 5")?;
+    let subnet = guest.sh(REPORT)?;
+    lab.say(subnet.lines().last().unwrap_or_default());
+    drive(guest, "mlx5_1 fail rdma 0")?;
+    guest.sh(&format!("echo 0 >{events}"))?;
+    ensure!(
+        subnet.contains("1 switches, 1 other nodes, 1 links; ") && subnet.contains(", 1 without an answer"),
+        "one node is silent, its link unknown:\n{subnet}"
+    );
+    let trace = guest.sh("grep -o 'ib_umad_.*' /sys/kernel/tracing/trace")?;
+    // Lower half of the transaction's number, of an event's line.
+    let transaction = |line: &str| Some(line.split_once(" tid 0x")?.1.get(8..16)?.to_owned());
+    let of = |event: &str| trace.lines().filter(|line| line.starts_with(event)).map(str::to_owned).collect::<Vec<_>>();
+    let asked: Vec<_> = of("ib_umad_write").iter().filter(|line| line.contains(TWO_HOPS)).map(|l| transaction(l)).collect();
+    let timed_out = of("ib_umad_read_send");
+    ensure!(!timed_out.is_empty(), "the kernel reported no request as timed out:\n{trace}");
+    for line in &timed_out {
+        let silent = line.contains(TIMED_OUT) && line.contains(TWO_HOPS) && asked.contains(&transaction(line));
+        ensure!(silent, "not a request to the silent node: {line}\n{trace}");
+    }
+    Ok(())
+}
+
+/// Counters of a switch port by its LID, and of an adapter that the guest's kernel answers for, reach the collector.
+fn counters(lab: &Lab, guest: &Vm, collector: &Collector) -> Result<()> {
+    drive(
+        guest,
+        "mlx5_0 set peer_symbol_error 7\nmlx5_1 set peer_port_xmit_data 1000000000000\nmlx5_1 set link_downed 3",
+    )?;
+    let from = guest.now_ns()?;
+    for (selector, wanted) in [
+        (&*errors(1), 7.0),
+        (&*errors(2), 0.0),
+        ("fabric_port_io_bytes_total{host=\"fakeleaf\",port=\"2\",direction=\"transmit\"}", 4e12),
+        ("fabric_link_downs_total{host=\"fake\",device=\"mlx5_1\"}", 3.0),
+        ("fabric_port_rate_bytes_per_second{host=\"fakeleaf\",port=\"1\"}", 25e9),
+    ] {
+        let seen = settled(lab, collector, selector, from)?;
+        ensure!(seen == wanted, "{selector} is {seen}, not {wanted}");
+    }
+    drive(guest, "mlx5_1 fail rdma 5\nmlx5_0 set peer_symbol_error 8")?;
+    let mads = |result: &str| format!("fabriclens_agent_ib_fabric_mads_total{{result=\"{result}\"}}");
+    lab.wait("requests that time out", Duration::from_secs(60), || {
+        Ok(collector.newest(&mads("timed_out"), from)?.filter(|&count| count >= 2.0))
+    })?;
+    let from = guest.now_ns()?;
+    let seen = settled(lab, collector, &errors(1), from)?;
+    ensure!(seen == 8.0, "counters of the switch beside a silent node: {seen}, not 8");
+    let foreign = settled(lab, collector, &mads("foreign"), from)?;
+    ensure!(foreign == 0.0, "{foreign} datagrams answered no request");
+    drive(guest, "mlx5_1 fail rdma 0")
+}
+
+/// The driver unloads under the agent that has the device open, and the agent opens the next one. Where the devices'
+/// directory is another one too, the sandbox still permits the old one, and the agent says that it must be restarted.
+fn lost_device(lab: &Lab, guest: &Vm, collector: &Collector) -> Result<()> {
+    guest.sh("rmmod fakehca")?;
+    load_as(guest, INFINIBAND)?;
+    drive(guest, "mlx5_0 set peer_symbol_error 9")?;
+    let from = guest.now_ns()?;
+    lab.wait("counters after the device came back", Duration::from_secs(60), || {
+        Ok(collector.newest(&errors(1), from)?.filter(|&value| value == 9.0))
+    })?;
+    guest.sh("rmmod fakehca; rmdir /dev/infiniband")?;
+    load_as(guest, INFINIBAND)?;
+    lab.wait("the remedy for a new directory", Duration::from_secs(60), || {
+        let health = guest.sh("wget -qO- http://127.0.0.1:7471/healthz")?;
+        Ok(health.contains("restart the agent, whose sandbox is older than /dev/infiniband").then_some(()))
+    })
+}
+
+/// Selector of a counter of a port of the switch.
+fn errors(port: u8) -> String {
+    format!("fabric_link_symbol_errors_total{{host=\"fakeleaf\",port=\"{port}\"}}")
 }

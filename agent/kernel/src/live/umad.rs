@@ -5,9 +5,11 @@
 
 use super::error::call_error;
 use crate::CallError;
+use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
@@ -22,6 +24,10 @@ const HEADER: usize = 64;
 const MAD: usize = 256;
 /// Key of the queue pair for general services, big endian.
 const GENERAL_KEY: u32 = 0x8001_0000;
+/// Remedy if the device's file mode or owner, a device policy or a namespace keeps the agent out.
+const GRANT: &str = "let the agent read and write the device (docs/infiniband.md)";
+/// Remedy if the file mode permits what the sandbox denies: the directory of the devices is newer than the sandbox.
+const RESTART: &str = "restart the agent, whose sandbox is older than /dev/infiniband (docs/infiniband.md)";
 /// Management classes of both agents: subnet management by directed route, performance management.
 const CLASSES: [(u32, u8); 2] = [(0, 0x81), (1, 0x04)];
 
@@ -59,10 +65,8 @@ impl Umad {
         let what = || path.display().to_string();
         let opened = File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path);
         let file = opened.map_err(|error| match error.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => CallError::Denied {
-                what: what(),
-                remedy: "let the agent read and write the device (docs/infiniband.md)",
-            },
+            Some(libc::EACCES) if mode_permits(path) => CallError::Denied { what: what(), remedy: RESTART },
+            Some(libc::EPERM | libc::EACCES) => CallError::Denied { what: what(), remedy: GRANT },
             _ => call_error(what(), error),
         })?;
         // SAFETY: the request takes no argument.
@@ -97,7 +101,8 @@ impl Umad {
         self.file.write(&packet).map(|_| ())
     }
 
-    /// Waits up to `wait` for a reply; its MAD replaces `into`. A request that timed out gives an empty `into`.
+    /// Waits up to `wait` for a reply; its MAD replaces `into`. The kernel's reports of requests that timed out are
+    /// skipped: the caller has its own deadline for each request.
     ///
     /// # Errors
     /// The port is gone.
@@ -114,17 +119,27 @@ impl Umad {
             done => done?,
         };
         let mut packet = [0; HEADER + MAD];
-        match self.file.read(&mut packet) {
-            Ok(read) => {
-                into.clear();
-                let failed = packet[4..8] != [0; 4];
-                into.extend(packet.get(HEADER..read).filter(|_| !failed).unwrap_or_default());
-                Ok(Some(()))
+        loop {
+            match self.file.read(&mut packet) {
+                // The kernel's status of the request, ETIMEDOUT.
+                Ok(_) if packet[4..8] != [0; 4] => {}
+                Ok(read) => {
+                    into.clear();
+                    into.extend(packet.get(HEADER..read).unwrap_or_default());
+                    return Ok(Some(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
         }
     }
+}
+
+/// Whether mode and owner of a file permit reading and writing it; no sandbox is asked.
+fn mode_permits(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: the path is a string that ends with zero and lives during the call.
+    unsafe { libc::access(path.as_ptr(), libc::R_OK | libc::W_OK) == 0 }
 }
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -135,12 +150,63 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 mod tests {
     use super::*;
     use std::mem::{offset_of, size_of};
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixDatagram;
 
     #[test]
     fn layouts_are_those_of_the_kernel() {
         assert_eq!(size_of::<Registration>(), 40);
         assert_eq!(offset_of!(Registration, methods), 16);
         assert_eq!(offset_of!(Registration, oui), 32);
+    }
+
+    /// A device whose other end is the returned socket: one packet a read, as the kernel's.
+    fn device() -> (Umad, UnixDatagram) {
+        let (device, kernel) = UnixDatagram::pair().expect("a pair of sockets");
+        device.set_nonblocking(true).expect("not blocking");
+        (Umad { file: File::from(OwnedFd::from(device)), agents: [3, 4], timeout_ms: 200 }, kernel)
+    }
+
+    /// A header with this status, then bytes of the MAD.
+    fn packet(status: i32, mad: &[u8]) -> Vec<u8> {
+        let mut packet = vec![0; HEADER];
+        packet[4..8].copy_from_slice(&status.to_ne_bytes());
+        packet.extend(mad);
+        packet
+    }
+
+    #[test]
+    fn requests_that_timed_out_are_no_replies() {
+        let (mut umad, kernel) = device();
+        let (wait, mut mad) = (Duration::from_millis(1), vec![1]);
+        assert_eq!(umad.receive(wait, &mut mad).expect("open"), None);
+        kernel.send(&packet(libc::ETIMEDOUT, &[9; 24])).expect("sent");
+        assert_eq!(umad.receive(wait, &mut mad).expect("open"), None);
+        kernel.send(&packet(libc::ETIMEDOUT, &[9; 24])).expect("sent");
+        kernel.send(&packet(0, &[7; MAD])).expect("sent");
+        assert_eq!(umad.receive(wait, &mut mad).expect("open"), Some(()));
+        assert_eq!(mad, [7; MAD]);
+    }
+
+    #[test]
+    fn requests_name_their_agent_queue_pair_and_deadline() {
+        let (mut umad, kernel) = device();
+        let mut packet = [0; 512];
+        umad.send(0, 0xffff, &[5; MAD]).expect("sent");
+        assert_eq!(kernel.recv(&mut packet).expect("received"), HEADER + MAD);
+        assert_eq!((&packet[..4], &packet[8..12]), (&3_u32.to_ne_bytes()[..], &200_u32.to_ne_bytes()[..]));
+        assert_eq!(packet[20..30], [0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff], "queue pair, key, LID");
+        umad.send(1, 9, &[5; MAD]).expect("sent");
+        kernel.recv(&mut packet).expect("received");
+        assert_eq!(packet[..4], 4_u32.to_ne_bytes());
+        assert_eq!(packet[20..30], [0, 0, 0, 1, 0x80, 1, 0, 0, 0, 9]);
+    }
+
+    #[test]
+    fn mode_of_a_file_decides_without_a_sandbox() {
+        let dir = tempfile::tempdir().expect("a directory");
+        assert!(mode_permits(dir.path()));
+        assert!(!mode_permits(&dir.path().join("none")));
     }
 
     #[test]
