@@ -116,9 +116,12 @@ void hca_rdma_init(void);
 extern const struct ib_device_ops hca_rdma_ops;
 void hca_set_state(struct hca *hca, enum ib_port_state state);
 
+/* cq.c */
+extern const struct ib_device_ops hca_cq_ops;
+void hca_complete(struct ib_cq *cq, const struct ib_wc *wc);
+
 /* verbs.c */
 extern const struct ib_device_ops hca_verbs_ops;
-void hca_complete(struct ib_cq *cq, const struct ib_wc *wc);
 u16 hca_ah_lid(struct ib_ah *ah);
 
 /* wire.c */

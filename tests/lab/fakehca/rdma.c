@@ -215,6 +215,7 @@ int hca_rdma_add(struct hca *hca)
 	ib_set_device_ops(&hca->ib, &hca_rdma_ops);
 	if (hca_infiniband) {
 		ib_set_device_ops(&hca->ib, &hca_verbs_ops);
+		ib_set_device_ops(&hca->ib, &hca_cq_ops);
 	} else {
 		error = ib_device_set_netdev(&hca->ib, hca->netdev, 1);
 		if (error)

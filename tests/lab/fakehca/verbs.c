@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* The verbs that the kernel's MAD layer needs: queue pairs 0 and 1, their completion queues, and address handles. */
+/* The verbs that the kernel's MAD layer needs: queue pairs 0 and 1, and address handles. */
 #include <linux/slab.h>
 #include "hca.h"
-
-struct hca_cq {
-	struct ib_cq ib;
-	spinlock_t lock;
-	struct ib_wc *wcs;	/* ring of ib.cqe entries */
-	int head, used;
-	bool armed;
-};
 
 struct hca_pd {
 	struct ib_pd ib;
@@ -65,70 +57,6 @@ static int query_ah(struct ib_ah *ah, struct rdma_ah_attr *attr)
 static int destroy_ah(struct ib_ah *ah, u32 flags)
 {
 	return 0;
-}
-
-static int create_cq(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct ib_udata *udata)
-{
-	struct hca_cq *cq = container_of(ib, struct hca_cq, ib);
-
-	if (udata)
-		return -EOPNOTSUPP;
-	cq->wcs = kvcalloc(attr->cqe, sizeof(*cq->wcs), GFP_KERNEL);
-	if (!cq->wcs)
-		return -ENOMEM;
-	spin_lock_init(&cq->lock);
-	ib->cqe = attr->cqe;
-	return 0;
-}
-
-static int destroy_cq(struct ib_cq *ib, struct ib_udata *udata)
-{
-	kvfree(container_of(ib, struct hca_cq, ib)->wcs);
-	return 0;
-}
-
-static int poll_cq(struct ib_cq *ib, int most, struct ib_wc *to)
-{
-	struct hca_cq *cq = container_of(ib, struct hca_cq, ib);
-	unsigned long flags;
-	int n;
-
-	spin_lock_irqsave(&cq->lock, flags);
-	for (n = 0; n < most && cq->used; n++, cq->used--) {
-		to[n] = cq->wcs[cq->head];
-		cq->head = (cq->head + 1) % ib->cqe;
-	}
-	spin_unlock_irqrestore(&cq->lock, flags);
-	return n;
-}
-
-static int req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags how)
-{
-	struct hca_cq *cq = container_of(ib, struct hca_cq, ib);
-	unsigned long flags;
-	int missed;
-
-	spin_lock_irqsave(&cq->lock, flags);
-	cq->armed = true;
-	missed = (how & IB_CQ_REPORT_MISSED_EVENTS) && cq->used;
-	spin_unlock_irqrestore(&cq->lock, flags);
-	return missed;
-}
-
-void hca_complete(struct ib_cq *ib, const struct ib_wc *wc)
-{
-	struct hca_cq *cq = container_of(ib, struct hca_cq, ib);
-	unsigned long flags;
-	bool wake;
-
-	spin_lock_irqsave(&cq->lock, flags);
-	if (!WARN_ON_ONCE(cq->used == ib->cqe))
-		cq->wcs[(cq->head + cq->used++) % ib->cqe] = *wc;
-	wake = cq->armed;
-	cq->armed = false;
-	spin_unlock_irqrestore(&cq->lock, flags);
-	if (wake)
-		ib->comp_handler(ib, ib->cq_context);
 }
 
 static int create_qp(struct ib_qp *ib, struct ib_qp_init_attr *attr, struct ib_udata *udata)
@@ -205,10 +133,6 @@ const struct ib_device_ops hca_verbs_ops = {
 	.create_ah = create_ah,
 	.query_ah = query_ah,
 	.destroy_ah = destroy_ah,
-	.create_cq = create_cq,
-	.destroy_cq = destroy_cq,
-	.poll_cq = poll_cq,
-	.req_notify_cq = req_notify_cq,
 	.create_qp = create_qp,
 	.modify_qp = modify_qp,
 	.query_qp = query_qp,
@@ -217,6 +141,5 @@ const struct ib_device_ops hca_verbs_ops = {
 	.post_send = hca_post_send,
 	INIT_RDMA_OBJ_SIZE(ib_pd, hca_pd, ib),
 	INIT_RDMA_OBJ_SIZE(ib_ah, hca_ah, ib),
-	INIT_RDMA_OBJ_SIZE(ib_cq, hca_cq, ib),
 	INIT_RDMA_OBJ_SIZE(ib_qp, hca_qp, ib),
 };

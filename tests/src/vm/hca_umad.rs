@@ -24,13 +24,14 @@ const TIMED_OUT: &str = " status 0x0000006e ";
 /// Hop count of a directed route through the switch in the trace of an event.
 const TWO_HOPS: &str = " class_specific 0x0002 ";
 
-/// Prints the subnet.
-const REPORT: &str = "fabriclens-agent ib-fabric --config /agent.toml";
+/// Prints the subnet, by the static agent, whose C library is another one; the series are from the dynamic one.
+const REPORT: &str = "agent-static ib-fabric --config /agent.toml";
 
 fn run(lab: &Lab) -> Result<()> {
     let collector = Collector::start(&lab.programs.collector, lab.folder())?;
     let guest = lab.boot(&[Config::new("hca1", 1, "hca").cards(2)])?.remove(0);
     guest.put(&lab.programs.agent, "/bin/fabriclens-agent", 0o755)?;
+    guest.put(&lab.programs.agent_static, "/bin/agent-static", 0o755)?;
     guest.write(agent::CONFIG, CONFIG)?;
     // As on hosts with systemd, which makes the directory of a static device in it before modules are loaded.
     guest.sh("mkdir /dev/infiniband")?;
@@ -59,7 +60,11 @@ fn refused(guest: &Vm) -> Result<()> {
     guest.sh("rmmod fakehca")?;
     load_as(guest, INFINIBAND)?;
     guest.write("/etc/passwd", "root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n")?;
-    fails(guest, &format!("su nobody -c '{REPORT}'"), "/dev/infiniband/umad0: not permitted; let the agent read and write the device")?;
+    fails(
+        guest,
+        &format!("su nobody -c '{REPORT}'"),
+        "/dev/infiniband/umad0: not permitted; let the agent read and write the device",
+    )?;
     drive(guest, "mlx5_0 state down\nmlx5_1 state init")?;
     fails(guest, REPORT, "is not an active InfiniBand port")?;
     drive(guest, "mlx5_0 state active\nmlx5_1 state active")
@@ -99,7 +104,8 @@ fn silent_node(lab: &Lab, guest: &Vm) -> Result<()> {
     // Lower half of the transaction's number, of an event's line.
     let transaction = |line: &str| Some(line.split_once(" tid 0x")?.1.get(8..16)?.to_owned());
     let of = |event: &str| trace.lines().filter(|line| line.starts_with(event)).map(str::to_owned).collect::<Vec<_>>();
-    let asked: Vec<_> = of("ib_umad_write").iter().filter(|line| line.contains(TWO_HOPS)).map(|l| transaction(l)).collect();
+    let asked: Vec<_> =
+        of("ib_umad_write").iter().filter(|line| line.contains(TWO_HOPS)).map(|l| transaction(l)).collect();
     let timed_out = of("ib_umad_read_send");
     ensure!(!timed_out.is_empty(), "the kernel reported no request as timed out:\n{trace}");
     for line in &timed_out {
@@ -109,17 +115,20 @@ fn silent_node(lab: &Lab, guest: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// Counters of a switch port by its LID, and of an adapter that the guest's kernel answers for, reach the collector.
+/// Counters of switch ports by LID, and of both adapters, which the guest's kernel answers for, reach the collector; also
+/// while one node is silent.
 fn counters(lab: &Lab, guest: &Vm, collector: &Collector) -> Result<()> {
     drive(
         guest,
-        "mlx5_0 set peer_symbol_error 7\nmlx5_1 set peer_port_xmit_data 1000000000000\nmlx5_1 set link_downed 3",
+        "mlx5_0 set peer_symbol_error 7\nmlx5_1 set peer_port_xmit_data 1000000000000\n\
+         mlx5_0 set link_downed 2\nmlx5_1 set link_downed 3",
     )?;
     let from = guest.now_ns()?;
     for (selector, wanted) in [
         (&*errors(1), 7.0),
         (&*errors(2), 0.0),
         ("fabric_port_io_bytes_total{host=\"fakeleaf\",port=\"2\",direction=\"transmit\"}", 4e12),
+        ("fabric_link_downs_total{host=\"fake\",device=\"mlx5_0\"}", 2.0),
         ("fabric_link_downs_total{host=\"fake\",device=\"mlx5_1\"}", 3.0),
         ("fabric_port_rate_bytes_per_second{host=\"fakeleaf\",port=\"1\"}", 25e9),
     ] {
