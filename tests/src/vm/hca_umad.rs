@@ -29,7 +29,8 @@ const REPORT: &str = "agent-static ib-fabric --config /agent.toml";
 
 fn run(lab: &Lab) -> Result<()> {
     let collector = Collector::start(&lab.programs.collector, lab.folder())?;
-    let guest = lab.boot(&[Config::new("hca1", 1, "hca").cards(2)])?.remove(0);
+    // Memory for two agents.
+    let guest = lab.boot(&[Config { memory: 384, ..Config::new("hca1", 1, "hca").cards(2) }])?.remove(0);
     guest.put(&lab.programs.agent, "/bin/fabriclens-agent", 0o755)?;
     guest.put(&lab.programs.agent_static, "/bin/agent-static", 0o755)?;
     guest.write(agent::CONFIG, CONFIG)?;
@@ -82,6 +83,9 @@ fn report(lab: &Lab, guest: &Vm) -> Result<()> {
     ] {
         ensure!(subnet.contains(line), "no {line:?} in\n{subnet}");
     }
+    guest.sh(
+        "agent-static doctor --config /agent.toml | grep 'reads the subnet at mlx5_0/1, 2000 MADs a second at most'",
+    )?;
     let path = guest.sh(&format!("{REPORT} --path 1 2"))?;
     ensure!(path.starts_with("fake mlx5_0 port 1\nfakeleaf port 2\n2 hops"), "path: {path}");
     Ok(())
