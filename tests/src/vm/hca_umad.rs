@@ -34,7 +34,7 @@ fn run(lab: &Lab) -> Result<()> {
     guest.put(&lab.programs.agent, "/bin/fabriclens-agent", 0o755)?;
     guest.put(&lab.programs.agent_static, "/bin/agent-static", 0o755)?;
     guest.write(agent::CONFIG, CONFIG)?;
-    // As on hosts with systemd, which makes the directory of a static device in it before modules are loaded.
+    // As docs/infiniband.md advises: a directory that a program made stays when the last device goes.
     guest.sh("mkdir /dev/infiniband")?;
     refused(&guest)?;
     report(lab, &guest)?;

@@ -60,7 +60,8 @@ impl Umad {
     /// Opens the device. Replies later than `timeout` are discarded by the kernel.
     ///
     /// # Errors
-    /// `Denied` without read and write permission, `Unsupported` before Linux 3.18.
+    /// `Denied` without read and write permission, with the remedy: the file's mode, or a restart if only the sandbox denies
+    /// it. `Unsupported` before Linux 3.18.
     pub fn open(path: &Path, timeout: Duration) -> Result<Self, CallError> {
         let what = || path.display().to_string();
         let opened = File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path);
