@@ -7,11 +7,14 @@
 #include <linux/ethtool.h>
 #include <linux/netdevice.h>
 #include <linux/pci.h>
+#include <rdma/ib_mad.h>
+#include <rdma/ib_smi.h>
 #include <rdma/ib_verbs.h>
 
 /* Where a counter is visible. */
 enum hca_group {
 	HCA_PMA,	/* sysfs counters/, through process_mad */
+	HCA_PEER,	/* the switch port at the other end of the cable, by management datagrams */
 	HCA_HW,		/* sysfs hw_counters/ and RDMA netlink */
 	HCA_ETH,	/* ethtool -S, always */
 	HCA_PFC,	/* ethtool -S while PFC is on for its priority */
@@ -19,8 +22,10 @@ enum hca_group {
 	HCA_STD,	/* standard ethtool statistics and the module's diagnostics only */
 };
 
+#define HCA_NAME 40
+
 struct hca_counter {
-	char name[ETH_GSTRING_LEN];
+	char name[HCA_NAME];
 	enum hca_group group;
 	u8 bits;		/* width in hardware */
 	bool saturates;		/* sticks at the top instead of wrapping */
@@ -28,12 +33,44 @@ struct hca_counter {
 	u8 prio;
 };
 
-#define HCA_COUNTERS 256
+#define HCA_COUNTERS 320
 
 struct hca_value {
 	u64 base;
 	s64 rate;	/* per second */
 	u64 since;	/* ktime ns of base */
+};
+
+/* A buffer that waits for a datagram. */
+struct hca_recv {
+	struct ib_cqe *cqe;
+	struct ib_sge sge;
+};
+
+/* Queue pair 0 (subnet management) or 1 (general services). */
+struct hca_qp {
+	struct ib_qp ib;
+	enum ib_qp_state state;
+	spinlock_t lock;
+	struct hca_recv *recvs;	/* ring */
+	u32 size, head, used;
+};
+
+/* A node as its management agent describes it. */
+struct hca_node {
+	u8 type;		/* 1 adapter, 2 switch */
+	u8 ports;
+	u16 device;
+	__be64 guid;
+	const char *description;
+};
+
+/* A port of a node as its management agent describes it. */
+struct hca_port {
+	u8 number;
+	u8 state;		/* enum ib_port_state */
+	u8 lanes;
+	u16 lid;
 };
 
 /* Calls that can be made to fail or to hang. */
@@ -78,6 +115,35 @@ int hca_rdma_add(struct hca *hca);
 void hca_rdma_init(void);
 extern const struct ib_device_ops hca_rdma_ops;
 void hca_set_state(struct hca *hca, enum ib_port_state state);
+
+/* cq.c */
+extern const struct ib_device_ops hca_cq_ops;
+void hca_complete(struct ib_cq *cq, const struct ib_wc *wc);
+
+/* verbs.c */
+extern const struct ib_device_ops hca_verbs_ops;
+u16 hca_ah_lid(struct ib_ah *ah);
+
+/* wire.c */
+int hca_wire_init(void);
+void hca_wire_exit(void);
+void hca_wire_plug(struct hca *hca, u32 number, struct hca_qp *qp);
+int hca_post_send(struct ib_qp *qp, const struct ib_send_wr *wr, const struct ib_send_wr **bad);
+
+/* switch.c: what the switch of the subnet answers */
+#define SWITCH_PORTS 4
+#define SWITCH_LID 100
+struct hca_cable {
+	struct hca *hca;	/* NULL: nothing is plugged in */
+	struct hca_qp *qps[2];
+};
+bool hca_switch_answer(const struct hca_cable *cables, unsigned int port, struct ib_mad *mad);
+
+/* sma.c, pma.c: management agents. False for an attribute that is not supported. */
+bool hca_sma_get(const struct hca_node *node, const struct hca_port *port, struct ib_smp *smp, u8 in_port);
+bool hca_pma_get(struct hca *hca, const char *prefix, struct ib_mad *mad);
+void hca_answered(struct ib_mad *mad, bool supported);
+u16 hca_lid(struct hca *hca);
 
 /* netdev.c, ethtool.c, dcb.c */
 int hca_netdev_add(struct hca *hca);

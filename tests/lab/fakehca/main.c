@@ -88,12 +88,20 @@ static int __init start(void)
 
 	hca_table_init();
 	hca_rdma_init();
-	error = hca_control_init();
+	error = hca_wire_init();
 	if (error)
 		return error;
+	error = hca_control_init();
+	if (error)
+		goto wire;
 	error = pci_register_driver(&driver);
 	if (error)
-		hca_control_exit();
+		goto control;
+	return 0;
+control:
+	hca_control_exit();
+wire:
+	hca_wire_exit();
 	return error;
 }
 
@@ -102,6 +110,7 @@ static void __exit end(void)
 	/* The control file first: a writer must not meet a device that is going. */
 	hca_control_exit();
 	pci_unregister_driver(&driver);
+	hca_wire_exit();
 }
 
 module_init(start);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
-/* The RDMA device: port attributes, sysfs counters/ through management datagrams, hw_counters/, port state. */
-#include <rdma/ib_mad.h>
-#include <rdma/ib_pma.h>
+/* The RDMA device: port attributes, management agents, hw_counters/, port state. */
 #include "hca.h"
 
 #define MAX_HW 64
@@ -57,71 +55,38 @@ static int modify_stat(struct ib_device *ib, u32 port, unsigned int counter, boo
 	return 0;
 }
 
-static void port_counters(struct hca *hca, struct ib_pma_portcounters *c)
-{
-#define PMA(name) hca_read_name(hca, name)
-	memset(c, 0, sizeof(*c));
-	c->symbol_error_counter = cpu_to_be16(PMA("symbol_error"));
-	c->link_error_recovery_counter = PMA("link_error_recovery");
-	c->link_downed_counter = PMA("link_downed");
-	c->port_rcv_errors = cpu_to_be16(PMA("port_rcv_errors"));
-	c->port_rcv_remphys_errors = cpu_to_be16(PMA("port_rcv_remote_physical_errors"));
-	c->port_rcv_switch_relay_errors = cpu_to_be16(PMA("port_rcv_switch_relay_errors"));
-	c->port_xmit_discards = cpu_to_be16(PMA("port_xmit_discards"));
-	c->port_xmit_constraint_errors = PMA("port_xmit_constraint_errors");
-	c->port_rcv_constraint_errors = PMA("port_rcv_constraint_errors");
-	c->link_overrun_errors = PMA("local_link_integrity_errors") << 4 | PMA("excessive_buffer_overrun_errors");
-	c->vl15_dropped = cpu_to_be16(PMA("VL15_dropped"));
-	c->port_xmit_wait = cpu_to_be32(PMA("port_xmit_wait"));
-}
-
-static void port_counters_ext(struct hca *hca, struct ib_pma_portcounters_ext *c)
-{
-	memset(c, 0, sizeof(*c));
-	c->port_xmit_data = cpu_to_be64(PMA("port_xmit_data"));
-	c->port_rcv_data = cpu_to_be64(PMA("port_rcv_data"));
-	c->port_xmit_packets = cpu_to_be64(PMA("port_xmit_packets"));
-	c->port_rcv_packets = cpu_to_be64(PMA("port_rcv_packets"));
-	c->port_unicast_xmit_packets = cpu_to_be64(PMA("unicast_xmit_packets"));
-	c->port_unicast_rcv_packets = cpu_to_be64(PMA("unicast_rcv_packets"));
-	c->port_multicast_xmit_packets = cpu_to_be64(PMA("multicast_xmit_packets"));
-	c->port_multicast_rcv_packets = cpu_to_be64(PMA("multicast_rcv_packets"));
-}
-
-/* A performance datagram is 64 bytes of headers, then the attribute. */
-#define PMA_DATA 64
-
 static int process_mad(struct ib_device *ib, int flags, u32 port, const struct ib_wc *wc, const struct ib_grh *grh,
 		       const struct ib_mad *in, struct ib_mad *out, size_t *out_size, u16 *pkey)
 {
 	struct hca *hca = of(ib);
-	void *data = (u8 *)out + PMA_DATA;
+	struct hca_node node = { 1, 1, 4125, ib->node_guid, ib->node_desc };
+	struct hca_port state = { 1, hca->state, hca->width, hca_lid(hca) };
+	bool supported;
 
-	if (in->mad_hdr.mgmt_class != IB_MGMT_CLASS_PERF_MGMT)
+	/* Answers to the host's own requests come by here too, and are not for the adapter. */
+	if (in->mad_hdr.method != IB_MGMT_METHOD_GET)
 		return IB_MAD_RESULT_SUCCESS;
 	if (hca_enter(hca, GATE_RDMA))
 		return IB_MAD_RESULT_FAILURE;
 	memcpy(out, in, sizeof(*in));
-	switch (in->mad_hdr.attr_id) {
-	case IB_PMA_CLASS_PORT_INFO: {
-		struct ib_class_port_info *info = data;
-
-		memset(info, 0, sizeof(*info));
-		info->base_version = 1;
-		info->class_version = 1;
-		info->capability_mask = IB_PMA_CLASS_CAP_EXT_WIDTH;
+	switch (in->mad_hdr.mgmt_class) {
+	case IB_MGMT_CLASS_PERF_MGMT:
+		supported = hca_pma_get(hca, "", out);
 		break;
-	}
-	case IB_PMA_PORT_COUNTERS:
-		port_counters(hca, data);
-		break;
-	case IB_PMA_PORT_COUNTERS_EXT:
-		port_counters_ext(hca, data);
+	case IB_MGMT_CLASS_SUBN_LID_ROUTED:
+	case IB_MGMT_CLASS_SUBN_DIRECTED_ROUTE:
+		supported = hca_sma_get(&node, &state, (struct ib_smp *)out, port);
 		break;
 	default:
 		return IB_MAD_RESULT_SUCCESS;
 	}
+	hca_answered(out, supported);
 	return IB_MAD_RESULT_SUCCESS | IB_MAD_RESULT_REPLY;
+}
+
+u16 hca_lid(struct hca *hca)
+{
+	return hca_infiniband ? hca->index + 1 : 0;
 }
 
 static int query_device(struct ib_device *ib, struct ib_device_attr *attr, struct ib_udata *udata)
@@ -133,6 +98,7 @@ static int query_device(struct ib_device *ib, struct ib_device_attr *attr, struc
 	attr->sys_image_guid = ib->node_guid;
 	attr->max_qp = 131072;
 	attr->max_pkeys = 1;
+	attr->kernel_cap_flags = IBK_LOCAL_DMA_LKEY;
 	return 0;
 }
 
@@ -154,7 +120,7 @@ static int query_port(struct ib_device *ib, u32 port, struct ib_port_attr *attr)
 	attr->active_speed = IB_SPEED_HDR;
 	attr->gid_tbl_len = hca_infiniband ? 1 : 16;
 	attr->pkey_tbl_len = 1;
-	attr->lid = hca_infiniband ? hca->index + 1 : 0;
+	attr->lid = hca_lid(hca);
 	attr->sm_lid = hca_infiniband ? 1 : 0;
 	attr->max_msg_sz = 1 << 30;
 	return 0;
@@ -216,7 +182,7 @@ static DEVICE_ATTR_RO(board_id);
 static struct attribute *attributes[] = { &dev_attr_hca_type.attr, &dev_attr_board_id.attr, NULL };
 static const struct attribute_group attribute_group = { .attrs = attributes };
 
-/* No verbs: nobody can open a queue pair. driver_id must not promise mlx5's user ABI. */
+/* No user verbs. driver_id must not promise mlx5's user ABI. */
 const struct ib_device_ops hca_rdma_ops = {
 	.owner = THIS_MODULE,
 	.driver_id = RDMA_DRIVER_UNKNOWN,
@@ -247,7 +213,10 @@ int hca_rdma_add(struct hca *hca)
 	hca->ib.node_guid = cpu_to_be64(0xb8cef60300000001ULL + hca->index);
 	snprintf(hca->ib.node_desc, sizeof(hca->ib.node_desc), "fake mlx5_%d", hca->index);
 	ib_set_device_ops(&hca->ib, &hca_rdma_ops);
-	if (!hca_infiniband) {
+	if (hca_infiniband) {
+		ib_set_device_ops(&hca->ib, &hca_verbs_ops);
+		ib_set_device_ops(&hca->ib, &hca_cq_ops);
+	} else {
 		error = ib_device_set_netdev(&hca->ib, hca->netdev, 1);
 		if (error)
 			return error;

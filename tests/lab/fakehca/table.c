@@ -65,9 +65,16 @@ void __init hca_table_init(void)
 {
 	int prio, i;
 
-	BUILD_BUG_ON(ARRAY_SIZE(fixed) + 8 * ARRAY_SIZE(per_prio) > HCA_COUNTERS);
+	BUILD_BUG_ON(2 * ARRAY_SIZE(fixed) + 8 * ARRAY_SIZE(per_prio) > HCA_COUNTERS);
 	for (i = 0; i < ARRAY_SIZE(fixed); i++)
 		hca_counters[hca_ncounters++] = fixed[i];
+	for (i = 0; i < ARRAY_SIZE(fixed) && fixed[i].group == HCA_PMA; i++) {
+		struct hca_counter *counter = &hca_counters[hca_ncounters++];
+
+		*counter = fixed[i];
+		counter->group = HCA_PEER;
+		snprintf(counter->name, sizeof(counter->name), "peer_%s", fixed[i].name);
+	}
 	for (prio = 0; prio < 8; prio++) {
 		for (i = 0; i < ARRAY_SIZE(per_prio); i++) {
 			struct hca_counter *counter = &hca_counters[hca_ncounters++];
@@ -92,7 +99,7 @@ int hca_find(const char *name)
 
 int hca_find_prio(const char *format, int prio)
 {
-	char name[ETH_GSTRING_LEN];
+	char name[HCA_NAME];
 
 	snprintf(name, sizeof(name), format, prio);
 	return hca_find(name);

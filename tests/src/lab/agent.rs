@@ -30,14 +30,15 @@ pub fn start_as(guest: &Vm, program: &Path, collector: &Collector, config: &str)
     restart(guest, collector)
 }
 
-/// Starts an agent that is in the guest already.
+/// Starts an agent that is in the guest already, and waits until its process is there: before `setsid` has begun, it would
+/// end with the command.
 ///
 /// # Errors
 /// When a command in the guest fails.
 pub fn restart(guest: &Vm, collector: &Collector) -> Result<()> {
     guest.sh(&format!(
         "FABRICLENS_AGENT_COLLECTOR_INSECURE=true setsid fabriclens-agent run --config {CONFIG} --collector http://{HOST}:{} \
-         </dev/null >/dev/console 2>&1 &",
+         </dev/null >/dev/console 2>&1 & until pidof fabriclens-agent; do sleep 0.1; done",
         collector.grpc
     ))?;
     Ok(())

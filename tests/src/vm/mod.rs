@@ -6,6 +6,7 @@ mod hca_hang;
 mod hca_pfc_switch;
 mod hca_port;
 mod hca_saturation;
+mod hca_umad;
 mod hca_unload;
 mod hca_urgent;
 mod lab;
@@ -55,6 +56,7 @@ pub const ALL: &[Scenario] = &[
     hca_port::SCENARIO,
     hca_pfc_switch::SCENARIO,
     hca_urgent::SCENARIO,
+    hca_umad::SCENARIO,
     hca_unload::SCENARIO,
     hca_hang::SCENARIO,
     tcp_probes::SCENARIO,

@@ -154,7 +154,11 @@ pub const ETHERNET: &str = "ib=0";
 /// Parameters of the module for InfiniBand ports.
 pub const INFINIBAND: &str = "ib=1";
 
-fn load_as(guest: &Vm, parameters: &str) -> Result<()> {
+/// As [`load`], with parameters of the module: [`ETHERNET`] or [`INFINIBAND`].
+///
+/// # Errors
+/// When the kernel rejects the module or an interface.
+pub fn load_as(guest: &Vm, parameters: &str) -> Result<()> {
     guest
         .sh(&format!("insmod /modules/fakehca.ko {parameters} && ip link set ens0np0 up && ip link set ens1np0 up"))?;
     Ok(())

@@ -5,9 +5,11 @@
 
 use super::error::call_error;
 use crate::CallError;
+use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
@@ -22,6 +24,10 @@ const HEADER: usize = 64;
 const MAD: usize = 256;
 /// Key of the queue pair for general services, big endian.
 const GENERAL_KEY: u32 = 0x8001_0000;
+/// Remedy if the device's file mode or owner, a device policy or a namespace keeps the agent out.
+const GRANT: &str = "let the agent read and write the device (docs/infiniband.md)";
+/// Remedy if the file mode permits what the sandbox denies: the directory of the devices is newer than the sandbox.
+const RESTART: &str = "restart the agent, whose sandbox is older than /dev/infiniband (docs/infiniband.md)";
 /// Management classes of both agents: subnet management by directed route, performance management.
 const CLASSES: [(u32, u8); 2] = [(0, 0x81), (1, 0x04)];
 
@@ -54,15 +60,14 @@ impl Umad {
     /// Opens the device. Replies later than `timeout` are discarded by the kernel.
     ///
     /// # Errors
-    /// `Denied` without read and write permission, `Unsupported` before Linux 3.18.
+    /// `Denied` without read and write permission, with the remedy: the file's mode, or a restart if only the sandbox denies
+    /// it. `Unsupported` before Linux 3.18.
     pub fn open(path: &Path, timeout: Duration) -> Result<Self, CallError> {
         let what = || path.display().to_string();
         let opened = File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path);
         let file = opened.map_err(|error| match error.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => CallError::Denied {
-                what: what(),
-                remedy: "let the agent read and write the device (docs/infiniband.md)",
-            },
+            Some(libc::EACCES) if mode_permits(path) => CallError::Denied { what: what(), remedy: RESTART },
+            Some(libc::EPERM | libc::EACCES) => CallError::Denied { what: what(), remedy: GRANT },
             _ => call_error(what(), error),
         })?;
         // SAFETY: the request takes no argument.
@@ -97,14 +102,15 @@ impl Umad {
         self.file.write(&packet).map(|_| ())
     }
 
-    /// Waits up to `wait` for a reply; its MAD replaces `into`. A request that timed out gives an empty `into`.
+    /// Waits up to `wait` for a reply; its MAD replaces `into`. The kernel's reports of requests that timed out are
+    /// skipped: the caller has its own deadline for each request.
     ///
     /// # Errors
     /// The port is gone.
     pub fn receive(&mut self, wait: Duration, into: &mut Vec<u8>) -> io::Result<Option<()>> {
         let mut poll = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let time = libc::timespec {
-            tv_sec: wait.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_sec: i32::try_from(wait.as_secs()).unwrap_or(i32::MAX).into(),
             tv_nsec: wait.subsec_nanos().into(),
         };
         // SAFETY: one pollfd and one timespec, both live during the call; no signal mask.
@@ -114,17 +120,27 @@ impl Umad {
             done => done?,
         };
         let mut packet = [0; HEADER + MAD];
-        match self.file.read(&mut packet) {
-            Ok(read) => {
-                into.clear();
-                let failed = packet[4..8] != [0; 4];
-                into.extend(packet.get(HEADER..read).filter(|_| !failed).unwrap_or_default());
-                Ok(Some(()))
+        loop {
+            match self.file.read(&mut packet) {
+                // The kernel's status of the request, ETIMEDOUT.
+                Ok(_) if packet[4..8] != [0; 4] => {}
+                Ok(read) => {
+                    into.clear();
+                    into.extend(packet.get(HEADER..read).unwrap_or_default());
+                    return Ok(Some(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
         }
     }
+}
+
+/// Whether mode and owner of a file permit reading and writing it; no sandbox is asked.
+fn mode_permits(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: the path is a string that ends with zero and lives during the call.
+    unsafe { libc::access(path.as_ptr(), libc::R_OK | libc::W_OK) == 0 }
 }
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -132,22 +148,4 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::mem::{offset_of, size_of};
-
-    #[test]
-    fn layouts_are_those_of_the_kernel() {
-        assert_eq!(size_of::<Registration>(), 40);
-        assert_eq!(offset_of!(Registration, methods), 16);
-        assert_eq!(offset_of!(Registration, oui), 32);
-    }
-
-    #[test]
-    fn a_file_that_is_no_umad_is_refused() {
-        let error = Umad::open(Path::new("/dev/null"), Duration::from_millis(100)).expect_err("not a umad");
-        assert!(matches!(error, CallError::Unsupported { .. }), "{error}");
-        let error = Umad::open(Path::new("/dev/infiniband/none"), Duration::from_millis(100)).expect_err("missing");
-        assert!(matches!(error, CallError::Unsupported { .. }), "{error}");
-    }
-}
+mod tests;

@@ -24,7 +24,7 @@ pub const LISTS: &[List] = &[
         name: "rxe",
         modules: &["crc32_generic", "rdma_rxe", "rdma_ucm", "sch_netem", "sch_red", "sch_tbf", "sch_prio", "tcp_diag"],
     },
-    List { name: "hca", modules: &["ib_core"] },
+    List { name: "hca", modules: &["ib_core", "ib_umad"] },
 ];
 
 /// Module files in loading order, by list.
