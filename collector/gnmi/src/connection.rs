@@ -153,26 +153,16 @@ mod tests {
     use tokio::io::AsyncReadExt as _;
     use tokio::net::TcpListener;
 
-    /// What a client allows at the beginning of HTTP/2: bytes of one stream, and of the connection beyond the standard's 65,535.
-    async fn windows(listener: TcpListener) -> (u32, u32) {
+    /// Bytes of one stream that a client allows at the beginning of HTTP/2: number 4 of its first frame, SETTINGS.
+    async fn stream_window(listener: TcpListener) -> u32 {
         const PREFACE: usize = 24;
         let (mut socket, _) = listener.accept().await.unwrap();
-        socket.read_exact(&mut [0; PREFACE]).await.unwrap();
-        let mut stream = 0;
-        loop {
-            let mut head = [0; 9];
-            socket.read_exact(&mut head).await.unwrap();
-            let mut frame = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
-            socket.read_exact(&mut frame).await.unwrap();
-            let number = |at: usize| u32::from_be_bytes(frame[at..at + 4].try_into().unwrap());
-            match head[3] {
-                // SETTINGS, whose number 4 is the window of a stream.
-                4 => stream = (0..frame.len()).step_by(6).find(|at| frame[at + 1] == 4).map_or(0, |at| number(at + 2)),
-                // WINDOW_UPDATE of the connection.
-                8 => return (stream, number(0)),
-                _ => {}
-            }
-        }
+        let mut head = [0; PREFACE + 9];
+        socket.read_exact(&mut head).await.unwrap();
+        let mut settings = vec![0; usize::from(head[PREFACE + 2])];
+        socket.read_exact(&mut settings).await.unwrap();
+        let setting = settings.chunks(6).find(|setting| setting[1] == 4).unwrap();
+        u32::from_be_bytes(setting[2..].try_into().unwrap())
     }
 
     #[tokio::test]
@@ -182,12 +172,14 @@ mod tests {
         let kind = GnmiKind::Sonic;
         let interval = kind.least_interval();
         let target = GnmiTarget { name: "leaf1".into(), address, kind, interval, login: None, tls: None };
-        let connection = Connection::new(&target).unwrap();
-        let mut client = tonic::client::Grpc::new(connection.channel);
-        let (stream, all) = tokio::select! {
-            windows = windows(listener) => windows,
-            _ = async { _ = client.ready().await; std::future::pending::<()>().await } => unreachable!(),
-        };
-        assert_eq!((stream, all + 65_535), (STREAM_WINDOW, WINDOW));
+        let mut client = tonic::client::Grpc::new(Connection::new(&target).unwrap().channel);
+        let path = tonic::codegen::http::uri::PathAndQuery::from_static("/");
+        let requests = tonic::Request::new(futures_util::stream::pending());
+        let call = tokio::spawn(async move {
+            client.ready().await.unwrap();
+            client.streaming(requests, path, crate::codec::SubscribeCodec).await.map(drop)
+        });
+        assert_eq!(stream_window(listener).await, STREAM_WINDOW);
+        call.abort();
     }
 }
