@@ -52,7 +52,7 @@ fn hot(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let least = ctx.threshold(&HOT);
     let waits = |port: usize| {
         let share = credit_wait(ctx, port)?;
-        (share >= least && is_read_since_start(ctx, port)).then_some((port, share))
+        (share >= least && is_known(ctx, port)).then_some((port, share))
     };
     let host =
         |(port, share): (usize, f64)| Some(slow_receiver(ctx, ctx.fabric.ports.list[port].peer?, port, share, least));
@@ -66,11 +66,11 @@ fn hot(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     worst.into_iter().map(|(port, share)| cycle_or_unknown(ctx, port, share, least)).collect()
 }
 
-/// Whether the waits of a port are known from the first third of the window on: how long it
-/// waited before it was read is unknown.
-fn is_read_since_start(ctx: &DetectorContext<'_>, port: usize) -> bool {
+/// Whether the waits of a port are known for two thirds of the window: a port that is read since a moment has not waited half
+/// a minute for all we know.
+fn is_known(ctx: &DetectorContext<'_>, port: usize) -> bool {
     let frames = ctx.window.frames();
-    frames[..frames.len().div_ceil(3)].iter().any(|frame| frame.get(Signal::XmitWait, port).is_some())
+    3 * frames.iter().filter(|frame| frame.get(Signal::XmitWait, port).is_some()).count() >= 2 * frames.len()
 }
 
 /// Ports that wait more than usual, in a window with samples of all switches: where hosts are read more often, their newest
