@@ -241,13 +241,14 @@ mod tests {
             let frame = pack(&sections, "node1234").unwrap();
             let plain = zstd::bulk::decompress(&frame[5..], 1 << 20).unwrap();
             let groups = Decoder::default().bytes(&plain).unwrap().groups;
-            assert_eq!(groups.len(), 8);
-            for (group, port) in groups.iter().zip(&host.ports) {
-                assert_eq!(group.times, [(time / 1_000_000).cast_signed()]);
-                assert_eq!(group.series.len(), 62);
-                assert!(group.series.iter().all(|s| s.get("host") == "node1234"));
+            // The info of a port is a group of its own.
+            assert_eq!(groups.len(), 16);
+            for (groups, port) in groups.chunks(2).zip(&host.ports) {
+                assert!(groups.iter().all(|group| group.times == [(time / 1_000_000).cast_signed()]));
+                assert_eq!(groups.iter().map(|group| group.series.len()).sum::<usize>(), 62);
+                assert!(groups.iter().flat_map(|group| &*group.series).all(|s| s.get("host") == "node1234"));
                 let mut sent: Vec<f64> = port.values.iter().map(|v| *v as f64).collect();
-                let mut got = group.values.clone();
+                let mut got: Vec<f64> = groups.iter().flat_map(|group| group.values.clone()).collect();
                 sent.sort_by(f64::total_cmp);
                 got.sort_by(f64::total_cmp);
                 assert_eq!(sent, got);

@@ -80,6 +80,7 @@ fn collector_series() -> &'static BTreeSet<String> {
     NAMES.get_or_init(|| {
         let sources = [
             "core/src/gnmi_telemetry.rs",
+            "core/src/reader_leases/mod.rs",
             "core/src/switch_list.rs",
             "core/src/telemetry.rs",
             "incidents/src/series.rs",
