@@ -114,6 +114,20 @@ const EMPTY: &[Empty] = &[
         ],
     },
     Empty {
+        why: "only while a fault lasts: an incast, a storm, a bad cable between switches",
+        always: false,
+        queries: &[
+            ("switch", "Paused by the other end, by priority", "{{host}} {{port}} priority {{priority}}"),
+            ("switch", "Pauses the other end, by priority", "{{host}} {{port}} priority {{priority}}"),
+            ("switch", "Pause frames, by priority", "{{host}} {{port}} priority {{priority}} received"),
+            ("switch", "Pause frames, by priority", "{{host}} {{port}} priority {{priority}} sent"),
+            ("switch", "Marked packets, by queue", "{{host}} {{port}} queue {{queue}}{{traffic_class}}"),
+            ("switch", "Marked packets, by queue", "{{host}} {{port}} all queues"),
+            ("switch", "Link errors", "{{host}} {{port}}"),
+            ("buffers", "Queue occupancy", "{{host}} {{port}} queue {{queue}}{{traffic_class}}"),
+        ],
+    },
+    Empty {
         why: "the demo's switches do not tell this",
         always: true,
         queries: &[
