@@ -40,16 +40,14 @@ pub fn prepare(from: &Path, to: &Path, mode: &Mode, truth: &Truth) -> Result<Pre
     let kept = columns.places(|name| !mode.infiniband || infiniband::has(name));
     let mut output = RowWriter::create(&to.join("ports.csv.gz"), &columns, kept, mode.renamed)?;
     let mut changes = changes(mode, &columns, truth);
-    let (mut last, mut instant, mut rows) = (None, 0, 0);
+    let (interval_ns, mut first_ns, mut rows) = (truth.tick_ns / truth.stretch, None, 0);
     for line in lines {
         let mut cells: Vec<String> = line?.split(',').map(str::to_owned).collect();
         cells.resize(columns.names.len(), String::new());
-        let tick = cells[columns.tick].clone();
-        if let Some(before) = last.replace(tick)
-            && last.as_ref() != Some(&before)
-        {
-            instant += 1;
-        }
+        let tick_ns: i64 = cells[columns.tick].parse().context("a tick_ns is no number")?;
+        let since_ns = (tick_ns - *first_ns.get_or_insert(tick_ns)).max(0);
+        // By time, because rows may be in the order of ports, and samples may be missing or a little early.
+        let instant = ((since_ns + interval_ns / 2) / interval_ns) as usize;
         rows += 1;
         let mut row = Row { columns: &columns, cells, instant };
         let mut kept = true;

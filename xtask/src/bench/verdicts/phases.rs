@@ -9,9 +9,9 @@ const PERIODS: [u64; 3] = [1, 2, 5];
 /// Parts of column names that are no counters.
 const GAUGES: [&str; 7] = ["speed", "up", "width", "q_", "sw_shared", "temp", "dbm"];
 
-/// The last row of each port, and how many there were.
+/// The last row of each port.
 #[derive(Default)]
-struct Phases(HashMap<(String, String), (Vec<String>, u64)>);
+struct Phases(HashMap<(String, String), Vec<String>>);
 
 /// Moves each row to the phase of its node, or leaves it out if the node takes no sample then. Counters are interpolated.
 pub fn own_phases() -> RowChange {
@@ -25,8 +25,7 @@ impl Phases {
         let mut hasher = DefaultHasher::new();
         row.node().hash(&mut hasher);
         let random = hasher.finish();
-        let number = self.0.get(&key).map_or(0, |(_, number)| number + 1);
-        let Some((before, _)) = self.0.insert(key, (row.cells.clone(), number)) else { return false };
+        let Some(before) = self.0.insert(key, row.cells.clone()) else { return false };
         let (period, part) = (PERIODS[(random % 3) as usize], (random >> 8 & 0xff) as f64 / 256.0);
         let columns = row.columns;
         for (at, cell) in row.cells.iter_mut().enumerate().filter(|(at, _)| ![columns.node, columns.port].contains(at))
@@ -38,7 +37,8 @@ impl Phases {
                 _ => {}
             }
         }
-        (number + random / 3).is_multiple_of(period)
+        // All ports of a node alike, as an agent reads them.
+        (row.instant as u64 + random / 3).is_multiple_of(period)
     }
 }
 
