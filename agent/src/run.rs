@@ -74,7 +74,7 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     }
     let sandbox = if config.sandbox { Sandbox::new(SandboxRuleset::of(&roots, &config)) } else { Sandbox::default() };
     settings.sandbox = sandbox.clone();
-    // Without a collector nobody can choose a reader.
+    // Without a collector the agent reads without a lease.
     let asks = config.collector.is_some() && settings.ib_fabric.as_ref().is_some_and(|fabric| fabric.lease);
     settings.reader_lease = asks.then(|| Arc::new(ReaderLease::new(&host)));
     let lease = settings.reader_lease.clone();

@@ -38,6 +38,11 @@ pub fn unique_switch(name: &str, guid: u64, taken: bool) -> String {
     }
 }
 
+/// Whether a node type (`2: switch`, `1: CA`) is that of a switch.
+pub fn is_switch_type(node_type: &str) -> bool {
+    node_type.ends_with("switch")
+}
+
 /// Whether a switch was never given a name: every switch of the model has it.
 pub fn is_factory(name: &str) -> bool {
     name.ends_with("Mellanox Technologies")

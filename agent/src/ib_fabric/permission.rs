@@ -53,7 +53,7 @@ impl Permission<'_> {
         if self.0.is_some() { until.min(Instant::now() + check) } else { until }
     }
 
-    /// Why nobody can tell whether this host may read, if it does not for that reason.
+    /// Why this host does not read because no collector answers; `None` otherwise.
     pub fn problem(self) -> Option<String> {
         match self.outlook()? {
             Outlook::Silent(why) => Some(format!("it is not known whether another host reads it: {why}")),

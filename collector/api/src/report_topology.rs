@@ -10,8 +10,7 @@ use std::collections::HashSet;
 pub(super) fn leaves(topology: &Topology) -> Leaves {
     let mut leaves = Leaves::new();
     for (host, leaf) in cables(topology).flat_map(|link| hosts(topology, link)) {
-        let names = [host, leaf].map(|end| topology.nodes[end.node].name.clone());
-        let [host, leaf] = names;
+        let [host, leaf] = [host, leaf].map(|end| topology.nodes[end.node].name.clone());
         leaves.entry(host).or_default().insert(leaf);
     }
     leaves

@@ -2,39 +2,30 @@
 
 use std::sync::{Arc, LazyLock};
 
+use fabriclens_config::GnmiKind;
 use fabriclens_core::telemetry::Telemetry;
-use fabriclens_foreign::sources::{gnmi_openconfig, gnmi_sonic};
 use fabriclens_model::Labels;
 use fabriclens_model::names::check_series;
 
 use crate::counters::SwitchCounters;
-use crate::events::Events;
-use crate::leaf::{Dialect, Receiver};
-use crate::neighbors::Neighbors;
 use crate::notification;
 use crate::output::Output;
-use crate::series::Series;
+use crate::stream_receiver::receiver;
+use crate::subscriptions::streams;
 
 /// A time of arrival, Unix ms.
 const NOW_MS: i64 = 1_700_000_000_000;
 
-/// Reads a message in each dialect, with each receiver. Whatever it holds, each row has every series once, and the store
+/// Reads a message as each stream of each kind of target. Whatever it holds, each row has every series once, and the store
 /// takes each series.
 pub fn message(bytes: &[u8]) {
     static TELEMETRY: LazyLock<Telemetry> = LazyLock::new(|| Telemetry::new().expect("metrics register once"));
     let counters = Arc::new(SwitchCounters::new("leaf1", &TELEMETRY));
     let output = Output { switch: "leaf1".into(), outbox: Arc::default(), counters };
-    let dialects = [(Dialect::SonicTable, &gnmi_sonic::SOURCE), (Dialect::OpenConfig, &gnmi_openconfig::SOURCE)];
-    for (dialect, source) in dialects {
-        let receivers: [Box<dyn Receiver>; 3] = [
-            Box::new(Series::new(output.clone(), source)),
-            Box::new(Events::new(output.clone())),
-            Box::new(Neighbors::new(output.clone())),
-        ];
-        for mut receiver in receivers {
-            // An error ends the stream; what came before it counts.
-            _ = notification::read(bytes, dialect, NOW_MS, &mut *receiver);
-        }
+    for stream in [GnmiKind::Sonic, GnmiKind::OpenConfig, GnmiKind::Cumulus].into_iter().flat_map(streams) {
+        let mut receiver = receiver(stream, output.clone());
+        // An error ends the stream; what came before it counts.
+        _ = notification::read(bytes, stream.dialect, NOW_MS, &mut *receiver);
     }
     for mut row in output.outbox.take() {
         assert_eq!(row.series.len(), row.values.len());

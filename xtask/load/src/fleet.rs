@@ -5,6 +5,7 @@
 
 use crate::grpc::{Answer, Connection, Packer};
 use crate::otlp::Shape;
+use crate::reporting::report_until_done;
 use crate::workload::{Hosts, Rails, host_name};
 use anyhow::{Context as _, Result};
 use fabriclens_wire::Section;
@@ -104,19 +105,7 @@ pub fn run(args: &Args) -> Result<()> {
         for number in 0..args.hosts {
             hosts.spawn(host(shared.clone(), Hosts::new(&rails, number as usize, 1, false), number));
         }
-        let mut every = tokio::time::interval(Duration::from_secs(args.every.max(1)));
-        every.tick().await;
-        loop {
-            tokio::select! {
-                _ = every.tick() => shared.print(),
-                done = hosts.join_next() => match done {
-                    Some(done) => done??,
-                    None => break,
-                },
-            }
-        }
-        shared.print();
-        Ok(())
+        report_until_done(hosts, args.every, || shared.print()).await
     })
 }
 

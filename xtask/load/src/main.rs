@@ -9,6 +9,7 @@ mod herd;
 mod otlp;
 mod remote;
 mod replay;
+mod reporting;
 mod switches;
 mod workload;
 mod write_request;

@@ -37,7 +37,7 @@ pub struct ReaderLease {
 }
 
 impl ReaderLease {
-    /// A lease that nobody claims yet.
+    /// A lease of a host that claims no subnet yet.
     pub fn new(host: &str) -> Self {
         Self { host: host.to_owned(), agent: number(), claim: Mutex::default(), changed: Notify::new() }
     }

@@ -15,8 +15,8 @@ const TEMPLATES: usize = 512;
 /// Maximum bytes of a template, and of all templates before all are dropped.
 const BYTES: usize = 1 << 18;
 const BYTES_OF_ALL: usize = 32 << 20;
-/// Minimum points of a template. Scopes with fewer are facts in labels, which no two resources share: their templates
-/// would push out those that thousands share.
+/// Minimum points of a template. Scopes with fewer points hold info metrics, whose labels differ by resource: a template for each
+/// resource would evict the templates of counters, which thousands of resources share.
 const POINTS: usize = 4;
 /// Maximum scope lengths tracked per resource.
 const SHAPES: usize = 64;

@@ -9,6 +9,7 @@ mod translation;
 
 use std::sync::Arc;
 
+use fabriclens_base::infiniband::is_switch_type;
 use fabriclens_config::Switches;
 use fabriclens_core::switch_list::SwitchList;
 use fabriclens_core::time::now_ms;
@@ -198,7 +199,7 @@ fn newest(group: &RowGroup) -> i64 {
 
 /// The InfiniBand switch whose port a series describes, as agents do that read it in-band.
 fn read_in_band(labels: &Labels) -> Option<Arc<str>> {
-    let of_switch = labels.metric() == "fabric_port_info" && labels.get("node_type").ends_with("switch");
+    let of_switch = labels.metric() == "fabric_port_info" && is_switch_type(labels.get("node_type"));
     of_switch.then(|| labels.get("host").into())
 }
 

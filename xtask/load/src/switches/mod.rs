@@ -7,6 +7,7 @@ mod body;
 mod rows;
 
 use crate::grpc::{Answer, Connection};
+use crate::reporting::report_until_done;
 use anyhow::{Context as _, Result};
 use body::{Body, Form};
 use serde_json::json;
@@ -80,19 +81,7 @@ pub fn run(args: &Args) -> Result<()> {
                 switch(&body, &totals, (number as usize, to), (first, end)).await
             });
         }
-        let mut every = tokio::time::interval(Duration::from_secs(args.every.max(1)));
-        every.tick().await;
-        loop {
-            tokio::select! {
-                _ = every.tick() => totals.print(),
-                done = switches.join_next() => match done {
-                    Some(done) => done??,
-                    None => break,
-                },
-            }
-        }
-        totals.print();
-        Ok(())
+        report_until_done(switches, args.every, || totals.print()).await
     })
 }
 

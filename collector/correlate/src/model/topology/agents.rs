@@ -3,6 +3,7 @@
 
 use super::source::{Cable, CableEnd, TopologySource};
 use super::types::{Provenance, Role};
+use fabriclens_base::infiniband::is_switch_type;
 use fabriclens_model::Labels;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +62,7 @@ impl PortInfo {
             rail_by_order: get("rail_source") == "order",
             switch: get("switch"),
             switch_port: get("switch_port"),
-            of_switch: infiniband && labels.get("node_type").ends_with("switch"),
+            of_switch: infiniband && is_switch_type(labels.get("node_type")),
             neighbor_guid: guid("switch_id").filter(|_| infiniband),
         };
         (!told.host.is_empty() && !told.port.is_empty()).then_some(told)

@@ -127,7 +127,7 @@ impl Collector {
         }
     }
 
-    /// What was found so far.
+    /// The verdicts of all incidents so far.
     fn verdicts(&self) -> Verdicts {
         let list = |severity| self.live.state.incidents.list(&Filter { severity, ..Filter::default() });
         let all = [list(None), list(Some(Severity::Info))].concat();

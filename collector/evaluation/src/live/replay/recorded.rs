@@ -25,7 +25,7 @@ pub struct Run {
 /// Kinds and locations of incidents; those of observations are in brackets.
 pub type Verdicts = BTreeSet<String>;
 
-/// The verdicts of incidents. Those that turned out to be part of another count as that.
+/// The verdicts of incidents, without incidents that were merged into another.
 pub fn verdicts<'a>(incidents: impl Iterator<Item = &'a Incident>) -> Verdicts {
     let own = incidents.filter(|incident| incident.merged_into.is_none());
     let text = |incident: &Incident| {

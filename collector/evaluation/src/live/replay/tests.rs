@@ -37,7 +37,7 @@ fn a_simulated_receiver_is_found_by_statistics_of_sai() {
     found(&simulations().join("slow_receiver-1"), Some(&sonic_hft::FORM), &["SlowReceiver 12-1"]);
 }
 
-/// Switches by gNMI report no queue: what the receiver is told has to name it.
+/// Switches report no queue by gNMI, so the marks that the receiving host counts have to name it.
 #[test]
 #[ignore = "needs: simulations"]
 fn a_simulated_incast_is_found_by_gnmi_every_five_seconds() {
