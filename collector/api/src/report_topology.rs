@@ -30,7 +30,7 @@ pub(super) fn links(topology: &Topology, job: &Job) -> Vec<ReportLink> {
     };
     let end = |end: &LinkEnd| ReportEnd {
         node: topology.nodes[end.node].name.clone(),
-        port: end.port.clone(),
+        port: (!end.is_unknown()).then(|| end.port.clone()),
         is_switch: is_switch(topology, end),
     };
     let wanted = cables(topology).filter(|link| own(link).is_some() || between(link));
@@ -91,7 +91,14 @@ mod tests {
         cables[5].known = Provenance::Inferred;
         let topology = Topology::new(nodes.iter().map(node).collect(), cables);
         let of = |job: &Job| -> Vec<String> {
-            let name = |end: &ReportEnd| format!("{} {}{}", end.node, end.port, if end.is_switch { "!" } else { "" });
+            let name = |end: &ReportEnd| {
+                format!(
+                    "{} {}{}",
+                    end.node,
+                    end.port.as_deref().unwrap_or_default(),
+                    if end.is_switch { "!" } else { "" }
+                )
+            };
             links(&topology, job).iter().map(|link| link.ends.each_ref().map(name).join(" - ")).collect()
         };
         let own = ["h1 mlx5_0/1 - leaf1 swp1!", "leaf1 swp9! - spine Ethernet0!"];

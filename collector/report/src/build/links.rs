@@ -39,25 +39,31 @@ pub struct Link {
 pub struct LinkEnd {
     /// Host or switch, as the label `host` of series.
     pub node: String,
-    /// Port name of the topology: of a switch, the label `port` of series.
-    pub port: String,
+    /// Port name of the topology: of a switch, the label `port` of series. `None` if it is unknown.
+    pub port: Option<String>,
     /// Whether the node is a switch.
     pub is_switch: bool,
+}
+
+impl LinkEnd {
+    /// The labels `host` and `port` of its series; `None` if it is no switch, or its port is unknown.
+    fn switch_port(&self) -> Option<Place<'_>> {
+        self.port.as_deref().filter(|_| self.is_switch).map(|port| (self.node.as_str(), port))
+    }
 }
 
 /// Switch and port.
 type Place<'a> = (&'a str, &'a str);
 
 pub(super) fn links(context: &ReportContext<'_>, links: &[Link]) -> Result<Links, QueryError> {
-    let ends = || links.iter().flat_map(|link| &link.ends).filter(|end| end.is_switch);
+    let ends = || links.iter().flat_map(|link| &link.ends).filter_map(LinkEnd::switch_port);
     if ends().next().is_none() {
         return Ok(Links { known: links.len(), measured: 0, worst: Vec::new() });
     }
-    let mut source = context.source.beside(ends().map(|end| end.node.as_str()));
+    let mut source = context.source.beside(ends().map(|(node, _)| node));
     source.choose_method(ends().count());
     let read = increases(&source, ROWS)?;
-    let mut ports: HashMap<Place<'_>, Counters> =
-        ends().map(|end| ((end.node.as_str(), end.port.as_str()), Counters::new())).collect();
+    let mut ports: HashMap<Place<'_>, Counters> = ends().map(|place| (place, Counters::new())).collect();
     for (of_metric, increases) in &read {
         for increase in increases {
             if let Some(port) = ports.get_mut(&(increase.labels.get("host"), increase.labels.get("port"))) {
@@ -96,8 +102,7 @@ fn judge(
 ) -> Option<WorstLink> {
     let mut figures = WorstLink { link: name(link), held: None, load: None, errors: None, drops: None, marks: None };
     let mut read = false;
-    for end in link.ends.iter().filter(|end| end.is_switch) {
-        let place = (end.node.as_str(), end.port.as_str());
+    for place in link.ends.iter().filter_map(LinkEnd::switch_port) {
         let Some(counters) = ports.get(&place).filter(|counters| !counters.is_empty()) else { continue };
         read = true;
         let total = |counter| counters.get(&counter).map(|counted| counted.total).filter(|total| total.is_finite());
@@ -125,11 +130,11 @@ fn most(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.into_iter().chain(b).reduce(f64::max)
 }
 
-/// Both ends: `leaf-1 swp12 - spine-3 Ethernet80`. Made-up names of unknown ports are omitted.
+/// Both ends: `leaf-1 swp12 - spine-3 Ethernet80`. Unknown ports are omitted.
 fn name(link: &Link) -> String {
-    let end = |end: &LinkEnd| match end.port.starts_with('?') {
-        true => end.node.clone(),
-        false => format!("{} {}", end.node, end.port),
+    let end = |end: &LinkEnd| match &end.port {
+        None => end.node.clone(),
+        Some(port) => format!("{} {port}", end.node),
     };
     link.ends.iter().map(end).collect::<Vec<_>>().join(" - ")
 }

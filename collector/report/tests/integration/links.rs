@@ -7,7 +7,7 @@ use fabriclens_report::{Link, LinkEnd, html, markdown};
 fn link(a: (&str, &str), b: (&str, &str)) -> Link {
     let end = |(node, port): (&str, &str)| LinkEnd {
         node: node.to_owned(),
-        port: port.to_owned(),
+        port: Some(port.to_owned()).filter(|port| !port.starts_with('?')),
         is_switch: !node.starts_with('h'),
     };
     Link { ends: [end(a), end(b)] }
