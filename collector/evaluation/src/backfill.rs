@@ -11,6 +11,7 @@ use fabriclens_correlate::{
 use fabriclens_model::{Matcher, Read, Unlimited};
 use fabriclens_promql::{Engine, QueryError};
 
+use fabriclens_core::time::now_ms;
 use fabriclens_data::HostReader;
 use fabriclens_data::engine;
 use fabriclens_state::AppState;
@@ -24,6 +25,8 @@ const BASELINE_MS: [i64; 2] = [80_000, 20_000];
 /// Incidents that began longer ago than this belong to the baseline, ms.
 const OLD_MS: i64 = 300_000;
 const DAY_MS: i64 = 86_400_000;
+/// How far back incidents are compared with those of today, ms.
+const PAST_MS: i64 = 29 * DAY_MS;
 /// A metric of every port, by which ports are discovered at the start.
 const PORTS: &str = "fabric_port_io_bytes_total";
 
@@ -38,11 +41,13 @@ pub(super) struct Backfill {
 }
 
 impl Backfill {
-    /// Creates an empty tracker with these queried signals.
+    /// Creates a tracker that knows past incidents only, with these queried signals.
     pub(super) fn new(state: &AppState, signals: impl IntoIterator<Item = &'static SignalSpec>) -> Self {
         let fabric = Fabric::new(Topology::default(), Ports::default(), Vec::new());
+        let mut tracker = IncidentTracker::new(fabric, state.config.thresholds.clone());
+        tracker.learn_past(&state.incidents.ended_since((now_ms() - PAST_MS).saturating_mul(1_000_000)));
         Self {
-            tracker: IncidentTracker::new(fabric, state.config.thresholds.clone()),
+            tracker,
             engine: engine(&state.config.query),
             state: state.clone(),
             signals: signals.into_iter().map(QueriedSignal::new).collect(),

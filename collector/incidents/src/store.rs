@@ -384,6 +384,16 @@ impl IncidentStore {
         some
     }
 
+    /// Returns the incidents and observations that ended since an instant (Unix ns), in the order in which they ended.
+    pub fn ended_since(&self, from_ns: i64) -> Vec<Incident> {
+        let inner = self.inner.lock();
+        let ended = |e: &&Entry| e.record.incident.end_ns.is_some_and(|end_ns| end_ns >= from_ns);
+        let mut all: Vec<Incident> = inner.entries.values().filter(ended).map(|e| e.record.incident.clone()).collect();
+        drop(inner);
+        all.sort_by_key(|incident| incident.end_ns);
+        all
+    }
+
     /// Returns the threads that notifications are about: open ones, and those that ended since `since_ns`.
     pub fn threads(&self, now_ns: i64, since_ns: i64) -> Vec<Thread> {
         let inner = self.inner.lock();

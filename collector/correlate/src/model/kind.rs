@@ -103,6 +103,8 @@ pub struct KindSpec {
     pub recurs: bool,
     /// It keeps senders from sending, so that they are paused because of it.
     pub holds_others_back: bool,
+    /// Load that comes by the clock, such as a backup, brings it back at the same time of the day or week.
+    pub follows_load: bool,
     /// It only states that something suffers; a finer kind explains it.
     pub is_coarse: bool,
     /// What an operator should do next.
@@ -157,6 +159,7 @@ impl IncidentKind {
                 explains: &[Self::TransportErrors],
                 may_spread: false,
                 recurs: false,
+                follows_load: false,
                 holds_others_back: true,
                 is_coarse: false,
                 action: "Drain the host and reset its NIC. Check the NIC firmware, the PFC watchdog of the switch \
@@ -171,6 +174,7 @@ impl IncidentKind {
                 explains: &[],
                 may_spread: false,
                 recurs: false,
+                follows_load: false,
                 holds_others_back: true,
                 is_coarse: false,
                 action: "Check the host: PCIe width and speed, PCIe stalls, IOMMU, memory and CPU pressure, \
@@ -185,6 +189,7 @@ impl IncidentKind {
                 explains: &[],
                 may_spread: false,
                 recurs: true,
+                follows_load: true,
                 holds_others_back: true,
                 is_coarse: false,
                 action: "Change the job's traffic pattern: fewer senders at a time, more receivers, or smaller \
@@ -199,6 +204,7 @@ impl IncidentKind {
                 explains: &[],
                 may_spread: false,
                 recurs: false,
+                follows_load: false,
                 holds_others_back: true,
                 is_coarse: false,
                 action: "Check the cable and the transceivers at both ends. Take the link out of ECMP until it is \
@@ -213,6 +219,7 @@ impl IncidentKind {
                 explains: &[Self::TransportErrors],
                 may_spread: false,
                 recurs: true,
+                follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Clean or replace the cable and the transceivers. Take the link out of service until then.",
@@ -226,6 +233,7 @@ impl IncidentKind {
                 explains: &[Self::TransportErrors],
                 may_spread: true,
                 recurs: false,
+                follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Replace the cable or the transceiver. Keep the link down until then.",
@@ -239,6 +247,7 @@ impl IncidentKind {
                 explains: &[],
                 may_spread: true,
                 recurs: false,
+                follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Check the cable, the transceivers and the port at the other end.",
@@ -252,6 +261,7 @@ impl IncidentKind {
                 explains: &[],
                 may_spread: false,
                 recurs: false,
+                follows_load: true,
                 holds_others_back: false,
                 is_coarse: true,
                 action: "Spread jobs over more leaves, or add links. Check that traffic uses all uplinks.",
@@ -265,6 +275,7 @@ impl IncidentKind {
                 explains: &[],
                 may_spread: false,
                 recurs: false,
+                follows_load: true,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Increase the entropy of the flows (source ports, more queue pairs) or use adaptive \
@@ -279,6 +290,7 @@ impl IncidentKind {
                 explains: &[],
                 may_spread: false,
                 recurs: false,
+                follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Compare ECN marking on the switches and DCQCN on the NICs with the rest of the fabric, for this priority.",
@@ -292,6 +304,7 @@ impl IncidentKind {
                 explains: &[],
                 may_spread: false,
                 recurs: false,
+                follows_load: true,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Limit the job's rate, move it, or give it a priority of its own.",
@@ -305,6 +318,7 @@ impl IncidentKind {
                 explains: &[],
                 may_spread: false,
                 recurs: false,
+                follows_load: true,
                 holds_others_back: false,
                 is_coarse: true,
                 action: "Check which ports are paused. Counters of the switches would show where it begins.",
@@ -318,6 +332,7 @@ impl IncidentKind {
                 explains: &[],
                 may_spread: false,
                 recurs: false,
+                follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Find where packets are lost: switch discards, link errors, a hop without PFC. If only one \
@@ -332,6 +347,7 @@ impl IncidentKind {
                 explains: &[],
                 may_spread: false,
                 recurs: false,
+                follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Reseat the adapter, or move it to a slot of full width. Check BIOS settings, payload \
@@ -346,6 +362,7 @@ impl IncidentKind {
                 explains: &[],
                 may_spread: false,
                 recurs: false,
+                follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Clean the connectors, reseat the module and check its cooling. Replace it before it fails.",
@@ -359,6 +376,7 @@ impl IncidentKind {
                 explains: &[],
                 may_spread: false,
                 recurs: false,
+                follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "Check this rail's NIC, cable and switch port, and that the job's communication library \
@@ -373,6 +391,7 @@ impl IncidentKind {
                 explains: &[],
                 may_spread: false,
                 recurs: false,
+                follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
                 action: "RDMA was not used: check the job's communication library and its log (NCCL_IB_DISABLE, \
@@ -387,6 +406,7 @@ impl IncidentKind {
                 explains: &[Self::TransportErrors],
                 may_spread: false,
                 recurs: false,
+                follows_load: false,
                 holds_others_back: true,
                 is_coarse: false,
                 action: "Disable the switch's port to the host, drain the host and reset its adapter. Check the \

@@ -12,6 +12,7 @@ use crate::detectors::thresholds::Thresholds;
 use crate::model::fabric::Fabric;
 use crate::model::finding::Finding;
 use crate::tracker::open_incident::OpenIncident;
+use crate::tracker::past_incidents::PastIncidents;
 use crate::tracker::timing::{LEAST, QUIET_S};
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -27,6 +28,7 @@ pub(super) struct Evaluator {
     pub fabric: Fabric,
     pub thresholds: Thresholds,
     pub history: History,
+    pub past: PastIncidents,
 }
 
 /// Frames of a window, and the address of a baseline.
@@ -109,6 +111,18 @@ impl Evaluator {
             &seen.domain,
             &seen.slowdowns,
         )
+    }
+
+    /// Records what detectors found for an incident, and decides whether it pages.
+    pub(super) fn record(
+        &self,
+        incident: &mut OpenIncident,
+        findings: impl IntoIterator<Item = Finding>,
+        seen: &Evaluation,
+    ) {
+        let ctx = self.context(seen);
+        incident.record(findings, &ctx);
+        incident.decide_paging(&ctx, &self.past);
     }
 
     /// Findings of one detector in a span, for some fault domains.

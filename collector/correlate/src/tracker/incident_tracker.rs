@@ -20,6 +20,7 @@ use crate::model::topology::{Topology, TopologySource};
 use crate::signals::frame_sink::FrameSink;
 use crate::tracker::evaluation::Evaluator;
 use crate::tracker::open_incident::OpenIncident;
+use crate::tracker::past_incidents::PastIncidents;
 use crate::tracker::timing::{ASKED, FILLED_S, LAG_S, LAG_TICKS, LOOK_S, NEWEST};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -48,7 +49,7 @@ impl IncidentTracker {
     pub fn new(fabric: Fabric, thresholds: Thresholds) -> Self {
         let never = i64::MIN;
         Self {
-            eval: Evaluator { fabric, thresholds, history: History::default() },
+            eval: Evaluator { fabric, thresholds, history: History::default(), past: PastIncidents::default() },
             open: Vec::new(),
             opened: 0,
             baseline_from_ns: never,
@@ -187,6 +188,11 @@ impl IncidentTracker {
         resumed.confirm(now_ns);
         self.open.push(resumed);
         true
+    }
+
+    /// Takes incidents that ended before a restart, in the order in which they ended, to tell which ones come back by the clock.
+    pub fn learn_past<'a>(&mut self, ended: impl IntoIterator<Item = &'a Incident>) {
+        ended.into_iter().for_each(|incident| self.eval.past.add(incident));
     }
 
     /// Open incidents, the oldest first.

@@ -7,6 +7,7 @@ pub mod incident_tracker;
 mod open_incident;
 mod open_summary;
 mod opening;
+mod past_incidents;
 mod reevaluation;
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,7 @@ use crate::model::kind::Severity;
 use crate::model::location::Location;
 use crate::model::location::LocationId;
 use crate::model::priority::Priorities;
+use crate::tracker::past_incidents::{PastIncidents, Recurrence};
 use crate::tracker::timing::{QUIET_S, RECURS_S};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -48,6 +49,8 @@ pub(super) struct OpenIncident {
     pub quiet: usize,
     /// It was certain enough to page at some time; otherwise it is an observation.
     pub paged: bool,
+    /// Why nobody is notified although it is certain enough.
+    recurrence: Option<Recurrence>,
     /// Findings, each with the sum of its confidences.
     verdicts: Vec<(Finding, f64)>,
     /// Throughput, relative to the baseline, of jobs that were low already before it began.
@@ -75,6 +78,7 @@ impl OpenIncident {
             part_of: None,
             quiet: 0,
             paged: false,
+            recurrence: None,
             verdicts: Vec::new(),
             before: BTreeMap::new(),
             suffer: BTreeMap::new(),
@@ -190,13 +194,27 @@ impl OpenIncident {
                 self.verdicts.push((found, score));
             }
         }
-        if !self.paged && self.is_settled(ctx.step_s) && pages(self.verdict(), ctx.thresholds) {
-            self.paged = true;
-            self.detected_ns = ctx.window.time_range_ns()[1].max(self.detected_ns);
-        }
         if (self.verdict().kind, &self.verdict().root) == (kind, &root) {
             self.senders = senders(ctx, &receivers);
         }
+    }
+
+    /// Counts as paged once the verdict is settled and certain enough. Nobody is notified while it comes back by the clock and
+    /// lasts no longer than usual, but it explains what follows from it all the same.
+    pub fn decide_paging(&mut self, ctx: &DetectorContext<'_>, past: &PastIncidents) {
+        let verdict = self.verdict();
+        let certain = self.is_settled(ctx.step_s) && pages(verdict, ctx.thresholds);
+        if !certain || self.paged && self.recurrence.is_none() {
+            return;
+        }
+        let (begin_ns, now_ns) = (self.begin_ns(), ctx.window.time_range_ns()[1]);
+        let root = Location::of(ctx.fabric, &verdict.root);
+        let recurrence = past.recurrence((verdict.kind, &root), begin_ns, ctx.thresholds);
+        self.recurrence = recurrence.filter(|usual| now_ns - begin_ns <= usual.longest_ns);
+        if !self.paged || self.recurrence.is_none() {
+            self.detected_ns = now_ns.max(self.detected_ns);
+        }
+        self.paged = true;
     }
 
     /// The finding with the highest total confidence.
@@ -302,7 +320,11 @@ impl OpenIncident {
             end_ns: over.then_some(self.last_ns),
             merged_into: self.part_of.clone().filter(|_| over),
             split_from: self.split_from.clone(),
-            severity: if self.paged { verdict.kind.spec().severity.severity(suffer.len()) } else { Severity::Info },
+            severity: if self.paged && self.recurrence.is_none() {
+                verdict.kind.spec().severity.severity(suffer.len())
+            } else {
+                Severity::Info
+            },
             confidence: verdict.confidence,
             root: Location::of(fabric, &verdict.root),
             priorities: verdict.priorities,
@@ -312,7 +334,7 @@ impl OpenIncident {
             victim_ports: self.paused.iter().map(|p| Location::of(fabric, &LocationId::Port(*p))).collect(),
             senders: self.senders.iter().map(sender).collect(),
             evidence: verdict.evidence.clone(),
-            explanation: verdict.explanation.clone(),
+            explanation: verdict.explanation.clone() + &self.recurrence.map_or_else(String::new, |usual| usual.text()),
             action: verdict.action.clone(),
         }
     }

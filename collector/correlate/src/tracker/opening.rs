@@ -87,7 +87,7 @@ impl IncidentTracker {
         let finding = Finding { began_ns: began.or(finding.began_ns), ..finding };
         let (id, now_ns) = (self.new_id(), self.eval.history.now_ns());
         let mut part = whole.split_off(id, &finding, now_ns);
-        part.record([finding], &self.eval.context(&seen));
+        self.eval.record(&mut part, [finding], &seen);
         open.push(part);
     }
 
@@ -146,7 +146,7 @@ impl IncidentTracker {
         let had = open.iter_mut().filter_map(|e| e.give_up(&finding).then(|| e.id.clone()));
         incident.split_from = had.reduce(|first, _| first);
         let long = self.eval.evaluation(cache, self.eval.history.span_since(usize::MAX, since_ns), baseline, &at);
-        incident.record([finding], &self.eval.context(&long));
+        self.eval.record(&mut incident, [finding], &long);
         self.eval.look_before(cache, &mut incident);
         open.push(incident);
     }

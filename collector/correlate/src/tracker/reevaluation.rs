@@ -102,6 +102,7 @@ impl IncidentTracker {
                 None => self.open.push(incident),
             }
         }
+        over.iter().for_each(|incident| self.eval.past.add(incident));
         over
     }
 
@@ -200,7 +201,7 @@ impl IncidentTracker {
             let own = self.eval.findings(cache, (&baseline, incident.start_ns, &at), whole, keep);
             let long =
                 self.eval.evaluation(cache, self.eval.history.span_since(SUFFERED, incident.start_ns), &baseline, &at);
-            incident.record(own, &self.eval.context(&long));
+            self.eval.record(incident, own, &long);
         }
         // Without samples of the location its end cannot be detected.
         if !lately && self.ticks_since(incident.last_ns) <= self.eval.ticks(SILENT_S) && !self.has_samples(incident) {

@@ -1,6 +1,6 @@
 //! Certain findings that cost no job anything are observations and page nobody.
 
-use crate::common::{RATE, USUAL, egress, fabric, host, moves, only, watch, watch_on};
+use crate::common::{RATE, USUAL, egress, fabric, host, moves, only, watch, watch_on, watched_by};
 use fabriclens_correlate::{Fabric, Frame, Incident, IncidentKind, IncidentTracker, Severity, Signal, Thresholds};
 
 const S: i64 = 1_000_000_000;
@@ -149,4 +149,38 @@ fn a_checkpoint_to_storage_is_an_observation() {
     assert_eq!((storage.kind, storage.severity), (IncidentKind::Incast, Severity::Info));
     assert_eq!(storage.victim_jobs, [""; 0]);
     assert_eq!((member.kind, member.severity), (IncidentKind::Incast, Severity::Critical));
+}
+
+/// Incidents of a fault of 40 s, if one of the same kind and place lasted for so long at this time of three other days.
+fn after_three_days(lasted_s: i64, fault: fn(&Fabric, &mut Frame)) -> Vec<Incident> {
+    let fabric = fabric();
+    let mut past = watch(80, 40, 0, fault);
+    past.retain(|incident| incident.merged_into.is_none());
+    let [known] = &past[..] else { panic!("{:?}", told(&past)) };
+    let days_ago = |days: i64| {
+        let start_ns = known.start_ns - days * 86_400 * S;
+        Incident { start_ns, end_ns: Some(start_ns + lasted_s * S), ..known.clone() }
+    };
+    let mut tracker = IncidentTracker::new(fabric.clone(), Thresholds::default());
+    tracker.learn_past(&[4, 2, 1].map(days_ago));
+    let (mut found, _) = watched_by(tracker, 1, &fabric, |_, _| (), [80, 40, 0], fault);
+    found.retain(|incident| incident.merged_into.is_none());
+    found
+}
+
+#[test]
+fn load_that_comes_back_by_the_clock_is_an_observation() {
+    let nightly = only(after_three_days(30, many_to_one));
+    assert_eq!((nightly.kind, nightly.severity), (IncidentKind::Incast, Severity::Info));
+    assert!(nightly.explanation.contains("in 3 of the last 7 days"), "{}", nightly.explanation);
+    let longer = only(after_three_days(5, many_to_one));
+    assert_eq!((longer.kind, longer.severity), (IncidentKind::Incast, Severity::Critical), "it lasts longer than ever");
+    assert!(!longer.explanation.contains("days"), "{}", longer.explanation);
+}
+
+#[test]
+fn a_fault_of_a_device_pages_each_day() {
+    let daily = only(after_three_days(30, |fabric, frame| errors(fabric, frame, 30.0)));
+    assert_eq!(daily.kind, IncidentKind::LossyLink);
+    assert_ne!(daily.severity, Severity::Info);
 }

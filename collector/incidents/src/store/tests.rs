@@ -282,3 +282,24 @@ fn filters_and_silences_match() {
     assert_eq!((added, incidents.silences(70 * S).len()), (749, 1000), "of all callers");
     assert!(incidents.unsilence(&silence.id, 70 * S).is_err());
 }
+
+#[test]
+fn ended_incidents_are_listed_in_the_order_of_their_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = incidents(dir.path());
+    let ended = |id: &str, end_s: i64, severity| Incident {
+        end_ns: Some(end_s * S),
+        root: Location::Port { node: id.to_owned(), port: "1".to_owned() },
+        severity,
+        ..incident(id)
+    };
+    let all = [
+        ended("later", 9, Severity::Warning),
+        ended("observed", 7, Severity::Info),
+        ended("long-ago", 5, Severity::Warning),
+        incident("open"),
+    ];
+    store.update(10 * S, &all);
+    let ids: Vec<String> = store.ended_since(6 * S).into_iter().map(|incident| incident.id).collect();
+    assert_eq!(ids, ["observed", "later"]);
+}

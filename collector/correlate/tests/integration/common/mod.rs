@@ -104,10 +104,21 @@ pub fn watched_each(
     fabric: &Fabric,
     limits: Thresholds,
     calm: impl Fn(&Fabric, &mut Frame),
+    times: [usize; 3],
+    fault: impl Fn(&Fabric, &mut Frame),
+) -> (Vec<Incident>, IncidentTracker) {
+    watched_by(IncidentTracker::new(fabric.clone(), limits), step_s, fabric, calm, times, fault)
+}
+
+/// The same by a tracker that knows something already.
+pub fn watched_by(
+    mut watch: IncidentTracker,
+    step_s: i64,
+    fabric: &Fabric,
+    calm: impl Fn(&Fabric, &mut Frame),
     [before, during, after]: [usize; 3],
     fault: impl Fn(&Fabric, &mut Frame),
 ) -> (Vec<Incident>, IncidentTracker) {
-    let mut watch = IncidentTracker::new(fabric.clone(), limits);
     let mut found = Vec::new();
     for second in 0..before + during + after {
         let mut frame = Frame::new(second as i64 * step_s * 1_000_000_000);
