@@ -153,7 +153,8 @@ mod tests {
             assert_eq!(help("m").as_deref(), Some(wanted), "{text}");
         }
         let metric = metrics::all().next().unwrap();
-        gate.store(&store, &host, &[told(&metric.prometheus_name(), "evil"), told("n", "a\u{1b}[31mb")], false).unwrap();
+        gate.store(&store, &host, &[told(&metric.prometheus_name(), "evil"), told("n", "a\u{1b}[31mb")], false)
+            .unwrap();
         assert_eq!(help(&metric.prometheus_name()).as_deref(), Some(metric.help), "the catalog's own");
         assert_eq!(help("n").as_deref(), Some("a[31mb"));
     }

@@ -59,7 +59,7 @@ pub use error::{AppendError, OpenError, StoreError};
 pub use fabriclens_model::RowGroup;
 pub use metadata::{METADATA_BYTES, Metadata, MetadataBatch, MetadataTable};
 pub use options::{Clock, Options, SeriesLimits};
-pub use rows::Appended;
+pub use rows::{Appended, Refused};
 pub use stats::{Cardinality, Stats};
 pub use store::Store;
 pub use wal::record as log_record;
