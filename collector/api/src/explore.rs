@@ -16,8 +16,8 @@ use super::selector::Selectors;
 use fabriclens_core::json_text::push_labels;
 use fabriclens_core::json_text::push_text;
 use fabriclens_data::Data;
-use fabriclens_store::Metadata;
 use fabriclens_server::error::{ApiError, Kind};
+use fabriclens_store::Metadata;
 
 /// Bytes of a character in JSON, beside those of the names of an entry: metadata have no control characters but line breaks.
 const ESCAPED: usize = 2;
