@@ -7,10 +7,10 @@ use crate::config::Config;
 use crate::sandbox::{self, SandboxRuleset};
 use crate::schedule::{self, Outcome, Settings, SourceStatus};
 use crate::{exposition, ib_fabric};
-use fabriclens_agent_host::batch::chain;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_samplers as samplers;
 use fabriclens_agent_uplink::spool;
+use fabriclens_base::error_chain::with_causes;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -79,7 +79,7 @@ impl Report {
         let dir =
             config.spool.dir.as_ref().filter(|_| config.collector.is_some() && config.spool.is_for(self.recorded));
         self.spool = dir.map(|dir| {
-            let found = spool::usage(dir).map_err(|error| chain(&error));
+            let found = spool::usage(dir).map_err(|error| with_causes(&error));
             (dir.clone(), config.spool.limits.bytes, found)
         });
         // A default directory that is missing means no spool.

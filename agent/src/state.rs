@@ -114,7 +114,7 @@ impl State {
                 tracing::info!(file = %state.file().display(), %why, "state file is not used")
             }
             Err(why) => {
-                let why = fabriclens_agent_host::batch::chain(&why);
+                let why = fabriclens_base::error_chain::with_causes(&why);
                 tracing::warn!(file = %state.file().display(), %why, "state file is not used and is replaced; extended counters start anew");
             }
         }

@@ -1,5 +1,5 @@
 //! What the agent and the collector share besides samples: quantities as people write them, files that are reloaded,
-//! host names that a loopback listener answers to, escaping, sealed records, files that are opened without following links.
+//! host names that a loopback listener answers to, escaping, errors with their causes, sealed records, files that are opened without following links.
 //! No async.
 //!
 //! ```
@@ -10,6 +10,7 @@
 //! ```
 
 pub mod duration;
+pub mod error_chain;
 pub mod escape;
 pub mod host_check;
 pub mod host_name;

@@ -57,6 +57,14 @@ pub fn read(path: &Path) -> io::Result<File> {
     regular(options().read(true).open(path)?)
 }
 
+/// Opens an existing file to read and write.
+///
+/// # Errors
+/// If it is a link, or not a regular file.
+pub fn update(path: &Path) -> io::Result<File> {
+    regular(options().read(true).write(true).open(path)?)
+}
+
 /// Opens a file to read and write, and creates it if it does not exist. Another name of the file, outside of the directory,
 /// is an error, too.
 ///

@@ -1,6 +1,7 @@
 //! Reloads certificates, tokens and other small files when they change. Files are polled with `stat`, not watched: a
 //! Kubernetes volume swaps a link and an editor renames, and both show in what `stat` returns.
 
+use crate::error_chain::with_causes;
 use std::error::Error;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -66,17 +67,6 @@ impl WatchedFiles {
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
-}
-
-/// An error and its causes, separated by `: `.
-pub fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text = format!("{text}: {cause}");
-        next = cause.source();
-    }
-    text
 }
 
 fn fingerprints(files: &[PathBuf]) -> Vec<Fingerprint> {

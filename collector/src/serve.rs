@@ -46,6 +46,8 @@ const MEMORY_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval at which idle senders are forgotten, normally and while memory is short.
 const FORGET_INTERVAL: Duration = Duration::from_secs(300);
 const FORGET_SHORT_INTERVAL: Duration = Duration::from_secs(20);
+/// Memory of all queries of the smallest process, bytes.
+const MIN_QUERY_MEMORY: usize = 1 << 20;
 
 /// The collector cannot start; `Display` names the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -101,6 +103,12 @@ pub struct Running {
     sink: Arc<Sink>,
 }
 
+/// Memory of all queries, bytes: as configured, but at most a quarter of the process' limit. Otherwise the queries of one
+/// reader could fill the memory, and samples would be rejected for it.
+fn query_memory(configured: usize, limit: u64) -> usize {
+    configured.min(usize::try_from(limit / 4).unwrap_or(usize::MAX)).max(MIN_QUERY_MEMORY)
+}
+
 /// Opens the store and starts all services; returns once the listeners serve requests.
 ///
 /// # Errors
@@ -121,6 +129,8 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         ..config.listen
     };
 
+    let pressure = Arc::new(Pressure::new(config.memory));
+    config.query.memory = query_memory(config.query.memory, pressure.limit());
     // Until the log is replayed, the open ports answer that clients must retry.
     let (stop, stopped) = watch::channel(false);
     let listener = Listener {
@@ -132,7 +142,6 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     };
     let startup_listeners = [(http, ListenerKind::Http), (grpc, ListenerKind::Grpc), (otlp, ListenerKind::Otlp)]
         .map(|(socket, kind)| StartupListener::start(listener.clone(), socket, kind, stopped.clone()));
-    let pressure = Arc::new(Pressure::new(config.memory));
     let store = open(&config, pressure.limit()).await?;
     let data = Arc::new(Data::new(store.clone(), &config, &telemetry)?);
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry)?);

@@ -71,6 +71,13 @@ const STEPS: &[Step] = &[
         run: tools::dependencies,
     },
     Step {
+        name: "advisories",
+        about: "cargo deny: known vulnerabilities, where their database can be fetched",
+        by: By::Test,
+        needs: &[],
+        run: tools::advisories,
+    },
+    Step {
         name: "msrv",
         about: "no dependency needs a newer Rust than we promise",
         by: By::Test,

@@ -4,6 +4,7 @@
 //! reused from tick to tick.
 
 use crate::sysfile::{FileError, is_shortage};
+use fabriclens_base::error_chain::with_causes;
 use fabriclens_catalog::Metric;
 use fabriclens_kernel::CallError;
 use fabriclens_wire::{Column, Value};
@@ -28,7 +29,7 @@ pub enum SampleError {
 
 impl From<CallError> for SampleError {
     fn from(error: CallError) -> Self {
-        let text = chain(&error);
+        let text = with_causes(&error);
         match error {
             CallError::Unsupported { .. } => Self::Absent(text),
             CallError::Gone { .. } => Self::Gone(text),
@@ -40,7 +41,7 @@ impl From<CallError> for SampleError {
 
 impl From<FileError> for SampleError {
     fn from(error: FileError) -> Self {
-        let text = chain(&error);
+        let text = with_causes(&error);
         match error {
             FileError::Absent { .. } => Self::Absent(text),
             FileError::Gone { .. } => Self::Gone(text),
@@ -48,18 +49,6 @@ impl From<FileError> for SampleError {
             FileError::Denied { .. } | FileError::Bad { .. } | FileError::Io { .. } => Self::Failed(text),
         }
     }
-}
-
-/// An error with all its causes, on one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        next = source.source();
-    }
-    text
 }
 
 /// Values of one read.
@@ -133,7 +122,7 @@ impl Batch {
         if !error.is_absent() {
             self.bad += 1;
             if self.example.is_none() {
-                self.example = Some(chain(error));
+                self.example = Some(with_causes(error));
             }
         }
     }

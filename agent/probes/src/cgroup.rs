@@ -6,9 +6,10 @@ use crate::peers::Peers;
 use aya::Ebpf;
 use aya::maps::{Array, MapData};
 use aya::programs::{CgroupAttachMode, CgroupSkb, CgroupSkbAttachType};
-use fabriclens_agent_host::batch::{SampleError, chain};
+use fabriclens_agent_host::batch::SampleError;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_host::sysfile::text;
+use fabriclens_base::error_chain::with_causes;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -45,7 +46,7 @@ impl Interfaces {
         }
         for (index, number) in &now {
             let set = self.map.set(*index, number, 0);
-            set.map_err(|e| SampleError::Failed(format!("telling the probe an interface: {}", chain(&e))))?;
+            set.map_err(|e| SampleError::Failed(format!("telling the probe an interface: {}", with_causes(&e))))?;
         }
         self.current = now;
         Ok(())

@@ -1,9 +1,10 @@
 //! Loads an object and finds its programs and maps, for all probes.
 
 use aya::{Ebpf, EbpfLoader};
-use fabriclens_agent_host::batch::{SampleError, chain};
+use fabriclens_agent_host::batch::SampleError;
 use fabriclens_agent_host::capabilities;
 use fabriclens_agent_host::roots::Roots;
+use fabriclens_base::error_chain::with_causes;
 use std::collections::BTreeMap;
 
 /// Remedy for a probe that the kernel refuses.
@@ -52,7 +53,7 @@ pub(crate) fn load(
 
 /// `Absent` with the failed step, its cause and the remedy.
 pub(crate) fn absent(what: &str, error: &dyn std::error::Error) -> SampleError {
-    SampleError::Absent(format!("{what}: {}; {REMEDY}", short(&chain(error))))
+    SampleError::Absent(format!("{what}: {}; {REMEDY}", short(&with_causes(error))))
 }
 
 /// Shortens the verifier's log to its first line and its last ones, which give the reason.
@@ -77,7 +78,7 @@ where
 {
     let program =
         probe.program_mut(name).ok_or_else(|| SampleError::Failed(format!("the probe has no program {name}")))?;
-    program.try_into().map_err(|e| SampleError::Failed(format!("program {name}: {}", chain(&e))))
+    program.try_into().map_err(|e| SampleError::Failed(format!("program {name}: {}", with_causes(&e))))
 }
 
 /// Map of a loaded object.
@@ -89,7 +90,7 @@ pub(crate) fn map<T: TryFrom<aya::maps::Map, Error = aya::maps::MapError>>(
     name: &str,
 ) -> Result<T, SampleError> {
     let map = probe.take_map(name).ok_or_else(|| SampleError::Failed(format!("the probe has no map {name}")))?;
-    T::try_from(map).map_err(|e| SampleError::Failed(format!("map {name}: {}", chain(&e))))
+    T::try_from(map).map_err(|e| SampleError::Failed(format!("map {name}: {}", with_causes(&e))))
 }
 
 #[cfg(test)]

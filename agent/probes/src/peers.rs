@@ -4,9 +4,10 @@ use crate::destinations::{Destinations, Network, classes};
 use aya::Ebpf;
 use aya::maps::lpm_trie::{Key, LpmTrie};
 use aya::maps::{Array, HashMap, MapData, MapError};
-use fabriclens_agent_host::batch::{SampleError, chain};
+use fabriclens_agent_host::batch::SampleError;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_host::sysfile::text;
+use fabriclens_base::error_chain::with_causes;
 use fabriclens_ebpf_abi::{Address, FIRST_EPOCH, INTERFACES, destination, mapped};
 use fabriclens_kernel::{InterfaceAddress, KernelCalls};
 use std::collections::BTreeMap;
@@ -109,7 +110,7 @@ impl Peers {
 }
 
 fn failed(error: MapError) -> SampleError {
-    SampleError::Failed(format!("telling the probe this host's addresses: {}", chain(&error)))
+    SampleError::Failed(format!("telling the probe this host's addresses: {}", with_causes(&error)))
 }
 
 /// Interface names by index.

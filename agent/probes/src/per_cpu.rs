@@ -1,7 +1,8 @@
 //! Reads per-CPU maps of probes.
 
 use aya::maps::{MapData, PerCpuArray};
-use fabriclens_agent_host::batch::{SampleError, chain};
+use fabriclens_agent_host::batch::SampleError;
+use fabriclens_base::error_chain::with_causes;
 
 /// Sum over CPUs of the record at `place`.
 ///
@@ -12,7 +13,7 @@ pub fn summed<const N: usize>(
     place: u32,
     out: &mut [u64; N],
 ) -> Result<(), SampleError> {
-    let records = map.get(&place, 0).map_err(|e| SampleError::Failed(format!("reading a map: {}", chain(&e))))?;
+    let records = map.get(&place, 0).map_err(|e| SampleError::Failed(format!("reading a map: {}", with_causes(&e))))?;
     *out = [0; N];
     for record in records.iter() {
         out.iter_mut().zip(record).for_each(|(sum, n)| *sum = sum.wrapping_add(*n));

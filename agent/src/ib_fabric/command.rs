@@ -2,11 +2,11 @@
 
 use super::names::SwitchNames;
 use super::{IbFabric, open};
-use fabriclens_agent_host::batch::chain;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_mad::discovery::{Limits, Sweep, discover};
 use fabriclens_agent_mad::paths;
 use fabriclens_agent_mad::subnet::Node;
+use fabriclens_base::error_chain::with_causes;
 use std::fmt::Write as _;
 use std::time::Instant;
 
@@ -17,8 +17,8 @@ use std::time::Instant;
 pub fn report(config: &IbFabric, roots: &Roots) -> Result<String, String> {
     let (mut mad, name) = open(config, roots)?;
     let begin = Instant::now();
-    let sweep =
-        discover(&mut *mad, config.pace, config.limits, 0).map_err(|error| format!("{name}: {}", chain(&error)))?;
+    let sweep = discover(&mut *mad, config.pace, config.limits, 0)
+        .map_err(|error| format!("{name}: {}", with_causes(&error)))?;
     let took = begin.elapsed();
     let Sweep { subnet, counts, .. } = sweep;
     let names = SwitchNames::of(&subnet);
@@ -63,7 +63,7 @@ fn called(names: &SwitchNames, guid: u64, node: &Node) -> String {
 /// A sentence with the remedy.
 pub fn path(config: &IbFabric, roots: &Roots, from: u16, to: u16) -> Result<String, String> {
     let (mut mad, name) = open(config, roots)?;
-    let failed = |error: &dyn std::error::Error| format!("{name}: {}", chain(error));
+    let failed = |error: &dyn std::error::Error| format!("{name}: {}", with_causes(error));
     let sweep = discover(&mut *mad, config.pace, config.limits, 0).map_err(|error| failed(&error))?;
     let (subnet, next) = (sweep.subnet, sweep.next_transaction);
     let read = paths::read(&mut *mad, config.pace, &subnet, next).map_err(|error| failed(&error))?;
@@ -91,6 +91,6 @@ pub fn probe(config: &IbFabric, roots: &Roots) -> Result<String, String> {
     let (mut mad, name) = open(config, roots)?;
     // The local node, and no further.
     let limits = Limits { nodes: 1, ..config.limits };
-    discover(&mut *mad, config.pace, limits, 0).map_err(|error| format!("{name}: {}", chain(&error)))?;
+    discover(&mut *mad, config.pace, limits, 0).map_err(|error| format!("{name}: {}", with_causes(&error)))?;
     Ok(format!("reads the subnet at {name}, {} MADs a second at most", config.pace.per_second))
 }

@@ -18,11 +18,11 @@ pub use host::{Host, Open};
 pub use run::run as read_subnet;
 pub use settings::{IbFabric, Source};
 
-use fabriclens_agent_host::batch::chain;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_mad::ibsim::IbSim;
 use fabriclens_agent_mad::transport::Mad;
 use fabriclens_agent_mad::umad::{self, UmadTransport};
+use fabriclens_base::error_chain::with_causes;
 
 /// Opens the port; returns it with its name.
 ///
@@ -33,7 +33,7 @@ pub fn open(config: &IbFabric, roots: &Roots) -> Result<(Box<dyn Mad>, String), 
         Source::Umad { device, port } => {
             let chosen = umad::choose(umad::ports(roots.sys()), device.as_deref(), *port)?;
             let name = format!("{}/{}", chosen.device, chosen.port);
-            let open = UmadTransport::open(&chosen, config.pace.deadline).map_err(|error| chain(&error))?;
+            let open = UmadTransport::open(&chosen, config.pace.deadline).map_err(|error| with_causes(&error))?;
             Ok((Box::new(open), name))
         }
         Source::IbSim { sockets, node } => {

@@ -4,9 +4,9 @@ use super::IbFabric;
 use super::host::Host;
 use super::permission::Permission;
 use super::reader::Reader;
-use fabriclens_agent_host::batch::chain;
 use fabriclens_agent_mad::packet::Get;
 use fabriclens_agent_mad::transport::Mad;
+use fabriclens_base::error_chain::with_causes;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub fn run(config: &IbFabric, host: &Host<'_>) {
             Err(error) if !(host.stopping)() => {
                 // The next host takes over.
                 reader.permission.end();
-                (host.problem)(Some(chain(&*error)));
+                (host.problem)(Some(with_causes(&*error)));
             }
             _ => {}
         }

@@ -7,12 +7,12 @@ use super::lanes::Lane;
 use super::worker::{self, Control};
 use crate::device::{Runner, TargetState};
 use crate::sandbox::Role;
-use fabriclens_agent_host::batch::chain;
 use fabriclens_agent_host::capabilities;
 use fabriclens_agent_host::discover::{class_names, discover};
 use fabriclens_agent_host::inventory::Inventory;
 use fabriclens_agent_host::sysfile::shortages;
 use fabriclens_agent_samplers::target::SamplingTarget;
+use fabriclens_base::error_chain::with_causes;
 use fabriclens_kernel::Event;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -185,8 +185,8 @@ fn reconcile(core: &Arc<Core>, workers: &mut Workers, stopped: &mut Stopped, fou
                 workers.insert(name, Worker { thread, control, lane, shared, shape, netdevs });
             }
             Err(error) => {
-                if core.thread_health.set(&what, format!("not sampled: {}", chain(&error))) {
-                    tracing::error!(device = %name, error = chain(&error), "cannot start the device's thread; retrying");
+                if core.thread_health.set(&what, format!("not sampled: {}", with_causes(&error))) {
+                    tracing::error!(device = %name, error = with_causes(&error), "cannot start the device's thread; retrying");
                 }
             }
         }

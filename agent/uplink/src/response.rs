@@ -1,5 +1,6 @@
 //! Classifies responses of the collector by the rules of OTLP.
 
+use fabriclens_base::error_chain::root;
 use prost::Message;
 use std::error::Error;
 use std::time::Duration;
@@ -72,11 +73,7 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 }
 
 fn with_root(mut text: String, error: &dyn Error) -> String {
-    let mut root = error;
-    while let Some(cause) = root.source() {
-        root = cause;
-    }
-    let root = root.to_string();
+    let root = root(error).to_string();
     if !text.contains(&root) {
         text.push_str(": ");
         text.push_str(&root);

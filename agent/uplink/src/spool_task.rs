@@ -169,7 +169,7 @@ impl SpoolTask {
 
     /// Logs changes only.
     fn tell(&self, way: SpoolOp, error: Option<&SpoolError>) {
-        let why = error.map(|error| fabriclens_agent_host::batch::chain(error));
+        let why = error.map(|error| fabriclens_base::error_chain::with_causes(error));
         if !self.counters.spool_fails(way, why.clone()) {
             return;
         }

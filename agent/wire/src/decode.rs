@@ -37,6 +37,9 @@ pub struct Decoder {
     share: Option<CacheShare>,
 }
 
+/// Most resources of a request. A resource without points has two bytes, and a gigabyte of them compresses to a few
+/// kilobytes.
+const RESOURCES: usize = 100_000;
 /// Most scopes of a resource; senders have one for each library.
 const SCOPES: usize = 10_000;
 /// Bytes of forgotten entries from which the tables of texts and layouts are swept, too.
@@ -109,9 +112,13 @@ impl Decoder {
 
     fn rows(&mut self, request: &[u8]) -> Result<Rows, DecodeError> {
         let mut rows = Rows::default();
-        let mut room = self.limits.points;
+        let (mut room, mut resources) = (self.limits.points, 0);
         for field in Reader::new(request) {
             if let (1, Field::Bytes(resource_metrics)) = field? {
+                resources += 1;
+                if resources > RESOURCES {
+                    return Err(DecodeError::Malformed("a request has more than 100,000 resources"));
+                }
                 self.resource_metrics(resource_metrics, &mut rows, &mut room)?;
             }
         }

@@ -17,7 +17,11 @@ use fabriclens_core::json_text::push_labels;
 use fabriclens_core::json_text::push_text;
 use fabriclens_data::Data;
 use fabriclens_server::error::{ApiError, Kind};
+use fabriclens_store::Metadata;
 
+/// Bytes of a character in JSON, beside those of the names of an entry: metadata have no control characters but line breaks.
+const ESCAPED: usize = 2;
+const METADATA_FRAME: usize = 64;
 /// Beyond the time of any sample, with a margin for arithmetic.
 const ALWAYS: (i64, i64) = (i64::MIN / 2, i64::MAX / 2);
 
@@ -57,30 +61,47 @@ fn text_size(text: &str) -> usize {
 }
 
 /// Returns type, unit and help by metric name.
-pub(super) async fn metadata(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
-    let limit = params.limit()?;
-    let all = api.store.metadata();
-    let wanted: Vec<_> = match params.get("metric") {
-        Some(metric) => all.get_key_value(metric).into_iter().collect(),
-        None => all.iter().take(limit).collect(),
+pub(super) async fn metadata(State(api): State<Arc<Api>>, params: Params) -> Result<Answer, ApiError> {
+    let (limit, metric, store) = (params.limit()?, params.get("metric").map(str::to_owned), api.store.clone());
+    let work = move |context: &QueryContext<'_>| {
+        let all = store.metadata();
+        let wanted: Vec<_> = match &metric {
+            Some(metric) => all.get_key_value(metric).into_iter().collect(),
+            None => all.iter().take(limit).collect(),
+        };
+        let bytes = wanted.iter().map(|(name, m)| ESCAPED * m.bytes(name) + METADATA_FRAME).sum();
+        context.budget.request(bytes)?;
+        Ok(encode::success(|out| push_metadata(out, &wanted)))
     };
-    Ok(encode::success(|out| {
-        out.push('{');
-        for (i, (name, m)) in wanted.iter().enumerate() {
-            if i > 0 {
-                out.push(',');
-            }
-            push_text(out, name);
-            out.push_str(":[{\"type\":");
-            push_text(out, &m.kind);
-            out.push_str(",\"help\":");
-            push_text(out, &m.help);
-            out.push_str(",\"unit\":");
-            push_text(out, &m.unit);
-            out.push_str("}]");
+    api.within_limits(&params, work).await
+}
+
+fn push_metadata(out: &mut String, all: &[(&String, &Metadata)]) {
+    out.push('{');
+    for (i, (name, m)) in all.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
         }
-        out.push('}');
-    }))
+        push_text(out, name);
+        out.push_str(":[{\"type\":");
+        push_text(out, &m.kind);
+        out.push_str(",\"help\":");
+        push_text(out, &m.help);
+        out.push_str(",\"unit\":");
+        push_text(out, &m.unit);
+        out.push_str("}]");
+    }
+    out.push('}');
+}
+
+/// Removes the metadata of one metric (`metric`), or of all.
+pub(super) async fn delete_metadata(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
+    let (metric, store) = (params.get("metric").map(str::to_owned), api.store.clone());
+    let work = move || store.remove_metadata(metric.as_deref());
+    let internal = |text: String| ApiError::new(Kind::Internal, text);
+    let done = tokio::task::spawn_blocking(work).await.map_err(|e| internal(e.to_string()))?;
+    let deleted = done.map_err(|e| internal(e.to_string()))?;
+    Ok(encode::success(|out| out.push_str(&format!("{{\"deleted\":{deleted}}}"))))
 }
 
 /// Parses `start` and `end`, by default all time. A range that ends before it starts is empty, not an error.

@@ -165,6 +165,7 @@ pub fn routes() -> Vec<Route<Arc<Api>>> {
         route(Read, GET_POST, "/api/v1/labels", explore::labels),
         route(Read, GET, "/api/v1/label/{name}/values", explore::label_values),
         route(Read, GET, "/api/v1/metadata", explore::metadata),
+        route(Admin, DELETE, "/api/v1/metadata", explore::delete_metadata),
         route(Read, GET, "/api/v1/rules", status::rules),
         route(Read, GET, "/api/v1/alerts", status::alerts),
         route(Read, GET, "/api/v1/targets", status::targets),

@@ -10,9 +10,11 @@ use serde::Serialize;
 
 /// Age from which a switch counts as silent, ms: three scrapes of an exporter that is read once a minute.
 pub const SILENT_MS: i64 = 180_000;
-/// Most switches, and unknown names of each; further ones are only counted.
+/// Most switches; beyond it, one that is silent makes room for one that is new.
 const SWITCHES: usize = 20_000;
+/// Most unknown names of a switch, and their bytes for all switches; further ones are only counted.
 const UNKNOWN: usize = 100;
+const UNKNOWN_BYTES: usize = 8 << 20;
 /// Characters of a name that is kept.
 const NAME_CHARS: usize = 200;
 
@@ -60,11 +62,22 @@ pub struct SwitchList {
     received: GaugeVec,
 }
 
-/// By switch and source.
-type Entries = BTreeMap<(Arc<str>, &'static str), Entry>;
+/// Switch and source.
+type Key = (Arc<str>, &'static str);
+
+#[derive(Default)]
+struct Entries {
+    by_key: BTreeMap<Key, Entry>,
+    /// Bytes of all unknown names.
+    unknown_bytes: usize,
+    /// Time at which silent switches last made room, Unix ms.
+    forgot_ms: i64,
+}
 
 #[derive(Default)]
 struct Entry {
+    /// Configured, so it is listed even if it is silent.
+    expected: bool,
     /// Time of the newest sample, Unix ms.
     last_ms: Option<i64>,
     /// Time of arrival of the newest sample, Unix ms, which does not depend on the clock of the switch.
@@ -76,16 +89,17 @@ struct Entry {
 }
 
 impl Entry {
-    /// Records a name that was not understood. Returns whether it is new and kept.
-    fn unknown(&mut self, name: &str, time_ms: i64) -> bool {
+    /// Records a name that was not understood, if `free` bytes suffice. Returns whether it is new and kept.
+    fn unknown(&mut self, name: &str, time_ms: i64, free: &mut usize) -> bool {
         let end = name.char_indices().nth(NAME_CHARS).map_or(name.len(), |(at, _)| at);
         let name = &name[..end];
         if let Some(last) = self.unknown.get_mut(name) {
             *last = time_ms.max(*last);
             return false;
         }
-        let fits = self.unknown.len() < UNKNOWN;
+        let fits = self.unknown.len() < UNKNOWN && name.len() <= *free;
         if fits {
+            *free -= name.len();
             self.unknown.insert(name.to_owned(), time_ms);
         }
         self.more |= !fits;
@@ -115,35 +129,67 @@ impl SwitchList {
         Ok(Self { all: Arc::default(), received })
     }
 
-    /// Runs `change` on an entry; `None` if the list is full.
-    fn change<T>(&self, switch: &Arc<str>, source: &'static str, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+    /// Runs `change` on an entry, with the bytes that are free for unknown names; `None` if the list is full.
+    fn change<T>(
+        &self,
+        switch: &Arc<str>,
+        source: &'static str,
+        change: impl FnOnce(&mut Entry, &mut usize) -> T,
+    ) -> Option<T> {
         let mut all = self.all.lock();
+        let Entries { by_key, unknown_bytes, .. } = &mut *all;
         let key = (switch.clone(), source);
-        (all.contains_key(&key) || all.len() < SWITCHES).then(|| change(all.entry(key).or_default()))
+        if !by_key.contains_key(&key) && by_key.len() >= SWITCHES {
+            return None;
+        }
+        let mut free = UNKNOWN_BYTES.saturating_sub(*unknown_bytes);
+        let done = change(by_key.entry(key).or_default(), &mut free);
+        *unknown_bytes = UNKNOWN_BYTES - free;
+        Some(done)
+    }
+
+    /// Forgets switches that push and are silent, if the list is full; at most once a second, because all are looked at.
+    fn make_room(&self, now_ms: i64) {
+        let mut all = self.all.lock();
+        if all.by_key.len() < SWITCHES || now_ms.saturating_sub(all.forgot_ms).unsigned_abs() < 1000 {
+            return;
+        }
+        all.forgot_ms = now_ms;
+        let Entries { by_key, unknown_bytes, .. } = &mut *all;
+        by_key.retain(|(switch, source), entry| {
+            let gone = !entry.expected && entry.streams.is_empty() && now_ms - entry.received_ms > SILENT_MS;
+            if gone {
+                *unknown_bytes -= entry.unknown.keys().map(String::len).sum::<usize>();
+                // It has no metric if nothing arrived.
+                _ = self.received.remove_label_values(&[&**switch, source]);
+            }
+            !gone
+        });
     }
 
     /// Lists a switch that is configured, before anything arrives.
     pub fn expect(&self, switch: &Arc<str>, source: &'static str) {
-        self.change(switch, source, |_| {});
+        self.change(switch, source, |entry, _| entry.expected = true);
     }
 
     /// Records that samples of a switch arrived at `now_ms`, the newest of them of `newest_ms`, some under names that were
     /// not understood.
     pub fn received(&self, switch: &Arc<str>, source: &'static str, [newest_ms, now_ms]: [i64; 2], unknown: &[String]) {
-        self.change(switch, source, |entry| {
+        self.make_room(now_ms);
+        self.change(switch, source, |entry, free| {
             entry.last_ms = entry.last_ms.max(Some(newest_ms));
             entry.received_ms = now_ms;
             let gauge = || self.received.with_label_values(&[&**switch, source]);
             entry.received.get_or_insert_with(gauge).set(now_ms as f64 / 1e3);
             for name in unknown {
-                entry.unknown(name, newest_ms);
+                entry.unknown(name, newest_ms, free);
             }
         });
     }
 
     /// Records a name that was not understood. Returns whether it is new and kept.
     pub fn unknown(&self, switch: &Arc<str>, source: &'static str, name: &str, time_ms: i64) -> bool {
-        self.change(switch, source, |entry| entry.unknown(name, time_ms)).unwrap_or(false)
+        self.change(switch, source, |entry, free| entry.unknown(name, time_ms, free)).unwrap_or(false)
     }
 
     /// Records that a gNMI stream works, or why it does not. Returns how many streams of the switch work; `None` if the
@@ -155,7 +201,7 @@ impl SwitchList {
         stream: &'static str,
         failed: Option<&'static str>,
     ) -> Option<usize> {
-        self.change(switch, source, |entry| {
+        self.change(switch, source, |entry, _| {
             entry.streams.insert(stream, failed);
             entry.working()
         })
@@ -164,7 +210,7 @@ impl SwitchList {
     /// All switches by name and source, at `now_ms`.
     pub fn list(&self, now_ms: i64) -> Vec<SwitchSource> {
         let all = self.all.lock();
-        let one = |((switch, source), entry): (&(Arc<str>, &'static str), &Entry)| {
+        let one = |((switch, source), entry): (&Key, &Entry)| {
             let streams = entry.streams.iter().map(|(stream, failed)| StreamState { stream, failed: *failed });
             let unknown = entry.unknown.iter().map(|(name, last)| UnknownName { name: name.clone(), last_ms: *last });
             let silent = match entry.streams.is_empty() {
@@ -181,7 +227,7 @@ impl SwitchList {
                 more_unknown: entry.more,
             }
         };
-        all.iter().map(one).collect()
+        all.by_key.iter().map(one).collect()
     }
 }
 
@@ -218,5 +264,24 @@ mod tests {
         });
         let one = &list.list(0)[0];
         assert_eq!((one.unknown.len(), one.more_unknown, one.unknown[0].last_ms), (UNKNOWN, true, 2));
+    }
+
+    #[test]
+    fn invented_switches_are_bounded_and_make_room() {
+        let list = SwitchList::new(&Registry::new()).unwrap();
+        let names: Vec<String> = (0..UNKNOWN).map(|i| format!("{i}{}", "x".repeat(NAME_CHARS))).collect();
+        let invent = |i: usize, now| list.received(&format!("invented{i}").into(), "cumulus", [now, now], &names);
+        list.expect(&Arc::from("spine1"), "gnmi");
+        (0..SWITCHES + 10).for_each(|i| invent(i, 1000));
+        assert_eq!(list.list(1000).len(), SWITCHES);
+        let bytes = list.all.lock().unknown_bytes;
+        assert!(bytes <= UNKNOWN_BYTES && bytes > UNKNOWN_BYTES - NAME_CHARS, "{bytes}");
+        let leaf = Arc::from("leaf1");
+        list.received(&leaf, "cumulus", [2000, 2000], &[]);
+        let silent = 1001 + SILENT_MS;
+        assert!(list.list(2000).iter().all(|switch| switch.switch != "leaf1"), "all others still send");
+        list.received(&leaf, "cumulus", [silent, silent], &[]);
+        let left: Vec<String> = list.list(silent).into_iter().map(|switch| switch.switch).collect();
+        assert_eq!((left, list.all.lock().unknown_bytes), (vec!["leaf1".to_owned(), "spine1".to_owned()], 0));
     }
 }

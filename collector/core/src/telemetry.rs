@@ -1,44 +1,23 @@
 //! The collector's own metrics (`fabriclens_*`): declared and counted here, served at `/metrics`, and stored in its own
 //! store.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+mod observed;
 
+pub use observed::OwnSample;
+use observed::{STORE, StatsField, register_constants};
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::forward_telemetry::{ForwardQueues, ForwardTelemetry};
 use crate::gnmi_telemetry::GnmiTelemetry;
 use crate::protocol::Protocol;
 use crate::reader_leases::ReaderLeases;
 use crate::switch_list::SwitchList;
-use fabriclens_store::Stats;
 use parking_lot::Mutex;
 use prometheus::{
-    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, TextEncoder,
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
-
-/// Selects one number of the store's statistics.
-type StatsField = fn(&Stats) -> u64;
-
-/// Metric name, labels and value of a series.
-pub type OwnSample = (String, Vec<(String, String)>, f64);
-
-/// Gauges read from the statistics of the store: name, help, value.
-const STORE: &[(&str, &str, StatsField)] = &[
-    ("fabriclens_store_head_series", "Series in memory.", |s| s.head_series as u64),
-    ("fabriclens_store_head_samples", "Samples in memory, not yet in blocks.", |s| s.head_samples),
-    ("fabriclens_store_head_layouts", "Sets of series that share time stamps, in memory.", |s| s.head_layouts as u64),
-    ("fabriclens_store_head_bytes", "Bytes of compressed rows in memory.", |s| s.head_bytes),
-    ("fabriclens_store_wal_bytes", "Bytes of write-ahead log that are not yet in blocks.", |s| s.wal_bytes),
-    ("fabriclens_store_blocks", "Block files.", |s| s.blocks as u64),
-    ("fabriclens_store_block_bytes", "Bytes of block files.", |s| s.block_bytes),
-    ("fabriclens_store_index_bytes", "Memory that the indexes of blocks in use take.", |s| s.index_bytes),
-    ("fabriclens_store_block_samples", "Samples in block files.", |s| s.block_samples),
-    ("fabriclens_store_damage", "Damaged files or records found since the start.", |s| s.damage.len() as u64),
-    ("fabriclens_store_log_failing", "1 while samples cannot be made durable.", |s| u64::from(s.log_failure.is_some())),
-    ("fabriclens_store_maintenance_failing", "1 while blocks cannot be written, merged or removed.", |s| {
-        u64::from(s.maintenance_failure.is_some())
-    }),
-];
 
 /// All metrics of the collector; clones share them.
 #[derive(Clone)]
@@ -108,71 +87,8 @@ pub struct Telemetry {
     store: Vec<(IntGauge, StatsField)>,
     /// Offset of this host's clock while a leap is in doubt, seconds.
     clock_off: IntGauge,
-    forward: Forward,
+    forward: ForwardQueues,
 }
-
-/// Metrics of all forward queues; the label `queue` holds the queue's name.
-#[derive(Clone)]
-struct Forward {
-    samples: IntCounterVec,
-    bytes: IntCounterVec,
-    failed: IntCounterVec,
-    dropped: IntCounterVec,
-    pending_samples: IntGaugeVec,
-    pending_bytes: IntGaugeVec,
-    queued_timestamp: GaugeVec,
-    sent_timestamp: GaugeVec,
-}
-
-/// Metrics of one forward queue.
-#[derive(Clone)]
-pub struct ForwardTelemetry {
-    queue: String,
-    all: Forward,
-}
-
-impl ForwardTelemetry {
-    /// Counts a request that the receiver accepted: samples, compressed bytes, time of the newest sample (Unix ms).
-    pub fn sent(&self, samples: u64, bytes: u64, newest_ms: i64) {
-        self.all.samples.with_label_values(&[&self.queue]).inc_by(samples);
-        self.all.bytes.with_label_values(&[&self.queue]).inc_by(bytes);
-        raise(&self.all.sent_timestamp.with_label_values(&[&self.queue]), newest_ms);
-    }
-
-    /// Counts a request that failed and will be retried.
-    pub fn failed(&self) {
-        self.all.failed.with_label_values(&[&self.queue]).inc();
-    }
-
-    /// Counts samples that will never be sent, by reason (`size`, `age`, `rejected`, `damaged`, `name`).
-    pub fn dropped(&self, reason: &str, samples: u64) {
-        self.all.dropped.with_label_values(&[self.queue.as_str(), reason]).inc_by(samples);
-    }
-
-    /// Sets the samples and bytes that wait.
-    pub fn pending(&self, samples: u64, bytes: u64) {
-        let whole = |n| i64::try_from(n).unwrap_or(i64::MAX);
-        self.all.pending_samples.with_label_values(&[&self.queue]).set(whole(samples));
-        self.all.pending_bytes.with_label_values(&[&self.queue]).set(whole(bytes));
-    }
-
-    /// Records the time (Unix ms) of the newest queued sample.
-    pub fn queued(&self, newest_ms: Option<i64>) {
-        if let Some(ms) = newest_ms {
-            raise(&self.all.queued_timestamp.with_label_values(&[&self.queue]), ms);
-        }
-    }
-}
-
-fn raise(gauge: &Gauge, ms: i64) {
-    let seconds = ms as f64 / 1000.0;
-    if seconds > gauge.get() {
-        gauge.set(seconds);
-    }
-}
-
-/// Reasons for dropping samples of a forward queue.
-const DROPS: [&str; 5] = ["size", "age", "rejected", "damaged", "name"];
 
 impl Telemetry {
     /// Counter of the series that an output leaves out because of their names.
@@ -182,12 +98,7 @@ impl Telemetry {
 
     /// Returns the metrics of a forward queue and creates its series.
     pub fn forward(&self, queue: &str) -> ForwardTelemetry {
-        let forward = ForwardTelemetry { queue: queue.to_owned(), all: self.forward.clone() };
-        forward.pending(0, 0);
-        DROPS.iter().for_each(|reason| forward.dropped(reason, 0));
-        let f = &forward.all;
-        [&f.samples, &f.bytes, &f.failed].iter().for_each(|c| c.with_label_values(&[queue]).inc_by(0));
-        forward
+        self.forward.of(queue)
     }
 
     /// Declares all metrics, at zero.
@@ -206,20 +117,10 @@ impl Telemetry {
             registry.register(Box::new(g.clone()))?;
             Ok::<_, prometheus::Error>(g)
         };
-        let queues = |name: &str, help: &str| {
-            let g = IntGaugeVec::new(Opts::new(name, help), &["queue"])?;
-            registry.register(Box::new(g.clone()))?;
-            Ok::<_, prometheus::Error>(g)
-        };
         let counter = |name: &str, help: &str| {
             let c = IntCounter::new(name, help)?;
             registry.register(Box::new(c.clone()))?;
             Ok::<_, prometheus::Error>(c)
-        };
-        let times = |name: &str, help: &str| {
-            let g = GaugeVec::new(Opts::new(name, format!("{help} Unix time.")), &["queue"])?;
-            registry.register(Box::new(g.clone()))?;
-            Ok::<_, prometheus::Error>(g)
         };
         let telemetry = Self {
             samples: counters("fabriclens_ingest_samples_total", "Samples made durable.", &["source"])?,
@@ -344,31 +245,7 @@ impl Telemetry {
                 .iter()
                 .map(|(name, help, read)| Ok((gauge(name, help)?, *read)))
                 .collect::<Result<_, prometheus::Error>>()?,
-            forward: Forward {
-                samples: counters(
-                    "fabriclens_forward_samples_total",
-                    "Samples that the receiver accepted.",
-                    &["queue"],
-                )?,
-                bytes: counters("fabriclens_forward_bytes_total", "Bytes that the receiver accepted.", &["queue"])?,
-                failed: counters(
-                    "fabriclens_forward_failed_total",
-                    "Requests that failed and are retried.",
-                    &["queue"],
-                )?,
-                dropped: counters(
-                    "fabriclens_forward_dropped_total",
-                    "Queued samples that will never be sent.",
-                    &["queue", "reason"],
-                )?,
-                pending_samples: queues("fabriclens_forward_pending_samples", "Samples that wait to be sent.")?,
-                pending_bytes: queues("fabriclens_forward_pending_bytes", "Bytes on disk that wait to be sent.")?,
-                queued_timestamp: times("fabriclens_forward_queued_timestamp_seconds", "Newest queued sample.")?,
-                sent_timestamp: times(
-                    "fabriclens_forward_sent_timestamp_seconds",
-                    "Newest sample that the receiver accepted.",
-                )?,
-            },
+            forward: ForwardQueues::new(&registry)?,
             registry: registry.clone(),
         };
         // Series that exist from the start have a rate from the start.
@@ -379,123 +256,7 @@ impl Telemetry {
         registry.register(Box::new(telemetry.append_seconds.clone()))?;
         registry.register(Box::new(telemetry.query_seconds.clone()))?;
         registry.register(Box::new(telemetry.verdict_seconds.clone()))?;
-        let start = IntGauge::new("fabriclens_start_time_seconds", "Start of the process, Unix time.")?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-        start.set(i64::try_from(now).unwrap_or(i64::MAX));
-        registry.register(Box::new(start))?;
-        let build = IntGauge::with_opts(
-            Opts::new("fabriclens_build_info", "1; the version is in the label.")
-                .const_label("version", env!("CARGO_PKG_VERSION")),
-        )?;
-        build.set(1);
-        registry.register(Box::new(build))?;
+        register_constants(&registry)?;
         Ok(telemetry)
-    }
-
-    /// Replaces the ports with implausible counters: node, port, reason.
-    pub fn doubted_counters<'a>(&self, all: impl Iterator<Item = [&'a str; 3]>) {
-        self.doubted_counters.reset();
-        all.for_each(|labels| self.doubted_counters.with_label_values(&labels).set(1));
-    }
-
-    /// Sets the number of open incidents by kind; kinds that had some stay, at zero.
-    pub fn incidents_open(&self, kinds: &BTreeMap<String, i64>) {
-        let mut all: BTreeMap<&str, i64> = kinds.iter().map(|(kind, n)| (kind.as_str(), *n)).collect();
-        let known = self.kinds.lock().iter().cloned().collect::<Vec<_>>();
-        known.iter().for_each(|kind| _ = all.entry(kind).or_insert(0));
-        for (kind, n) in all {
-            self.incidents_open.with_label_values(&[kind]).set(n);
-        }
-        self.kinds.lock().extend(kinds.keys().cloned());
-    }
-
-    /// Copies the statistics of the store into their gauges; call before reading metrics.
-    pub fn observe_store(&self, stats: &Stats) {
-        for (gauge, read) in &self.store {
-            gauge.set(i64::try_from(read(stats)).unwrap_or(i64::MAX));
-        }
-        self.clock_off.set(stats.clock_off_ms / 1000);
-    }
-
-    fn gather(&self) -> Vec<prometheus::proto::MetricFamily> {
-        self.reader_leases.observe(Instant::now());
-        self.registry.gather()
-    }
-
-    /// Encodes all metrics in the Prometheus text format.
-    ///
-    /// # Errors
-    /// If a metric cannot be encoded.
-    pub fn text(&self) -> Result<String, prometheus::Error> {
-        TextEncoder::new().encode_to_string(&self.gather())
-    }
-
-    /// Returns all series; histograms as `_bucket`, `_sum` and `_count`.
-    pub fn samples(&self) -> Vec<OwnSample> {
-        let mut out = Vec::new();
-        for family in self.gather() {
-            for metric in family.get_metric() {
-                let labels: Vec<(String, String)> =
-                    metric.get_label().iter().map(|l| (l.name().to_owned(), l.value().to_owned())).collect();
-                let mut put = |suffix: &str, extra: Option<String>, value: f64| {
-                    let mut labels = labels.clone();
-                    labels.extend(extra.map(|le| ("le".to_owned(), le)));
-                    out.push((format!("{}{suffix}", family.name()), labels, value));
-                };
-                match family.get_field_type() {
-                    prometheus::proto::MetricType::HISTOGRAM => {
-                        let h = metric.get_histogram();
-                        for b in h.get_bucket() {
-                            put("_bucket", Some(b.upper_bound().to_string()), b.cumulative_count() as f64);
-                        }
-                        put("_bucket", Some("+Inf".to_owned()), h.get_sample_count() as f64);
-                        put("_sum", None, h.get_sample_sum());
-                        put("_count", None, h.get_sample_count() as f64);
-                    }
-                    prometheus::proto::MetricType::COUNTER => put("", None, metric.get_counter().get_value()),
-                    _ => put("", None, metric.get_gauge().get_value()),
-                }
-            }
-        }
-        out
-    }
-
-    /// Returns name, type (`counter` …) and help of each metric.
-    pub fn metadata(&self) -> Vec<(String, String, String)> {
-        let kind = |f: &prometheus::proto::MetricFamily| format!("{:?}", f.get_field_type()).to_lowercase();
-        self.registry.gather().iter().map(|f| (f.name().to_owned(), kind(f), f.help().to_owned())).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn declared_once_and_named_as_prometheus_wants() {
-        let t = Telemetry::new().unwrap();
-        t.samples.with_label_values(&["self"]).inc_by(3);
-        t.append_seconds.observe(0.003);
-        let names: Vec<String> = t.samples().into_iter().map(|s| s.0).collect();
-        assert!(names.iter().all(|n| fabriclens_model::names::is_reserved(n)), "{names:?}");
-        assert!(t.samples().contains(&(
-            "fabriclens_ingest_samples_total".to_owned(),
-            vec![("source".to_owned(), "self".to_owned())],
-            3.0
-        )));
-        let bucket = |le: &str| {
-            let labels = vec![("le".to_owned(), le.to_owned())];
-            t.samples()
-                .into_iter()
-                .find(|s| s.0 == "fabriclens_ingest_append_seconds_bucket" && s.1 == labels)
-                .unwrap()
-                .2
-        };
-        assert_eq!((bucket("0.002"), bucket("0.005"), bucket("+Inf")), (0.0, 1.0, 1.0));
-        assert!(t.text().unwrap().contains("# TYPE fabriclens_ingest_samples_total counter"));
-        t.query_seconds.with_label_values(&["query"]).observe(0.1);
-        let of = |name: &str| t.metadata().into_iter().find(|m| m.0 == name).map(|m| m.1);
-        assert_eq!(of("fabriclens_query_seconds").as_deref(), Some("histogram"));
-        assert_eq!(of("fabriclens_build_info").as_deref(), Some("gauge"));
     }
 }

@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::segment::{self, Cursor, HEADER, Segment};
 use super::state::State;
-use fabriclens_core::telemetry::ForwardTelemetry;
+use fabriclens_core::forward_telemetry::ForwardTelemetry;
 
 /// Size at which a new segment begins; less for small queues, which drop whole segments.
 const SEGMENT: u64 = 64 << 20;

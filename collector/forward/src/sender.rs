@@ -15,7 +15,7 @@ use super::reader::{Reader, SeriesToSend, Window};
 use super::request::{self, Point};
 use fabriclens_core::endpoint;
 use fabriclens_core::endpoint::Client;
-use fabriclens_core::telemetry::ForwardTelemetry;
+use fabriclens_core::forward_telemetry::ForwardTelemetry;
 
 /// Time that a small window waits for more samples, so that many small requests become one.
 const BATCH_WAIT: Duration = Duration::from_millis(100);

@@ -85,15 +85,8 @@ impl Outbox {
 /// Counts stored and rejected samples beside those of other protocols.
 fn count(telemetry: &Telemetry, appended: &Appended) {
     telemetry.samples.with_label_values(&["gnmi"]).inc_by(appended.accepted + appended.duplicates);
-    let rejected = [
-        ("too_old", appended.too_old),
-        ("out_of_order", appended.out_of_order),
-        ("future", appended.too_far_in_future),
-        ("conflict", appended.conflicts),
-        ("series_limit", appended.over_series_limit),
-    ];
-    for (reason, samples) in rejected.into_iter().filter(|(_, samples)| *samples > 0) {
-        telemetry.rejected.with_label_values(&["gnmi", reason]).inc_by(samples);
+    for (reason, samples) in appended.refused().into_iter().filter(|(_, samples)| *samples > 0) {
+        telemetry.rejected.with_label_values(&["gnmi", reason.name()]).inc_by(samples);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fabriclens_base::error_chain::with_new_causes;
 use fabriclens_config::GnmiTarget;
 use fabriclens_wire::decode::DecodeError;
 use tokio::time::{Instant, timeout};
@@ -78,16 +79,7 @@ impl From<Status> for SessionError {
 
 /// Message of a status with its causes, which tonic keeps apart.
 fn chain(status: &Status) -> String {
-    let mut text = status.message().to_owned();
-    let mut cause = std::error::Error::source(status);
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    shown(&text).into_owned()
+    shown(&with_new_causes(status.message(), status)).into_owned()
 }
 
 /// Runs a stream until it fails.

@@ -17,6 +17,7 @@ mod grpc_frame;
 mod hosts;
 pub mod http;
 mod import;
+mod metadata;
 mod otlp;
 mod own;
 mod priority_class;
@@ -41,9 +42,8 @@ use std::time::{Duration, Instant};
 
 use axum::http::HeaderMap;
 use bytes::Bytes;
-use fabriclens_model::names::{check_name, is_reserved};
-use fabriclens_store::{Metadata, Store};
-use fabriclens_wire::decode::{CacheBudget, Meta, cut};
+use fabriclens_store::Store;
+use fabriclens_wire::decode::{CacheBudget, Meta};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -65,9 +65,6 @@ use unpack::Unpacker;
 const DECODERS: usize = 4;
 /// Longest wait for a busy decoder when idle senders are forgotten; otherwise it is skipped until the next time.
 const DECODER_WAIT: Duration = Duration::from_millis(250);
-/// Most metrics whose metadata are kept, and bytes of each text, beyond which descriptions are cut.
-const METRICS: usize = 50_000;
-const TEXT: usize = 1024;
 
 /// The ingest service, shared by all listeners.
 pub struct Ingest {
@@ -86,6 +83,7 @@ pub struct Ingest {
     conflicts: conflict::ConflictDetector,
     foreign: foreign::Foreign,
     caches: Arc<CacheBudget>,
+    metadata: metadata::MetadataGate,
 }
 
 impl Ingest {
@@ -113,6 +111,7 @@ impl Ingest {
             conflicts: conflict::ConflictDetector::new(telemetry.host_conflicts.clone()),
             telemetry,
             caches,
+            metadata: metadata::MetadataGate::default(),
         }
     }
 
@@ -319,7 +318,7 @@ impl Ingest {
                 }
                 (rows, report)
             };
-            this.remember(&rows.metadata, reserved);
+            this.remember(&caller, &rows.metadata, reserved);
             if protocol == Protocol::RemoteWrite {
                 rows.groups.iter().for_each(|g| this.conflicts.rows(caller.address, g));
             }
@@ -335,24 +334,12 @@ impl Ingest {
         .await
     }
 
-    /// Stores metadata up to the limit, those of reserved names only if they may be written. Samples matter more, so a
-    /// failure is only logged.
-    fn remember(&self, metadata: &[Meta], reserved: bool) {
+    /// Stores metadata within the limits. Samples matter more, so a failure is only logged.
+    fn remember(&self, caller: &Caller, metadata: &[Meta], reserved: bool) {
         if metadata.is_empty() {
             return;
         }
-        let known = self.store.metadata();
-        let mut free = known.len()..METRICS;
-        let kept = metadata.iter().filter(|m| {
-            let fits = check_name(&m.name).is_ok() && m.name.len().max(m.unit.len()) <= TEXT;
-            fits && (reserved || !is_reserved(&m.name)) && (known.contains_key(&m.name) || free.next().is_some())
-        });
-        let entries = kept.map(|m| {
-            let help = cut(&m.help, TEXT).to_owned();
-            let meta = Metadata { kind: m.kind.to_owned(), unit: m.unit.clone(), help };
-            (m.name.as_str(), meta)
-        });
-        if let Err(error) = self.store.put_metadata(entries) {
+        if let Err(error) = self.metadata.store(&self.store, caller, metadata, reserved) {
             tracing::warn!(%error, "cannot store metric metadata");
         }
     }

@@ -204,7 +204,7 @@ impl DecodeState {
             self.decoder.forget_new();
             Vec::new()
         } else {
-            ingest.remember(&rows.metadata, false);
+            ingest.remember(&job.caller, &rows.metadata, false);
             self.decoder.take_new()
         };
         if report.rejected() > decoded {

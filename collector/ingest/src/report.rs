@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fabriclens_store::{AppendError, Appended};
+use fabriclens_store::{AppendError, Appended, Refused};
 use fabriclens_wire::decode::{DecodeError, Rejected};
 
 use super::gate::{Reason, Rejection};
@@ -66,29 +66,27 @@ impl Report {
     }
 
     /// Adds the result of the store; `refusal` returns the reason if it accepted no more series.
-    pub(super) fn add(&mut self, a: &Appended, refusal: impl FnOnce() -> Option<String>) {
+    pub(super) fn add(&mut self, a: &Appended, refusal: impl Fn() -> Option<String>) {
         self.accepted += a.accepted + a.duplicates;
-        self.reject("too_old", a.too_old, "older than retention; raise retention.age (--retention) to keep them");
-        self.reject(
-            "out_of_order",
-            a.out_of_order,
-            "samples of one series arrive in random order; send them in order of time",
-        );
-        self.reject(
-            "future",
-            a.too_far_in_future,
-            "timestamps lie further in the future than ingest.future allows; set the sender's clock (NTP)",
-        );
-        self.reject(
-            "conflict",
-            a.conflicts,
-            "the same series has another value at the same time, and the first is kept; \
-             give each sender its own host name or labels",
-        );
-        if a.over_series_limit > 0 {
-            let limit = refusal().unwrap_or_else(|| "the store has reached its series limit".into());
-            let text = format!("{limit}; remove labels with many values, or raise the limit");
-            self.reject("series_limit", a.over_series_limit, text);
+        for (reason, samples) in a.refused().into_iter().filter(|(_, samples)| *samples > 0) {
+            let text = match reason {
+                Refused::TooOld => "older than retention; raise retention.age (--retention) to keep them".to_owned(),
+                Refused::OutOfOrder => {
+                    "samples of one series arrive in random order; send them in order of time".to_owned()
+                }
+                Refused::Future => {
+                    "timestamps lie further in the future than ingest.future allows; set the sender's clock (NTP)"
+                        .to_owned()
+                }
+                Refused::Conflict => "the same series has another value at the same time, and the first is kept; \
+                                      give each sender its own host name or labels"
+                    .to_owned(),
+                Refused::SeriesLimit => {
+                    let limit = refusal().unwrap_or_else(|| "the store has reached its series limit".into());
+                    format!("{limit}; remove labels with many values, or raise the limit")
+                }
+            };
+            self.reject(reason.name(), samples, text);
         }
     }
 

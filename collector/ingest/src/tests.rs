@@ -139,6 +139,35 @@ async fn a_host_with_too_many_series_is_told_and_others_continue() {
     assert_eq!(write("quiet", 5).await.reasons().count(), 0);
 }
 
+/// A resource without the attribute `host`, as OpenTelemetry's own agents send it.
+fn foreign_resource(instance: &str, metric: &str) -> Value {
+    let attribute = |key: &str, value: &str| json!({"key": key, "value": {"stringValue": value}});
+    let attributes = [attribute("host.name", instance), attribute("service.instance.id", instance)];
+    let point = json!({"timeUnixNano": (*NOW as u64 * 1_000_000).to_string(), "asInt": 1});
+    let metrics = json!([{"name": metric, "gauge": {"dataPoints": [point]}}]);
+    json!({"resource": {"attributes": attributes}, "scopeMetrics": [{"metrics": metrics}]})
+}
+
+#[tokio::test]
+async fn senders_without_the_label_host_leave_room_to_others() {
+    let series = SeriesLimits { memory: 64 << 10, ..SeriesLimits::default() };
+    let bench = bench_over(Options { series, ..Options::default() });
+    let send = async |instance: &str| {
+        let all: Vec<Value> = (0..100).map(|n| foreign_resource(instance, &format!("m{n}"))).collect();
+        bench.send(&unbound(), &all).await.message()
+    };
+    let told = send("loud").await;
+    assert!(told.contains("instance \"loud\" has reached the limit of memory for series (8192 bytes"), "{told}");
+    for instance in ["b", "c", "d"] {
+        send(instance).await;
+    }
+    let told = send("e").await;
+    assert!(told.contains("all series without the label host together") && told.contains("32768 bytes"), "{told}");
+    let body = write_request("quiet", 5);
+    let quiet = bench.ingest.remote_write(Protocol::RemoteWrite, bound("quiet"), false, body).await.unwrap();
+    assert_eq!(quiet.reasons().count(), 0);
+}
+
 #[tokio::test]
 async fn requests_lost_to_a_panic_may_retry() {
     let bench = bench();
@@ -185,22 +214,13 @@ async fn bound_callers_prove_nothing_about_others() {
 }
 
 #[tokio::test]
-async fn metadata_are_bounded_and_need_samples() {
+async fn metadata_need_samples() {
     let bench = bench();
     let refused = bench.send(&unbound(), &[resource("h", "delta", DELTA, 1)]).await;
     let foreign = bench.send(&bound("own"), &[resource("other", "foreign", CUMULATIVE, 1)]).await;
     assert_eq!((refused.rejected(), foreign.rejected(), bench.metadata().len()), (1, 1, 0));
     bench.send(&unbound(), &[resource("other", "foreign", CUMULATIVE, 1)]).await;
     assert_eq!(bench.metadata(), ["foreign_total"], "metadata is stored with accepted samples");
-
-    let meta = |i: usize| Meta { name: format!("m{i}"), kind: "gauge", unit: String::new(), help: "ü".repeat(TEXT) };
-    let mut many: Vec<Meta> = (0..METRICS + 10).map(meta).collect();
-    many[0].name = "x".repeat(TEXT + 1);
-    bench.ingest.remember(&many, false);
-    let kept = bench.ingest.store.metadata();
-    assert_eq!((kept.len(), kept["m1"].help.len()), (METRICS, TEXT));
-    bench.ingest.remember(&[Meta { help: "new".to_owned(), ..meta(1) }], false);
-    assert_eq!(bench.ingest.store.metadata()["m1"].help, "new", "known metadata can be updated");
 }
 
 #[test]

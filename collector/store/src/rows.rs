@@ -35,13 +35,46 @@ pub struct Appended {
 impl Appended {
     /// All samples sent.
     pub fn total(&self) -> u64 {
-        self.accepted
-            + self.duplicates
-            + self.conflicts
-            + self.too_old
-            + self.out_of_order
-            + self.too_far_in_future
-            + self.over_series_limit
+        self.accepted + self.duplicates + self.refused().iter().map(|(_, samples)| samples).sum::<u64>()
+    }
+
+    /// Samples that are not stored, by reason.
+    pub fn refused(&self) -> [(Refused, u64); 5] {
+        [
+            (Refused::TooOld, self.too_old),
+            (Refused::OutOfOrder, self.out_of_order),
+            (Refused::Future, self.too_far_in_future),
+            (Refused::Conflict, self.conflicts),
+            (Refused::SeriesLimit, self.over_series_limit),
+        ]
+    }
+}
+
+/// Why samples are not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// [`Appended::too_old`].
+    TooOld,
+    /// [`Appended::out_of_order`].
+    OutOfOrder,
+    /// [`Appended::too_far_in_future`].
+    Future,
+    /// [`Appended::conflicts`].
+    Conflict,
+    /// [`Appended::over_series_limit`].
+    SeriesLimit,
+}
+
+impl Refused {
+    /// Value of the label `reason` of the metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TooOld => "too_old",
+            Self::OutOfOrder => "out_of_order",
+            Self::Future => "future",
+            Self::Conflict => "conflict",
+            Self::SeriesLimit => "series_limit",
+        }
     }
 }
 

@@ -137,6 +137,19 @@ impl Store {
         self.shared.metadata.put(entries)
     }
 
+    /// Bytes of the metadata of all metrics; senders may fill [`crate::METADATA_BYTES`].
+    pub fn metadata_bytes(&self) -> usize {
+        self.shared.metadata.bytes()
+    }
+
+    /// Durably removes the metadata of a metric, or all; returns how many there were. Senders describe them again.
+    ///
+    /// # Errors
+    /// [`StoreError::Metadata`].
+    pub fn remove_metadata(&self, metric: Option<&str>) -> Result<usize, StoreError> {
+        self.shared.metadata.remove(metric)
+    }
+
     /// A table of the metadata database for small, rarely changed data of other components. Snapshots include it.
     pub fn table(&self, name: &str) -> MetadataTable {
         self.shared.db.table(name)

@@ -81,6 +81,19 @@ async fn parameters_and_annotation_requests_are_bounded() {
     assert!(status == 400 && text.contains("at most 16384 bytes"), "{status} {text}");
 }
 
+#[tokio::test]
+async fn queries_take_at_most_a_quarter_of_the_memory() {
+    for (configured, limit, used) in [(512_u64 << 20, 256_u64 << 20, 64_u64 << 20), (32 << 20, 1 << 30, 32 << 20)] {
+        let c = Collector::with(|config| {
+            config.query.memory = usize::try_from(configured).unwrap();
+            config.memory = Some(limit);
+        })
+        .await;
+        let (_, answer) = c.json("/api/v1/status/flags").await;
+        assert_eq!(answer["data"]["query.memory"], used.to_string(), "{answer}");
+    }
+}
+
 /// A series whose label takes a while to match, for each host.
 async fn slow(hosts: usize) -> Collector {
     let c = Collector::start().await;

@@ -80,7 +80,8 @@ pub fn run(args: &Args) -> Result<()> {
     let ours = args.collector.clone().unwrap_or_else(|| release.join("fabriclens"));
     let dir = target()?.join("bench-fleet");
     empty(&dir)?;
-    let server = Server::start(Kind::Fabriclens, &ours, &dir)?;
+    let config = Server::config_for(&dir, args.hosts)?;
+    let server = Server::start_with(Kind::Fabriclens, &ours, &dir, Some(&config))?;
     let mut load = Command::new(release.join("fabriclens-load"));
     load.args(["fleet", "--to", server.otlp(), "--hosts", &args.hosts.to_string()]);
     load.args(["--seconds", &(args.minutes * 60).to_string(), "--every", &EVERY.to_string()]);

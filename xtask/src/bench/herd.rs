@@ -79,7 +79,8 @@ pub fn run(args: &Args) -> Result<()> {
     empty(&dir)?;
     std::fs::create_dir_all(dir.join("spools")).context("create the spools")?;
     let addresses = Server::addresses()?;
-    let start = || Server::start_at(Kind::Fabriclens, &ours, &dir, None, addresses.clone());
+    let config = Server::config_for(&dir, args.hosts)?;
+    let start = || Server::start_at(Kind::Fabriclens, &ours, &dir, Some(&config), addresses.clone());
 
     let mut load = Command::new(ours.with_file_name("fabriclens-load"));
     load.args(["herd", "--to", &addresses[1], "--hosts", &args.hosts.to_string(), "--every", &EVERY.to_string()]);

@@ -11,9 +11,8 @@ use std::time::{Duration, Instant};
 /// collector, and each sends as fast as it can.
 pub const QUERY: usize = 16;
 pub const SEND: usize = 3;
-/// Memory limits of the collector while it is attacked, MiB: of the process, and of queries.
+/// Memory limit of the collector while it is attacked, MiB. All other bounds are the defaults.
 const MEMORY: u64 = 512;
-const QUERY_MEMORY: u64 = 128;
 /// Most seconds that a host of the fleet is behind meanwhile.
 const BEHIND: f64 = 10.0;
 /// 99th percentile of the time until a sample of another sender is acknowledged.
@@ -61,7 +60,6 @@ pub fn encoded(text: &str) -> String {
 pub fn bounded(bed: &mut TestBed, inject: impl Fn(&mut TestBed) -> Result<String>) -> Result<Outcome> {
     let before = bed.collector.env.len();
     bed.collector.env.push(format!("FABRICLENS_LIMITS_MEMORY={MEMORY}MiB"));
-    bed.collector.env.push(format!("FABRICLENS_QUERY_MEMORY={QUERY_MEMORY}MiB"));
     let seen = bed.restart_collector().and_then(|()| {
         let seen = inject(bed)?;
         let peak = bed.collector.process()?.size()?.peak;

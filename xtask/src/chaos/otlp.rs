@@ -1,4 +1,4 @@
-//! Bytes of OTLP requests with one point of one metric.
+//! Bytes of OTLP requests, most with one point of one metric.
 
 use super::testbed::now;
 
@@ -18,6 +18,22 @@ pub fn gauges(host: &str, name: &str, value: &str, points: usize) -> Vec<u8> {
     request(host, &[field(1, name.as_bytes()), field(5, &points)].concat())
 }
 
+/// Metrics of a host with a point and a description each.
+pub fn described(host: &str, metrics: usize, description: &str) -> Vec<u8> {
+    let metric = |n: usize| {
+        let point = [time(), fixed(4, 1.0_f64.to_bits())].concat();
+        [field(1, format!("described_{n}").as_bytes()), field(2, description.as_bytes()), field(5, &field(1, &point))]
+            .concat()
+    };
+    let all: Vec<Vec<u8>> = (0..metrics).map(metric).collect();
+    request_of(host, &all)
+}
+
+/// Resources without anything, two bytes each.
+pub fn empty_resources(count: usize) -> Vec<u8> {
+    field(1, &[]).repeat(count)
+}
+
 /// A cumulative histogram of a host with this many bounds, packed in 16 bytes each.
 pub fn histogram(host: &str, name: &str, bounds: u32) -> Vec<u8> {
     let counts: Vec<u8> = (0..=bounds).flat_map(|_| 1_u64.to_le_bytes()).collect();
@@ -29,8 +45,12 @@ pub fn histogram(host: &str, name: &str, bounds: u32) -> Vec<u8> {
 }
 
 fn request(host: &str, metric: &[u8]) -> Vec<u8> {
+    request_of(host, &[metric.to_vec()])
+}
+
+fn request_of(host: &str, metrics: &[Vec<u8>]) -> Vec<u8> {
     let attribute = [field(1, b"host"), field(2, &field(1, host.as_bytes()))].concat();
-    let scope = field(2, metric);
+    let scope: Vec<u8> = metrics.iter().flat_map(|metric| field(2, metric)).collect();
     field(1, &[field(1, &field(1, &attribute)), field(2, &scope)].concat())
 }
 

@@ -8,10 +8,11 @@ use crate::target::SamplingTarget;
 use aya::include_bytes_aligned;
 use aya::maps::{MapData, PerCpuArray};
 use aya::util::nr_cpus;
-use fabriclens_agent_host::batch::{Batch, SampleError, chain};
+use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_probes::cost;
 use fabriclens_agent_probes::netdev::{ATTACH_METHODS, Interface, NetdevProbe};
+use fabriclens_base::error_chain::with_causes;
 use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::microburst as rows;
 use fabriclens_ebpf_abi::microburst::{BIN, BIN_NS, BINS, BYTES, Block, CE, DIRECTIONS, PACKETS, ROCE, STAMPS, WORDS};
@@ -162,7 +163,7 @@ impl WatchedInterface {
         while self.next < end {
             let place = (self.next & (self.blocks - 1)) as u32;
             let cpus = self.ring.get(&place, 0);
-            let cpus = cpus.map_err(|e| SampleError::Failed(format!("reading the ring: {}", chain(&e))))?;
+            let cpus = cpus.map_err(|e| SampleError::Failed(format!("reading the ring: {}", with_causes(&e))))?;
             let block = summed(&cpus, self.next);
             for (at, bin) in block.iter().enumerate() {
                 if let Some(window) = self.take(self.next * BINS as u64 + at as u64, bin, threshold) {

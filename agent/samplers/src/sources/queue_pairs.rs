@@ -8,7 +8,8 @@ use crate::background::Background;
 use crate::queue_pair_totals::{Owner, QueuePairTotals, parts};
 use crate::sampler::{Period, Sampler, Spec};
 use crate::target::SamplingTarget;
-use fabriclens_agent_host::batch::{Batch, SampleError, chain};
+use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_base::error_chain::with_causes;
 use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::job::{JOB_QUEUE_PAIRS, QUEUE_PAIR_INFO, QUEUE_PAIRS_OMITTED};
 use fabriclens_kernel::{CallError, CmId, Qp, QpCounter};
@@ -94,7 +95,7 @@ impl Sampler for QueuePairs {
         let patience = if self.asked { LATER } else { FIRST };
         self.asked = true;
         let answer = self.call.poll(patience);
-        match answer.map_err(|e| SampleError::Failed(format!("starting a thread: {}", chain(&e))))? {
+        match answer.map_err(|e| SampleError::Failed(format!("starting a thread: {}", with_causes(&e))))? {
             Some(Ok(mut list)) => {
                 list.find_owners(&self.target);
                 let owner = |counter: &QpCounter| owner(counter, &list);

@@ -9,8 +9,9 @@
 use crate::background::Background;
 use crate::sampler::{Period, Sampler, Spec};
 use crate::target::SamplingTarget;
-use fabriclens_agent_host::batch::{Batch, SampleError, chain};
+use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_workload::{Jobs, Key};
+use fabriclens_base::error_chain::with_causes;
 use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::job::{TCP_PEER_IO, TCP_PEER_RTT, TCP_PEERS_OMITTED};
 use fabriclens_kernel::{CallError, TcpSocket};
@@ -75,7 +76,7 @@ impl Sampler for TcpPeers {
         let patience = if self.asked { LATER } else { FIRST };
         self.asked = true;
         let answer = self.call.poll(patience);
-        match answer.map_err(|e| SampleError::Failed(format!("starting a thread: {}", chain(&e))))? {
+        match answer.map_err(|e| SampleError::Failed(format!("starting a thread: {}", with_causes(&e))))? {
             Some(Ok(sockets)) => {
                 if !sockets.is_empty() && sockets.iter().all(|socket| socket.cgroup.is_none()) {
                     let why = "the kernel does not tell the control groups of sockets; Linux 5.7 does";

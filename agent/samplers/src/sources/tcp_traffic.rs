@@ -11,12 +11,13 @@ use crate::target::SamplingTarget;
 use aya::include_bytes_aligned;
 use aya::maps::{MapData, PerCpuArray, PerCpuHashMap};
 use aya::programs::CgroupSkbAttachType;
-use fabriclens_agent_host::batch::{Batch, SampleError, chain};
+use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_host::sysfile::maybe;
 use fabriclens_agent_probes::accumulator::CounterAccumulator;
 use fabriclens_agent_probes::cgroup_names::CgroupNames;
 use fabriclens_agent_probes::{AttachPoint, Hook, Interfaces, Peers, Probe, ProbeSpec, SOCKETS, mount, summed};
+use fabriclens_base::error_chain::with_causes;
 use fabriclens_catalog::CounterSource;
 use fabriclens_catalog::metrics::host::{TCP_IO, TCP_IO_CE, TCP_IO_SEGMENTS, TCP_IO_UNPLACED, TCP_WINDOW_CLOSED};
 use fabriclens_ebpf_abi::INTERFACES;
@@ -192,5 +193,5 @@ fn sum(cpus: &[Record]) -> Record {
 }
 
 fn reading(error: aya::maps::MapError) -> SampleError {
-    SampleError::Failed(format!("reading the probe's table: {}", chain(&error)))
+    SampleError::Failed(format!("reading the probe's table: {}", with_causes(&error)))
 }

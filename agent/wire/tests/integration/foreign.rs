@@ -277,6 +277,13 @@ proptest! {
 }
 
 #[test]
+fn empty_resources_are_bounded() {
+    let of = |resources: usize| Decoder::default().bytes(&[0x0a, 0].repeat(resources));
+    assert_eq!(of(100_000).map(|rows| rows.samples()), Ok(0));
+    assert!(matches!(of(100_001), Err(DecodeError::Malformed(why)) if why.contains("more than 100,000 resources")));
+}
+
+#[test]
 fn malformed_requests_match_the_generated_types() {
     let bytes = sample();
     for cut in 0..bytes.len() {

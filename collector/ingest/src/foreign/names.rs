@@ -8,6 +8,8 @@ use fabriclens_foreign::{SOURCES, SwitchFrom};
 use fabriclens_model::Labels;
 use parking_lot::RwLock;
 
+use super::translation::NAME_BYTES;
+
 /// Most GUIDs that are remembered.
 const GUIDS: usize = 100_000;
 
@@ -35,7 +37,8 @@ impl SwitchNames {
                 let SwitchFrom::Guid(guid, name) = *from else { continue };
                 let known = source.prefixes.iter().any(|prefix| labels.metric().starts_with(prefix));
                 let (Some(guid), name) = (number(labels.get(guid)), labels.get(name)) else { continue };
-                if known && !name.is_empty() && !infiniband::is_factory(name) {
+                let fits = (1..=NAME_BYTES).contains(&name.len());
+                if known && fits && !infiniband::is_factory(name) {
                     self.set_guid(guid, infiniband::switch(name));
                 }
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use fabriclens_base::infiniband;
-use fabriclens_catalog::{Metric, MetricKind};
+use fabriclens_catalog::Metric;
 use fabriclens_foreign::{
     Attributes, Conversion, Meaning, Series, Source, SwitchFrom, canonical, instance_host, meaning, source_of,
 };
@@ -12,6 +12,10 @@ use fabriclens_model::{Labels, Layout, LayoutInterner};
 use fabriclens_wire::decode::Meta;
 
 use super::context::{Context, Sender};
+use crate::metadata::of_catalog;
+
+/// Longest name of a switch, bytes; DNS allows 253. Lists of switches keep names for as long as the collector runs.
+pub(super) const NAME_BYTES: usize = 255;
 
 /// What becomes of a column.
 pub(super) enum Column {
@@ -107,16 +111,7 @@ impl Translation {
             Column::Series { metric, .. } => Some(*metric),
             _ => None,
         });
-        let kind = |metric: &Metric| if metric.kind == MetricKind::Counter { "counter" } else { "gauge" };
-        metrics
-            .filter(|metric| seen.insert(metric.name))
-            .map(|metric| Meta {
-                name: metric.prometheus_name(),
-                kind: kind(metric),
-                unit: metric.unit.ucum().to_owned(),
-                help: metric.help.to_owned(),
-            })
-            .collect()
+        metrics.filter(|metric| seen.insert(metric.name)).map(of_catalog).collect()
     }
 }
 
@@ -129,7 +124,7 @@ fn switch_of(context: &Context, source: &Source, labels: &Labels, sender: &Sende
         SwitchFrom::Guid(name, _) => get(name).map(|guid| context.names.of_guid(guid)),
         SwitchFrom::Instance => get("instance").map(|instance| context.of_address(instance_host(instance))),
     });
-    let name = told.or_else(|| sender.identity.as_deref().map(str::to_owned))?;
+    let name = told.or_else(|| sender.identity.as_deref().map(str::to_owned)).filter(|n| n.len() <= NAME_BYTES)?;
     let renamed = context.names.as_in_topology(&name);
     // A bound sender keeps to its own names.
     Some(if sender.may(&renamed) { renamed } else { name.into() })
@@ -137,7 +132,7 @@ fn switch_of(context: &Context, source: &Source, labels: &Labels, sender: &Sende
 
 fn no_switch(source: &Source) -> String {
     format!(
-        "{} does not say which switch it is; give its sender a token with a host or a client certificate, or name its \
+        "{} does not say which switch it is, in at most {NAME_BYTES} bytes; give its sender a token with a host or a client certificate, or name its \
          address in switches.addresses",
         source.name
     )

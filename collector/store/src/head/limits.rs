@@ -1,16 +1,14 @@
-//! Limits on the series of a generation: in total, per metric, per tenant, and by memory in total and per host. Without them
+//! Limits on the series of a generation: in total, per metric, per tenant, and by memory in total and per sender. Without them
 //! one label with a value per request would exhaust memory. Known series continue; refused ones are reported with the limit they exceed.
 
+use super::account::{Charges, accounts};
 use crate::options::SeriesLimits;
 use fabriclens_model::{Labels, Layout, LayoutId};
 use foldhash::{HashMap, HashMapExt as _};
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Columns of the row groups whose subset is cached, about 30 bytes each.
 const MAX_CACHED: usize = 1 << 20;
-/// Fraction of the memory that the series of one host may take.
-const HOST_FRACTION: usize = 16;
 /// Memory of a series besides its labels: tables, location, first row. Measured in a list of 100 series; 1,000 bytes in a list
 /// of its own.
 const SERIES_BYTES: usize = 256;
@@ -25,9 +23,9 @@ type Subset = (Layout, Arc<[u32]>);
 pub struct Limits {
     limits: SeriesLimits,
     tenants: HashMap<Box<str>, usize>,
-    /// Estimated bytes of all series, and by host in lower case.
+    /// Estimated bytes of all series, and by account.
     bytes: usize,
-    hosts: HashMap<Box<str>, usize>,
+    charges: Charges,
     /// By identity of the group's column list, and their columns in total.
     subsets: HashMap<LayoutId, Subset>,
     cached: usize,
@@ -50,7 +48,7 @@ impl Limits {
             limits,
             tenants: HashMap::new(),
             bytes: 0,
-            hosts: HashMap::new(),
+            charges: Charges::default(),
             subsets: HashMap::new(),
             cached: 0,
             refusal: None,
@@ -69,7 +67,7 @@ impl Limits {
         }
         let bytes = weight(labels);
         self.bytes += bytes;
-        add(&mut self.hosts, &host_of(labels), bytes);
+        accounts(labels).for_each(|(account, name)| self.charges.add(account, &name, bytes));
     }
 
     /// Whether all these new series fit into the limits.
@@ -128,24 +126,26 @@ impl Limits {
                 return refuse(what, limits.of_tenant, "ingest.series_per_tenant");
             }
         }
-        let (bytes, host) = (weight(labels), host_of(labels));
+        let bytes = weight(labels);
         let over = |what: String, limit: usize| {
             Some(format!("{what} has reached the limit of memory for series ({limit} bytes, a part of limits.memory)"))
         };
         if self.bytes + pending.bytes + bytes > limits.memory {
             return over("the store".into(), limits.memory);
         }
-        let of_host = limits.memory / HOST_FRACTION;
-        if !host.is_empty() && of(&self.hosts, &host) + of(&pending.hosts, &host) + bytes > of_host {
-            return over(format!("host {host:?}"), of_host);
+        for (account, name) in accounts(labels) {
+            let most = limits.memory / account.fraction();
+            if self.charges.of(account, &name) + pending.charges.of(account, &name) + bytes > most {
+                return over(account.describe(&name), most);
+            }
         }
+        accounts(labels).for_each(|(account, name)| pending.charges.add(account, &name, bytes));
         if !limits.tenant_label.is_empty() {
             add(&mut pending.tenants, labels.get(&limits.tenant_label), 1);
         }
         pending.all += 1;
         pending.bytes += bytes;
         add(&mut pending.metrics, metric, 1);
-        add(&mut pending.hosts, &host, bytes);
         None
     }
 }
@@ -157,18 +157,12 @@ struct PendingCounts {
     metrics: HashMap<Box<str>, usize>,
     tenants: HashMap<Box<str>, usize>,
     bytes: usize,
-    hosts: HashMap<Box<str>, usize>,
+    charges: Charges,
 }
 
 /// Estimated memory of a series without its rows, bytes.
 fn weight(labels: &Labels) -> usize {
     SERIES_BYTES + labels.iter().map(|(_, value)| LABEL_BYTES + value.len()).sum::<usize>()
-}
-
-/// Host of a series in lower case, `""` without one: credentials compare it without regard to case.
-fn host_of(labels: &Labels) -> Cow<'_, str> {
-    let host = labels.get("host");
-    if host.bytes().any(|b| b.is_ascii_uppercase()) { host.to_ascii_lowercase().into() } else { host.into() }
 }
 
 fn of(counts: &HashMap<Box<str>, usize>, what: &str) -> usize {

@@ -1,5 +1,6 @@
 //! The head: appended rows that are not in a block yet, one generation per log.
 
+mod account;
 pub mod chunk;
 pub mod generation;
 pub mod layout;

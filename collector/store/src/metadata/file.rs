@@ -79,8 +79,7 @@ impl DatabaseFile {
         let part = Part { path: part_of(path)?, to: path.into() };
         guarded(|| {
             let file = owned::options().read(true).write(true).create_new(true).open(&part.path)?;
-            let file = redb::backends::FileBackend::new(file).map_err(redb::Error::from)?;
-            let mut db = builder().create_with_backend(file).map_err(redb::Error::from)?;
+            let mut db = database(file)?;
             write(&mut db, std::iter::empty(), stamp)
         })?;
         part.finish()
@@ -103,7 +102,8 @@ impl DatabaseFile {
     /// Begins a copy of the file. No other call may run meanwhile.
     pub fn duplicate(&self, to: &Path) -> Result<Part, FileError> {
         let part = Part { path: part_of(to)?, to: to.into() };
-        std::fs::copy(&self.path, &part.path)?;
+        let mut copy = owned::options().write(true).create_new(true).open(&part.path)?;
+        io::copy(&mut owned::read(&self.path)?, &mut copy)?;
         Ok(part)
     }
 
@@ -196,7 +196,7 @@ impl Part {
     /// Verifies the file, and gives it its name once it is durable.
     pub fn finish(self) -> Result<DatabaseFile, FileError> {
         let opened = open_once(&self.path)?;
-        File::open(&self.path)?.sync_all()?;
+        owned::read(&self.path)?.sync_all()?;
         std::fs::rename(&self.path, &self.to)?;
         sync_dir(&self.to)?;
         Ok(DatabaseFile { path: self.to.clone(), opened: Some(opened) })
@@ -210,18 +210,24 @@ impl Drop for Part {
     }
 }
 
-fn builder() -> redb::Builder {
+/// The database in an open file, a new one if the file is empty. `redb` is given no path: what was checked could be
+/// replaced before it opens the same name.
+fn database(file: File) -> Result<Database, FileError> {
+    let backend = redb::backends::FileBackend::new(file).map_err(redb::Error::from)?;
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE).set_check_integrity_on_open(true);
-    builder
+    Ok(builder.create_with_backend(backend).map_err(redb::Error::from)?)
 }
 
 /// Opens a file that exists, and reads every value. `redb` verifies its pages.
 fn open_once(path: &Path) -> Result<Database, FileError> {
     guarded(|| {
-        // Not a link, and not a device.
-        owned::read(path)?;
-        let db = builder().open(path).map_err(redb::Error::from)?;
+        let file = owned::update(path)?;
+        // `redb` would make it a new database.
+        if file.metadata()?.len() == 0 {
+            return Err(FileError::Damaged("it is empty".into()));
+        }
+        let db = database(file)?;
         let reading = db.begin_read().map_err(redb::Error::from)?;
         for table in reading.list_tables().map_err(redb::Error::from)? {
             let name = table.name();
@@ -317,4 +323,45 @@ fn part_of(path: &Path) -> io::Result<PathBuf> {
 /// Makes renames in the directory of a file durable.
 pub fn sync_dir(file: &Path) -> io::Result<()> {
     File::open(file.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Attempts to open the file while its name changes; a check apart from the opening is passed in a few of them.
+    const ATTEMPTS: usize = 300;
+
+    #[test]
+    fn a_link_is_never_opened_whenever_it_is_placed() {
+        let dir = tempfile::tempdir().unwrap();
+        let [name, own, link, victim] = ["meta.redb", "own", "link", "victim"].map(|name| dir.path().join(name));
+        drop(DatabaseFile::create(&own, Stamp { id: 1, sequence: 0 }).unwrap());
+        drop(DatabaseFile::create(&victim, Stamp { id: 2, sequence: 0 }).unwrap());
+        let before = std::fs::read(&victim).unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                let mut own_next = true;
+                while !done.load(Ordering::Relaxed) {
+                    _ = std::fs::remove_file(&link);
+                    if own_next {
+                        std::fs::hard_link(&own, &link).unwrap();
+                    } else {
+                        std::os::unix::fs::symlink(&victim, &link).unwrap();
+                    }
+                    std::fs::rename(&link, &name).unwrap();
+                    own_next = !own_next;
+                }
+            });
+            for _ in 0..ATTEMPTS {
+                if let Ok(mut file) = open_once(&name).map(|db| DatabaseFile { path: name.clone(), opened: Some(db) }) {
+                    assert_eq!(file.stamp().unwrap().id, 1, "the database behind the link was opened");
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(std::fs::read(&victim).unwrap(), before, "the file behind the link was written");
+    }
 }

@@ -10,7 +10,7 @@ mod sled;
 mod table;
 
 pub use database::MetadataDb;
-pub use metrics::{Metadata, Metrics};
+pub use metrics::{METADATA_BYTES, Metadata, Metrics};
 pub use table::{MetadataBatch, MetadataTable};
 
 /// Name of the database in the data directory.

@@ -43,6 +43,10 @@ pub struct Server {
     otlp: String,
 }
 
+/// Series of a host of the fleet, with room for those of its jobs.
+const SERIES_OF_HOST: u64 = 8 * 80;
+/// Default of `ingest.series`.
+const DEFAULT_SERIES: u64 = 5_000_000;
 /// Longest wait for a server.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
@@ -61,6 +65,17 @@ impl Server {
     /// As [`Server::start`]; ours with a configuration file.
     pub fn start_with(kind: Kind, ours: &Path, dir: &Path, own: Option<&Path>) -> Result<Self> {
         Self::start_at(kind, ours, dir, own, Self::addresses()?)
+    }
+
+    /// Writes a configuration of ours that admits the series of a fleet of hosts with 8 ports of 62 series: the default bound
+    /// holds 10,000 hosts, and those beyond it would be refused. The bound by memory stays; raise `limits.memory` of a
+    /// machine that is too small.
+    pub fn config_for(dir: &Path, hosts: u64) -> Result<PathBuf> {
+        fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
+        let (path, series) = (dir.join("collector.toml"), (hosts * SERIES_OF_HOST).max(DEFAULT_SERIES));
+        let text = format!("[ingest]\nseries = {series}\nseries_per_metric = {series}\n");
+        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+        Ok(path)
     }
 
     /// Free addresses: HTTP, OTLP over gRPC, OTLP over HTTP.

@@ -86,13 +86,17 @@ fn matchers(matchers: usize, pattern: &str, n: usize) -> String {
 
 fn query(n: usize) -> Request {
     let query = |text: String| Request::form("/api/v1/query", format!("query={}", encoded(&text)));
-    match n % 7 {
+    match n % 8 {
         0 => query(matchers(300, r"\\pL{150}", n)),
         1 => query(matchers(100, "[a-z]{999}", n)),
         2 => query(matchers(100, &r"\\pL".repeat(900), n)),
         3 => query(vec!["m{a=\"b\"}"; 4900].join("+")),
         4 => query(format!("{{host=~\"{}\"}}", "(?:.*a?){200}z")),
-        5 => Request::form("/api/v1/series", "match[]=%7Ba%3D~%22b.%2B%22%7D&".repeat(600)),
+        5 => query(format!(
+            r#"count_values("a", label_replace({{host!=""}}, "z", "{}", "host", ".*"))"#,
+            "y".repeat(16_000)
+        )),
+        6 => Request::form("/api/v1/series", "match[]=%7Ba%3D~%22b.%2B%22%7D&".repeat(600)),
         _ => Request::form("/api/v1/query", "a&".repeat(1_000_000)),
     }
 }

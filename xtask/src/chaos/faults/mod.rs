@@ -3,6 +3,7 @@
 mod attacks;
 mod clock;
 mod devices;
+mod floods;
 mod network;
 mod processes;
 mod resources;
@@ -49,9 +50,17 @@ impl Outcome {
 
 /// Every fault, in the order of a short run.
 pub fn all() -> impl Iterator<Item = &'static Fault> {
-    [processes::FAULTS, network::FAULTS, resources::FAULTS, clock::FAULTS, devices::FAULTS, attacks::FAULTS]
-        .into_iter()
-        .flatten()
+    [
+        processes::FAULTS,
+        network::FAULTS,
+        resources::FAULTS,
+        clock::FAULTS,
+        devices::FAULTS,
+        attacks::FAULTS,
+        floods::FAULTS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// Waits until `/healthz` of every agent has a reason with `words`.
@@ -75,5 +84,28 @@ pub fn wait_for<T>(timeout: Duration, mut look: impl FnMut() -> Result<T>) -> Re
             Err(_) if begin.elapsed() < timeout => std::thread::sleep(Duration::from_millis(100)),
             end => return end,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::all;
+    use std::collections::BTreeSet;
+
+    /// Head of the table of a run.
+    const HEAD: &str = "| fault | expected | observed |";
+
+    #[test]
+    fn documentation_has_a_row_for_each_fault() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/resilience.md");
+        let text = std::fs::read_to_string(path).expect("the page of the faults");
+        let rows =
+            text.lines().skip_while(|line| !line.starts_with(HEAD)).skip(2).take_while(|line| line.starts_with('|'));
+        let columns = |row: &str| row.split('|').skip(1).take(2).map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+        let told: BTreeSet<Vec<String>> = rows.map(columns).collect();
+        let wanted: BTreeSet<Vec<String>> =
+            all().map(|fault| vec![fault.name.to_owned(), fault.expected.to_owned()]).collect();
+        // Without a fault nothing is expected that is not always so.
+        assert_eq!(told, wanted);
     }
 }
