@@ -13,7 +13,7 @@ use fabriclens_agent_host::batch::{Batch, SampleError};
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_samplers::counter::Total;
 use fabriclens_agent_samplers::plan::{
-    Assigned, Assignment, Candidates, Carried, ReadContext, SourcePlan, assign, saturated,
+    Assigned, Assignment, Candidates, Carried, PlanShape, ReadContext, SourcePlan, assign, saturated,
 };
 use fabriclens_agent_samplers::target::SamplingTarget;
 use fabriclens_agent_samplers::{ALL, Period, Sampler, Spec};
@@ -297,7 +297,7 @@ impl Runner {
         let mut stats = self.shared.stats.lock();
         for (index, (source, assigned)) in self.sources.iter_mut().zip(&assigned).enumerate() {
             stats[index].unknown = unknown[index];
-            source.stuck = stuck[index].iter().map(saturated).collect();
+            source.stuck = stuck[index].iter().map(|column| (saturated(column), Value::Int(1))).collect();
             if source.fresh || source.plan.is_some() {
                 let first = source.plan.is_none();
                 source.plan(assigned, is_fast(self.target.family(source.spec.source), source.spec.source), &carried);
@@ -359,9 +359,9 @@ impl Runner {
         let mut made = [None, None];
         if let Some(plan) = source.plan.as_mut().filter(|p| !p.is_empty()) {
             let urgent = plan.take_full(&source.batch, now);
-            let values = plan.values(&source.batch, now.known_rate);
-            made[0] = Some(section(plan.columns(), plan.starts(), values, urgent));
-            plan.saturated(&mut source.batch.facts);
+            let values = plan.values(&source.batch, now.known_rate, 0);
+            made[0] = Some(section(plan.columns(), plan.starts(0), values, urgent));
+            source.batch.facts.extend(plan.saturated().map(|column| (saturated(column), Value::Int(1))));
             self.shared.stats.lock()[index].discontinuities = plan.discontinuities;
         }
         source.batch.facts.extend(source.stuck.iter().cloned());
@@ -461,7 +461,8 @@ impl SourceState {
     }
 
     fn plan(&mut self, assigned: &[Assigned], fast: bool, carried: &Carried) {
-        let plan = SourcePlan::new(&self.batch, assigned, fast, carried, self.plan.as_ref());
+        let shape = Arc::new(PlanShape::new(self.batch.names(), assigned, fast));
+        let plan = SourcePlan::new(shape, carried, self.plan.as_ref());
         let names = self.batch.names().len();
         self.full = plan.mask(names, false);
         self.fast = if plan.has_fast() { plan.mask(names, true) } else { Vec::new() };

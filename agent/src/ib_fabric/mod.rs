@@ -7,7 +7,9 @@
 mod command;
 mod host;
 mod names;
+mod own_facts;
 mod permission;
+mod port_plans;
 mod port_series;
 mod reader;
 mod run;

@@ -5,6 +5,7 @@ use super::IbFabric;
 use super::host::Host;
 use super::names::SwitchNames;
 use super::permission::Permission;
+use super::port_plans::PortPlans;
 use super::port_series::PortSeries;
 use fabriclens_agent_host::batch::Batch;
 use fabriclens_agent_mad::counters::{Group, Poller, Target};
@@ -34,19 +35,15 @@ const STANDBY_SWEEP: Duration = Duration::from_secs(600);
 const CHECK: Duration = Duration::from_millis(250);
 /// Transactions that are skipped after an exchange was cut off: its replies may still come.
 const CUT_OFF: u32 = 1 << 20;
-/// Distance of the end of a series from its last sample: the resolution of stored times, nanoseconds.
-const MARKER_NS: u64 = 1_000_000;
 
 /// Failure that ends the reading until the port is opened again.
 pub type Error = Box<dyn std::error::Error>;
 
 struct Port {
-    series: PortSeries,
+    series: Box<PortSeries>,
     target: Option<Target>,
     /// Sweeps in a row without it.
     missed: u32,
-    /// Time of its last section, Unix nanoseconds.
-    last_ns: u64,
 }
 
 /// Reader of one subnet.
@@ -56,6 +53,7 @@ pub struct Reader<'a> {
     /// Whether this host may read.
     pub permission: Permission<'a>,
     ports: BTreeMap<PortId, Port>,
+    plans: PortPlans,
     poller: Poller,
     subnet: Subnet,
     transaction: u32,
@@ -76,6 +74,7 @@ impl<'a> Reader<'a> {
             host,
             permission: Permission(host.lease),
             ports: BTreeMap::new(),
+            plans: PortPlans::default(),
             poller: Poller::default(),
             subnet: Subnet::default(),
             transaction: 0,
@@ -189,14 +188,13 @@ impl<'a> Reader<'a> {
                 }
                 let Some(resource) = names.resource(node, *number) else { continue };
                 let port = self.ports.entry(id).or_insert_with(|| Port {
-                    series: PortSeries::new(resource.clone()),
+                    series: Box::new(PortSeries::new(resource.clone())),
                     target: None,
                     missed: 0,
-                    last_ns: 0,
                 });
                 if *port.series.resource() != resource {
-                    port.series.close(self.host.clock.now()).into_iter().for_each(self.host.push);
-                    port.series = PortSeries::new(resource);
+                    port.series.close(Some(self.host.clock.now())).into_iter().for_each(self.host.push);
+                    *port.series = PortSeries::new(resource);
                 }
                 port.missed = 0;
                 port.series.set_state(&node.info, info, names.info(&self.subnet, id));
@@ -206,10 +204,11 @@ impl<'a> Reader<'a> {
         let (now, push) = (self.host.clock.now(), self.host.push);
         self.ports.retain(|_, port| {
             if port.missed >= MISSED {
-                port.series.close(now).into_iter().for_each(push);
+                port.series.close(Some(now)).into_iter().for_each(push);
             }
             port.missed < MISSED
         });
+        self.plans.forget_unused();
         let nodes = &self.subnet.nodes;
         self.poller.retain(|node| nodes.contains_key(&node));
         self.rounds[0] = begin.elapsed();
@@ -222,7 +221,7 @@ impl<'a> Reader<'a> {
         let (begin, clock, push) = (Instant::now(), self.host.clock, self.host.push);
         let targets: Vec<Target> = self.ports.values().filter_map(|port| port.target).collect();
         let (mut changed, mut readings) = (false, 0);
-        let (ports, poller) = (&mut self.ports, &mut self.poller);
+        let (ports, poller, plans) = (&mut self.ports, &mut self.poller, &mut self.plans);
         let deadline = self.config.pace.deadline;
         let round = poller.read(mad, self.config.pace, (group, &targets), self.transaction, &mut |reading| {
             readings += 1;
@@ -231,8 +230,7 @@ impl<'a> Reader<'a> {
             // The reply came within the deadline of its request.
             let began = now.checked_sub(deadline).map_or(begin, |earliest| earliest.max(begin));
             changed |= port.series.went_down(&reading);
-            port.last_ns = clock.wall(now);
-            push(port.series.section(&reading, [clock.wall(began), port.last_ns], now));
+            port.series.take(reading, plans, [clock.wall(began), clock.wall(now)], now, push);
         })?;
         self.transaction = round.next_transaction;
         self.counts.add(round.counts);
@@ -288,7 +286,7 @@ impl<'a> Reader<'a> {
     /// of the next reader, and a marker after them would hide them until its next round.
     fn hand_over(&mut self) {
         for (_, mut port) in std::mem::take(&mut self.ports) {
-            port.series.close(port.last_ns + MARKER_NS).into_iter().for_each(self.host.push);
+            port.series.close(None).into_iter().for_each(self.host.push);
         }
     }
 
@@ -296,7 +294,7 @@ impl<'a> Reader<'a> {
     pub fn close(&mut self) {
         let now = self.host.clock.now();
         for port in self.ports.values_mut() {
-            port.series.close(now).into_iter().for_each(self.host.push);
+            port.series.close(Some(now)).into_iter().for_each(self.host.push);
         }
     }
 }
