@@ -78,7 +78,10 @@ impl SwitchNames {
             ("system_guid", system),
         ];
         let labels = labels.into_iter().filter(|(_, value)| !value.is_empty());
-        labels.map(|(name, value)| (self.shared(name), self.shared(&value))).collect()
+        let mut labels: Vec<_> = labels.map(|(name, value)| (self.shared(name), self.shared(&value))).collect();
+        // Thousands of ports keep theirs.
+        labels.shrink_to_fit();
+        labels
     }
 
     /// A text, allocated once.
