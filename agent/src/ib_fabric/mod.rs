@@ -14,6 +14,7 @@ mod port_series;
 mod reader;
 mod run;
 mod settings;
+mod timetable;
 
 pub use command::{path, probe, report};
 pub use host::{Host, Open};
