@@ -41,6 +41,21 @@ async fn get(collector: &Running, path: &str) -> String {
     tokio::task::spawn_blocking(get).await.unwrap()
 }
 
+/// Values of the series that a PromQL query returns now, in any order.
+async fn query(collector: &Running, query: &str) -> Vec<String> {
+    let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    let answer = get(collector, &format!("/api/v1/query?query={encoded}")).await;
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(answer["status"], "success", "{answer}");
+    let series = answer["data"]["result"].as_array().unwrap();
+    series.iter().map(|series| series["value"][1].as_str().unwrap().to_owned()).collect()
+}
+
+/// Waits until a PromQL query returns one series with this value.
+async fn until_query(collector: &Running, text: &str, value: &str) {
+    eventually_async(text, LIMIT, async || query(collector, text).await == [value]).await;
+}
+
 /// Host and number of a port.
 type Port = (Arc<str>, Option<u32>);
 
@@ -202,12 +217,8 @@ async fn one_agent_reads_and_the_next_takes_over() {
         get(&collector, "/metrics").await.lines().any(|line| line.starts_with(&holder) && line.ends_with(" 2"))
     })
     .await;
-    let query = format!("/api/v1/query?query={}", UP.replace('"', "%22").replace('{', "%7B").replace('}', "%7D"));
-    let answer = get(&collector, &query).await;
-    assert!(
-        answer.contains(",\"1\"]"),
-        "the end that the first wrote does not hide the samples of the other: {answer}"
-    );
+    let up = query(&collector, UP).await;
+    assert_eq!(up, ["1"], "the end that the first wrote does not hide the samples of the other");
 
     end(agents, collector).await;
 }
@@ -235,4 +246,39 @@ async fn a_reader_that_loses_its_cable_is_replaced() {
     })
     .await;
     end(agents, collector).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs: ibsim"]
+async fn a_counter_set_at_the_console_is_seen_in_promql() {
+    let (mut subnet, dir) = (Subnet::start(TREE), tempfile::tempdir().unwrap());
+    let collector = collector(dir.path()).await;
+    let agent = Agent::start(NODES[0].0, (&subnet, NODES[0].1), &collector, Duration::from_millis(200));
+    let port = "host=\"leaf001\",port=\"5\"";
+    let errors = format!("fabric_link_symbol_errors_total{{{port}}}");
+    until_query(&collector, &errors, "0").await;
+    let set = |what: &str| format!("PerformanceSet \"{}\"[5] {what}", FatTree::leaf(0));
+    subnet.console(&set("PortCounters.SymbolErrorCounter=1234"));
+    subnet.console(&set("PortXmitDiscardDetails.PortSwHOQLifetimeLimitDiscards=9"));
+    until_query(&collector, &errors, "1234").await;
+    let discards = "reason=\"port_sw_hoq_lifetime_limit_discards\"";
+    until_query(&collector, &format!("fabric_port_discard_details_total{{{port},{discards}}}"), "9").await;
+    let growth = query(&collector, &format!("increase({errors}[1m]) > 1000")).await;
+    assert_eq!(growth.len(), 1, "the series was there before it grew");
+    // Only the port that was set, with its cable.
+    let others = query(&collector, "count(fabric_link_symbol_errors_total == 0)").await;
+    assert_eq!(others, ["23"]);
+    let far = format!("fabric_port_info{{{port},switch=\"spine001\",switch_port=\"1\"}}");
+    assert_eq!(query(&collector, &far).await, ["1"]);
+    // A narrow counter that is full is a gap.
+    subnet.console(&set("PortCounters.SymbolErrorCounter=65535"));
+    let full = format!("fabric_port_counter_saturated{{{port},metric=\"fabric.link.symbol_errors\"}}");
+    until_query(&collector, &full, "1").await;
+    assert_eq!(query(&collector, &errors).await, [""; 0]);
+    subnet.console(&set("PortCounters.SymbolErrorCounter=7"));
+    until_query(&collector, &errors, "7").await;
+    eventually_async("the fact ends", LIMIT, async || query(&collector, &full).await.is_empty()).await;
+    agent.stop.send(true).unwrap();
+    agent.engine.shutdown(LIMIT);
+    collector.stop().await;
 }

@@ -1,5 +1,6 @@
 //! Counters of many ports: each period one request per port, and the details at times.
 
+use crate::congestion;
 use crate::exchange::{Counts, Exchange, Failure, Pace};
 use crate::packet::{Get, Reply};
 use crate::pma::{self, Attribute, Capabilities};
@@ -25,7 +26,7 @@ pub struct Target {
 pub enum Group {
     /// Traffic, errors, discards, waiting.
     Basic,
-    /// Errors and discards by reason, waiting by virtual lane, FEC.
+    /// Errors and discards by reason, waiting by virtual lane, FEC, congestion control.
     Details,
 }
 
@@ -60,6 +61,8 @@ pub struct Round {
 struct Agent {
     capabilities: Capabilities,
     tick: Option<u8>,
+    /// Attributes of congestion control that it answered at one of its ports.
+    congestion: BTreeSet<u16>,
     /// Attributes that it refused as unsupported, or never answered.
     unsupported: BTreeSet<u16>,
     /// Rounds in a row in which it answered others, but not these.
@@ -161,23 +164,29 @@ impl Poller {
     fn meet(&mut self, mad: &mut dyn Mad, pace: Pace, targets: &[Target], first: u32) -> io::Result<(Counts, u32)> {
         let mut exchange = Exchange::new(mad, pace, first);
         let mut asked = HashSet::new();
+        // Node 0: a node that does not know one attribute may still answer the others.
+        let ask = |exchange: &mut Exchange<'_, _>, target: &Target, attribute| {
+            exchange.ask(0, Get::performance(target.lid, attribute, target.port.1), (*target, attribute));
+        };
         for target in targets.iter().filter(|t| !self.agents.contains_key(&t.port.0)) {
             if asked.insert(target.port.0) {
-                let ask = |attribute| Get::performance(target.lid, attribute, target.port.1);
-                // Node 0: a node that does not know one of them may still answer the other.
-                exchange.ask(0, ask(pma::CLASS_PORT_INFO), (target.port.0, pma::CLASS_PORT_INFO));
-                exchange.ask(0, ask(pma::PORT_SAMPLES_CONTROL), (target.port.0, pma::PORT_SAMPLES_CONTROL));
+                ask(&mut exchange, target, pma::CLASS_PORT_INFO);
+                ask(&mut exchange, target, pma::PORT_SAMPLES_CONTROL);
             }
         }
         let mut ticks = HashMap::new();
-        while let Some(((node, attribute), result)) = exchange.finished()? {
-            match (attribute, result) {
-                (pma::CLASS_PORT_INFO, Ok(reply)) => {
+        while let Some(((target, attribute), result)) = exchange.finished()? {
+            let (node, Ok(reply)) = (target.port.0, result) else { continue };
+            match attribute {
+                pma::CLASS_PORT_INFO => {
                     let capabilities = Capabilities::decode(reply.data());
                     self.agents.insert(node, Agent { capabilities, ..Agent::default() });
+                    congestion::ATTRIBUTES.iter().for_each(|a| ask(&mut exchange, &target, a.id));
                 }
-                (_, Ok(reply)) => _ = ticks.insert(node, pma::tick(reply.data())),
-                _ => {}
+                pma::PORT_SAMPLES_CONTROL => _ = ticks.insert(node, pma::tick(reply.data())),
+                attribute => {
+                    self.agents.entry(node).and_modify(|agent| _ = agent.congestion.insert(attribute));
+                }
             }
         }
         for (node, tick) in ticks {
@@ -234,7 +243,8 @@ impl Agent {
             }
             Group::Details => {
                 let always = [&pma::RECEIVE_ERRORS, &pma::DISCARDS, &pma::LANE_WAIT].map(|a| (a, true));
-                always.into_iter().chain([(&pma::FEC, has.fec())]).collect()
+                let congestion = congestion::ATTRIBUTES.iter().map(|a| (a, self.congestion.contains(&a.id)));
+                always.into_iter().chain([(&pma::FEC, has.fec())]).chain(congestion).collect()
             }
         };
         all.into_iter().filter(|(a, answered)| *answered && !self.unsupported.contains(&a.id)).map(|(a, _)| a)
@@ -269,5 +279,65 @@ mod tests {
         assert_eq!(asked(0, 0), [pma::PORT_COUNTERS.id]);
         assert_eq!(asked(1 << 9, 0), [pma::EXTENDED.id, pma::PORT_COUNTERS.id]);
         assert_eq!(asked(1 << 9, 2), [pma::EXTENDED.id]);
+    }
+
+    /// A node whose agent answers these attributes, with the attribute's id as each byte of the data, and refuses others.
+    struct Node {
+        answers: Vec<u16>,
+        arrived: Vec<[u8; crate::packet::SIZE]>,
+        asked: BTreeMap<u16, usize>,
+    }
+
+    impl Mad for Node {
+        fn send(&mut self, get: &Get, transaction: u32) -> io::Result<()> {
+            let mut mad = get.encode(transaction);
+            let attribute = u16::from_be_bytes([mad[16], mad[17]]);
+            *self.asked.entry(attribute).or_default() += 1;
+            mad[3] = 0x81;
+            if self.answers.contains(&attribute) {
+                let byte = mad[17];
+                mad[68..].fill(byte);
+            } else {
+                mad[5] = 0x0c;
+            }
+            self.arrived.push(mad);
+            Ok(())
+        }
+
+        fn receive(&mut self, _: std::time::Duration, into: &mut Vec<u8>) -> io::Result<Option<()>> {
+            Ok(self.arrived.pop().map(|mad| *into = mad.to_vec()))
+        }
+
+        fn window(&self) -> usize {
+            16
+        }
+    }
+
+    #[test]
+    fn congestion_counters_are_read_where_the_node_answers_them() {
+        let answers = vec![pma::CLASS_PORT_INFO, pma::DISCARDS.id, 0x31, 0x33, 0x35];
+        let mut node = Node { answers, arrived: Vec::new(), asked: BTreeMap::new() };
+        let (mut poller, mut readings) = (Poller::default(), Vec::new());
+        let targets = [1, 2, 3].map(|port| Target { port: (7, port), lid: 9, lanes: 2 });
+        for first in [0, 1000] {
+            let what = (Group::Details, &targets[..]);
+            poller
+                .read(&mut node, Pace::default(), what, first, &mut |reading| readings.push(reading))
+                .expect("no error");
+        }
+        let asked = [0x30, 0x31, 0x32, 0x33, 0x34, 0x35].map(|id| node.asked.get(&id).copied().unwrap_or_default());
+        assert_eq!(asked, [1, 1 + 6, 1, 1 + 6, 1, 1 + 6], "once of the node, then of each port in each round");
+        let value = |name: &str| {
+            let at = readings[0].names.iter().position(|n| **n == *name)?;
+            readings[0].values[at]
+        };
+        assert_eq!(readings.len(), 6);
+        assert_eq!(value("PortRcvConCtrl/PortPktRcvFECN"), Some(0x3131_3131));
+        assert_eq!(value("PortSLRcvBECN/PortSLRcvBECN15"), Some(0x3333_3333));
+        assert_eq!(value("PortVLXmitTimeCong/PortVLXmitTimeCong1"), Some(0x3535_3535));
+        assert_eq!(
+            (value("PortVLXmitTimeCong/PortVLXmitTimeCong2"), value("PortXmitConCtrl/PortXmitTimeCong")),
+            (None, None)
+        );
     }
 }

@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod congestion;
 pub mod counters;
 pub mod discovery;
 pub mod exchange;
@@ -27,3 +28,4 @@ pub mod smp;
 pub mod subnet;
 pub mod transport;
 pub mod umad;
+pub mod umad_ports;

@@ -155,7 +155,8 @@ pub static FEC: Attribute = Attribute {
     ],
 };
 
-const fn field(name: &'static str, from: usize, width: usize, offered: Offered) -> Field {
+/// A row of an attribute's table.
+pub(crate) const fn field(name: &'static str, from: usize, width: usize, offered: Offered) -> Field {
     Field { name, from, width, offered }
 }
 

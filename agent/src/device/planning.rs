@@ -5,7 +5,7 @@ use super::memory::recalled;
 use super::source_state::SourceState;
 use fabriclens_agent_samplers::plan::{Assignment, Candidates, SourcePlan, assign, saturated};
 use fabriclens_catalog::is_fast;
-use fabriclens_wire::Column;
+use fabriclens_wire::{Column, Value};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Runner {
         let mut stats = self.shared.stats.lock();
         for (index, (source, assigned)) in self.sources.iter_mut().zip(&assigned).enumerate() {
             stats[index].unknown = unknown[index];
-            source.stuck = stuck[index].iter().map(saturated).collect();
+            source.stuck = stuck[index].iter().map(|column| (saturated(column), Value::Int(1))).collect();
             if source.fresh || source.plan.is_some() {
                 let first = source.plan.is_none();
                 source.plan(assigned, is_fast(self.target.family(source.spec.source), source.spec.source), &carried);

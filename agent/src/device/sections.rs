@@ -1,7 +1,7 @@
 //! Makes sections of what the sources of a target read, and ends series that are no longer read.
 
 use super::Runner;
-use fabriclens_agent_samplers::plan::ReadContext;
+use fabriclens_agent_samplers::plan::{ReadContext, saturated};
 use fabriclens_catalog::metrics::state::PORT_ASYNC_EVENTS;
 use fabriclens_wire::{Column, Section, Value};
 use std::sync::Arc;
@@ -49,9 +49,9 @@ impl Runner {
         let mut made = [None, None];
         if let Some(plan) = source.plan.as_mut().filter(|p| !p.is_empty()) {
             let urgent = plan.take_full(&source.batch, now);
-            let values = plan.values(&source.batch, now.known_rate);
-            made[0] = Some(section(plan.columns(), plan.starts(), values, urgent));
-            plan.saturated(&mut source.batch.facts);
+            let values = plan.values(&source.batch, now.known_rate, 0);
+            made[0] = Some(section(plan.columns(), plan.starts(0), values, urgent));
+            source.batch.facts.extend(plan.saturated().map(|column| (saturated(column), Value::Int(1))));
             self.shared.stats.lock()[index].discontinuities = plan.discontinuities;
         }
         source.batch.facts.extend(source.stuck.iter().cloned());

@@ -2,7 +2,7 @@
 
 use crate::schedule::Outcome;
 use fabriclens_agent_host::batch::{Batch, SampleError};
-use fabriclens_agent_samplers::plan::{Assigned, Carried, SourcePlan};
+use fabriclens_agent_samplers::plan::{Assigned, Carried, PlanShape, SourcePlan};
 use fabriclens_agent_samplers::target::SamplingTarget;
 use fabriclens_agent_samplers::{Sampler, Spec};
 use fabriclens_wire::{Column, Value};
@@ -59,7 +59,8 @@ impl SourceState {
     }
 
     pub(super) fn plan(&mut self, assigned: &[Assigned], fast: bool, carried: &Carried) {
-        let plan = SourcePlan::new(&self.batch, assigned, fast, carried, self.plan.as_ref());
+        let shape = Arc::new(PlanShape::new(self.batch.names(), assigned, fast));
+        let plan = SourcePlan::new(shape, carried, self.plan.as_ref());
         let names = self.batch.names().len();
         self.full = plan.mask(names, false);
         self.fast = if plan.has_fast() { plan.mask(names, true) } else { Vec::new() };

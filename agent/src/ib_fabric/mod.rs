@@ -7,11 +7,14 @@
 mod command;
 mod host;
 mod names;
+mod own_facts;
 mod permission;
+mod port_plans;
 mod port_series;
 mod reader;
 mod run;
 mod settings;
+mod timetable;
 
 pub use command::{path, probe, report};
 pub use host::{Host, Open};
@@ -21,7 +24,8 @@ pub use settings::{IbFabric, Source};
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_mad::ibsim::IbSim;
 use fabriclens_agent_mad::transport::Mad;
-use fabriclens_agent_mad::umad::{self, UmadTransport};
+use fabriclens_agent_mad::umad::UmadTransport;
+use fabriclens_agent_mad::umad_ports;
 use fabriclens_base::error_chain::with_causes;
 
 /// Opens the port; returns it with its name.
@@ -31,10 +35,9 @@ use fabriclens_base::error_chain::with_causes;
 pub fn open(config: &IbFabric, roots: &Roots) -> Result<(Box<dyn Mad>, String), String> {
     match &config.source {
         Source::Umad { device, port } => {
-            let chosen = umad::choose(umad::ports(roots.sys()), device.as_deref(), *port)?;
-            let name = format!("{}/{}", chosen.device, chosen.port);
-            let open = UmadTransport::open(&chosen, config.pace.deadline).map_err(|error| with_causes(&error))?;
-            Ok((Box::new(open), name))
+            let pair = umad_ports::choose(&umad_ports::ports(roots.sys()), device.as_deref(), *port)?;
+            let open = UmadTransport::open(&pair, config.pace.deadline).map_err(|error| with_causes(&error))?;
+            Ok((Box::new(open), pair.name()))
         }
         Source::IbSim { sockets, node } => {
             let attached = IbSim::attach(sockets, node).map_err(|error| format!("ibsim {sockets}: {error}"))?;

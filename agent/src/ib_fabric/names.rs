@@ -5,14 +5,19 @@ use fabriclens_agent_mad::subnet::{Node, PortId, Subnet};
 use fabriclens_base::infiniband::{hex, host, switch, unique_switch};
 use fabriclens_wire::Resource;
 use fabriclens_wire::decode::cut;
-use std::collections::{BTreeMap, HashMap};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Longest name in a label, bytes: a node description, and the GUID that equal ones get.
 const LONGEST: usize = 64 + 20;
 
-/// Names of all switches by GUID.
-pub struct SwitchNames(BTreeMap<u64, Arc<str>>);
+/// Names of all switches of a subnet.
+pub struct SwitchNames {
+    by_guid: BTreeMap<u64, Arc<str>>,
+    /// Label names and values so far: the ports of a node share most of them.
+    texts: RefCell<HashSet<Arc<str>>>,
+}
 
 impl SwitchNames {
     /// Names the switches of a subnet: by their descriptions, with the GUID where two have the same or none.
@@ -23,12 +28,12 @@ impl SwitchNames {
         plain.values().for_each(|name| *times.entry(name).or_default() += 1);
         let named =
             |(guid, name): (&u64, &String)| (*guid, unique_switch(name, *guid, times[name.as_str()] > 1).into());
-        Self(plain.iter().map(named).collect())
+        Self { by_guid: plain.iter().map(named).collect(), texts: RefCell::default() }
     }
 
     /// Identity of a port in series; `None` for a port of an adapter whose description names no host.
     pub fn resource(&self, node: &Node, port: u8) -> Option<Resource> {
-        if let Some(name) = self.0.get(&node.info.guid) {
+        if let Some(name) = self.by_guid.get(&node.info.guid) {
             return Some(Resource { host: Arc::clone(name), device: None, port: Some(port.into()) });
         }
         let (host, device) = host(&node.description)?;
@@ -41,7 +46,7 @@ impl SwitchNames {
 
     /// Name of a switch.
     pub fn get(&self, guid: u64) -> Option<&Arc<str>> {
-        self.0.get(&guid)
+        self.by_guid.get(&guid)
     }
 
     /// Labels of `fabric.port.info`: identity, and the port at the other end of the cable.
@@ -50,7 +55,7 @@ impl SwitchNames {
         let far = subnet.links.get(&(guid, port)).and_then(|(far, port)| Some((subnet.nodes.get(far)?, *port)));
         let (neighbor, neighbor_guid, neighbor_port) = match far {
             Some((far, port)) => {
-                let name = self.0.get(&far.info.guid).map_or(far.description.as_str(), |name| name);
+                let name = self.by_guid.get(&far.info.guid).map_or(far.description.as_str(), |name| name);
                 (short(name), hex(far.info.guid), port.to_string())
             }
             None => Default::default(),
@@ -72,7 +77,22 @@ impl SwitchNames {
             ("switch_port", neighbor_port),
             ("system_guid", system),
         ];
-        labels.into_iter().filter(|(_, value)| !value.is_empty()).map(|(n, v)| (n.into(), v.into())).collect()
+        let labels = labels.into_iter().filter(|(_, value)| !value.is_empty());
+        let mut labels: Vec<_> = labels.map(|(name, value)| (self.shared(name), self.shared(&value))).collect();
+        // Thousands of ports keep theirs.
+        labels.shrink_to_fit();
+        labels
+    }
+
+    /// A text, allocated once.
+    fn shared(&self, text: &str) -> Arc<str> {
+        let mut texts = self.texts.borrow_mut();
+        if let Some(text) = texts.get(text) {
+            return Arc::clone(text);
+        }
+        let shared: Arc<str> = text.into();
+        texts.insert(Arc::clone(&shared));
+        shared
     }
 }
 

@@ -1,15 +1,14 @@
 //! Series of one port of the subnet: its counters, extended across wraps and resets like those of the host's own ports,
 //! and its state.
 
-use fabriclens_agent_host::batch::Batch;
+use super::own_facts::OwnFacts;
+use super::port_plans::{PortPlans, STATES};
 use fabriclens_agent_mad::counters::{Group, Reading};
 use fabriclens_agent_mad::smp::{NodeInfo, PortInfo};
-use fabriclens_agent_samplers::plan::{Assigned, Carried, ReadContext, SourcePlan};
-use fabriclens_catalog::metrics::congestion::{XMIT_WAIT, XMIT_WAIT_TICKS};
-use fabriclens_catalog::metrics::state;
-use fabriclens_catalog::{BoundCounter, CounterSource, LinkLayer, bind};
+use fabriclens_agent_samplers::plan::{Carried, ReadContext, SourcePlan, saturated};
+use fabriclens_catalog::metrics::link::COUNTER_SATURATED;
+use fabriclens_catalog::metrics::state::PORT_INFO;
 use fabriclens_wire::{Column, Resource, Section, Value};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,6 +16,8 @@ use std::time::Instant;
 const UNKNOWN_RATE: f64 = 2e11;
 /// Vendor that the rules of wait ticks hold for (Mellanox, NVIDIA).
 const MELLANOX: u32 = 0x2c9;
+/// Distance of the end of a series from its last sample: the resolution of stored times, nanoseconds.
+const MARKER_NS: u64 = 1_000_000;
 
 /// Labels besides the identity.
 type Labels = Vec<(Arc<str>, Arc<str>)>;
@@ -37,39 +38,73 @@ fn wait_bytes([vendor, device]: [u32; 2], tick: Option<u8>, lanes: u8) -> Option
     }
 }
 
-/// Series of one port.
+/// Series of one port. Thousands are in memory: whatever ports have in common is in [`PortPlans`].
 pub struct PortSeries {
     resource: Arc<Resource>,
     /// Vendor and device id of the node, and lanes of the link: what the length of a wait tick depends on.
     kind: [u32; 2],
     lanes: u8,
-    /// Bytes per wait tick that the plan has.
-    wait: Option<f64>,
     rate_bits: Option<u64>,
     /// Largest rate so far: counters may contain growth at a higher speed.
     rate_most: u64,
     /// Last `LinkDownedCounter`.
     downs: Option<u64>,
-    facts: Vec<(Column, Value)>,
+    /// Values of [`STATES`], and which of them the last section had, one bit each.
+    states: [Option<u64>; STATES.len()],
+    sent_states: u8,
     basic: Counters,
     details: Counters,
+    /// Time of the last section of counters, Unix nanoseconds.
+    last_ns: u64,
 }
 
+/// Counters of one group.
 #[derive(Default)]
 struct Counters {
-    batch: Batch,
-    plan: Option<(u64, SourcePlan)>,
-    /// Columns of the last section.
-    columns: Option<Arc<[Column]>>,
+    /// Names and bytes per wait tick that the plan is for.
+    names: Arc<[Arc<str>]>,
+    wait: Option<f64>,
+    plan: Option<SourcePlan>,
+    /// Columns of the last section, and the states among them.
+    columns: Arc<[Column]>,
+    states: u8,
+    own: OwnFacts,
+    /// Time of the last section of `own`, Unix nanoseconds.
+    own_ns: u64,
+}
+
+impl Counters {
+    /// Takes plan and column list for these names and states; the totals of surviving series are kept.
+    fn prepare(&mut self, plans: &mut PortPlans, names: &Arc<[Arc<str>]>, wait: Option<f64>, states: u8) {
+        let same_plan = self.plan.is_some() && Arc::ptr_eq(&self.names, names) && self.wait == wait;
+        if same_plan && self.states == states {
+            return;
+        }
+        let (shape, columns) = plans.get(names, wait, states);
+        (self.columns, self.states) = (columns, states);
+        if !same_plan {
+            let mut carried = Carried::new();
+            if let Some(plan) = &self.plan {
+                plan.carry(&mut carried);
+            }
+            self.plan = Some(SourcePlan::new(shape, &carried, self.plan.as_ref()));
+            (self.names, self.wait) = (Arc::clone(names), wait);
+        }
+    }
+}
+
+/// Bits of the states that have a value.
+fn present(states: &[Option<u64>]) -> u8 {
+    states.iter().enumerate().fold(0, |bits, (bit, state)| bits | u8::from(state.is_some()) << bit)
 }
 
 impl PortSeries {
     /// Series of a port without values yet.
     pub fn new(resource: Resource) -> Self {
         let (basic, details) = (Counters::default(), Counters::default());
-        let (resource, facts) = (Arc::new(resource), Vec::new());
-        let (kind, lanes, wait, rate_bits, rate_most, downs) = ([0; 2], 0, None, None, 0, None);
-        Self { resource, kind, lanes, wait, rate_bits, rate_most, downs, facts, basic, details }
+        let (resource, states, sent_states) = (Arc::new(resource), [None; STATES.len()], 0);
+        let (kind, lanes, rate_bits, rate_most, downs, last_ns) = ([0; 2], 0, None, 0, None, 0);
+        Self { resource, kind, lanes, rate_bits, rate_most, downs, states, sent_states, basic, details, last_ns }
     }
 
     /// Identity of the port.
@@ -86,78 +121,67 @@ impl PortSeries {
         }
         self.rate_bits = info.rate_bits().filter(|_| info.is_linked());
         self.rate_most = self.rate_most.max(self.rate_bits.unwrap_or(0));
-        let mut facts = vec![
-            (&state::PORT_INFO, Some(1)),
-            (&state::PORT_UP, Some(info.is_active().into())),
-            (&state::PORT_STATE, Some(info.state.into()).filter(|state| *state > 0)),
-            (&state::PORT_PHYSICAL_STATE, Some(info.physical_state.into()).filter(|state| *state > 0)),
+        let some = |value: u64| Some(value).filter(|value| *value > 0);
+        let linked = |value: u64| some(value).filter(|_| info.is_linked());
+        self.states = [
+            Some(info.is_active().into()),
+            some(info.state.into()),
+            some(info.physical_state.into()),
+            self.rate_bits.map(|bits| bits / 8),
+            linked(info.lanes.into()),
+            linked(info.mtu.into()),
         ];
-        if info.is_linked() {
-            facts.extend([
-                (&state::PORT_RATE, self.rate_bits.map(|bits| bits / 8)),
-                (&state::PORT_WIDTH, Some(info.lanes.into()).filter(|lanes| *lanes > 0)),
-                (&state::PORT_MTU, Some(info.mtu.into()).filter(|mtu| *mtu > 0)),
-            ]);
-        }
-        let had = std::mem::take(&mut self.facts);
-        let labels_of = |metric: &'static fabriclens_catalog::Metric| {
-            if std::ptr::eq(metric, &raw const state::PORT_INFO) { labels.clone() } else { Vec::new() }
-        };
-        let facts = facts.into_iter().filter_map(|(metric, value)| Some((metric, value?)));
-        self.facts =
-            facts.map(|(metric, value)| (Column { metric, labels: labels_of(metric) }, Value::Int(value))).collect();
-        if had.iter().map(|(c, _)| c).ne(self.facts.iter().map(|(c, _)| c)) {
-            // Ended facts get a last, stale value; the next section has the new list.
-            let ended = had.into_iter().filter(|(c, _)| self.facts.iter().all(|(new, _)| new != c));
-            let ended: Vec<_> = ended.map(|(column, _)| (column, Value::Stale)).collect();
-            self.facts.extend(ended);
-        }
+        self.basic.own.set(&PORT_INFO, vec![Column { metric: &PORT_INFO, labels }]);
     }
 
-    /// Section of a reading that took from `begin_ns` to `end_ns`, with the port's state if the counters are the basic
-    /// ones.
-    pub fn section(&mut self, reading: &Reading, [begin_ns, end_ns]: [u64; 2], at: Instant) -> Section {
+    /// Pushes the sections of a reading that took from `begin_ns` to `end_ns`: the counters, with the port's state if they
+    /// are the basic ones, and facts of its own if they are due.
+    pub fn take(
+        &mut self,
+        reading: Reading,
+        plans: &mut PortPlans,
+        [begin_ns, end_ns]: [u64; 2],
+        at: Instant,
+        push: &dyn Fn(Section),
+    ) {
         let known_rate = self.rate_bits.map(|bits| bits as f64 / 8.0);
         let rate = if self.rate_most > 0 { self.rate_most as f64 / 8.0 } else { UNKNOWN_RATE };
         let wait = wait_bytes(self.kind, reading.tick, self.lanes);
-        let same_wait = wait == self.wait;
-        if reading.group == Group::Basic {
-            self.wait = wait;
-        }
-        let (counters, facts) = match reading.group {
-            Group::Basic => (&mut self.basic, self.facts.as_slice()),
-            Group::Details => (&mut self.details, &[][..]),
+        let (counters, states) = match reading.group {
+            Group::Basic => {
+                // An ended state gets a last, stale value.
+                let now = present(&self.states);
+                let states = std::mem::replace(&mut self.sent_states, now) | now;
+                (&mut self.basic, states)
+            }
+            Group::Details => (&mut self.details, 0),
         };
-        let Counters { batch, plan, columns } = counters;
+        counters.prepare(plans, &reading.names, wait, states);
+        let Some(plan) = &mut counters.plan else { return };
+        let batch = &mut plans.batch;
         batch.begin();
-        batch.set_names(&reading.names);
-        batch.values.clone_from(&reading.values);
-        let generation = batch.generation();
-        let former = plan.take();
-        let mut current = match former {
-            Some((planned, plan)) if planned == generation && (same_wait || reading.group != Group::Basic) => plan,
-            former => planned(batch, wait, former.map(|(_, plan)| plan).as_ref()),
+        batch.values = reading.values;
+        let urgent = plan.take_full(batch, ReadContext { at, begin_ns, rate, known_rate });
+        let more = states.count_ones() as usize;
+        let mut values = plan.values(batch, known_rate, more);
+        let states = self.states.iter().enumerate().filter(|(bit, _)| states >> bit & 1 == 1);
+        values.extend(states.map(|(_, state)| state.map_or(Value::Stale, Value::Int)));
+        self.last_ns = end_ns;
+        let section = |columns: Arc<[Column]>, starts, values, urgent| Section {
+            resource: Arc::clone(&self.resource),
+            columns,
+            begin_ns,
+            end_ns,
+            starts,
+            values,
+            urgent,
         };
-        let urgent = current.take_full(batch, ReadContext { at, begin_ns, rate, known_rate });
-        let mut starts = current.starts().to_vec();
-        let mut values = current.values(batch, known_rate);
-        let mut more = Vec::new();
-        current.saturated(&mut more);
-        more.extend(facts.iter().cloned());
-        let list = current.columns();
-        let list = || list.iter().chain(more.iter().map(|(column, _)| column));
-        let shared = match columns {
-            Some(had) if had.iter().eq(list()) => Arc::clone(had),
-            columns => Arc::clone(columns.insert(list().cloned().collect())),
-        };
-        *plan = Some((generation, current));
-        starts.extend(more.iter().map(|_| 0));
-        values.extend(more.into_iter().map(|(_, value)| value));
-        if reading.group == Group::Basic {
-            self.facts.retain(|(_, value)| *value != Value::Stale);
+        push(section(Arc::clone(&counters.columns), plan.starts(more), values, urgent));
+        counters.own.set(&COUNTER_SATURATED, plan.saturated().map(saturated).collect());
+        if let Some((columns, values)) = counters.own.due(at) {
+            counters.own_ns = end_ns;
+            push(section(columns, vec![0; values.len()].into(), values, false));
         }
-        let (resource, starts) = (Arc::clone(&self.resource), starts.into());
-        Section { resource, columns: shared, begin_ns, end_ns, starts, values, urgent }
     }
 
     /// True if the device has counted since the last reading that the link went down.
@@ -167,51 +191,32 @@ impl PortSeries {
         self.downs.replace(now).is_some_and(|before| now > before)
     }
 
-    /// Ends all series.
-    pub fn close(&mut self, now_ns: u64) -> Vec<Section> {
-        let resource = &self.resource;
-        let lists = [self.basic.columns.take(), self.details.columns.take()];
-        let stale = |columns: Arc<[Column]>| Section {
-            resource: Arc::clone(resource),
-            starts: vec![0; columns.len()].into(),
-            values: vec![Value::Stale; columns.len()],
-            columns,
-            begin_ns: now_ns,
-            end_ns: now_ns,
-            urgent: false,
-        };
-        lists.into_iter().flatten().map(stale).collect()
-    }
-}
-
-/// Plan for the names of a batch; totals of surviving series are kept.
-fn planned(batch: &Batch, wait: Option<f64>, former: Option<&SourcePlan>) -> SourcePlan {
-    let mut carried = Carried::new();
-    if let Some(plan) = former {
-        plan.carry(&mut carried);
-    }
-    SourcePlan::new(batch, &assign(batch.names(), wait), false, &carried, former)
-}
-
-/// The counter of each series: among several names of one series, that of the widest attribute.
-fn assign(names: &[Arc<str>], wait: Option<f64>) -> Vec<Assigned> {
-    let mut best: HashMap<_, Assigned> = HashMap::new();
-    for (raw, name) in names.iter().enumerate() {
-        let Some(bound) = bind(None, LinkLayer::InfiniBand, CounterSource::PmaMad, name) else { continue };
-        let bound = match wait {
-            Some(bytes) if *bound.metric == XMIT_WAIT_TICKS => {
-                BoundCounter { metric: &XMIT_WAIT, scale: bytes, ..bound }
-            }
-            _ => bound,
-        };
-        let key = (bound.metric.name, bound.labels.clone());
-        if best.get(&key).is_none_or(|had| bound.rank < had.bound.rank) {
-            best.insert(key, Assigned { raw, bound });
+    /// Ends all series at a time, Unix nanoseconds; `None`: right after their last samples.
+    pub fn close(&mut self, now_ns: Option<u64>) -> Vec<Section> {
+        let (resource, last_ns) = (&self.resource, self.last_ns);
+        let mut ended = Vec::new();
+        for counters in [&mut self.basic, &mut self.details] {
+            let own_ns = counters.own_ns;
+            ended.extend(counters.own.take().map(|columns| (columns, own_ns)));
         }
+        for counters in [&mut self.basic, &mut self.details] {
+            let counters = std::mem::take(counters);
+            ended.extend(counters.plan.map(|_| (counters.columns, last_ns)));
+        }
+        let stale = |(columns, last_ns): (Arc<[Column]>, u64)| {
+            let end_ns = now_ns.unwrap_or(last_ns + MARKER_NS);
+            Section {
+                resource: Arc::clone(resource),
+                starts: vec![0; columns.len()].into(),
+                values: vec![Value::Stale; columns.len()],
+                columns,
+                begin_ns: end_ns,
+                end_ns,
+                urgent: false,
+            }
+        };
+        ended.into_iter().map(stale).collect()
     }
-    let mut assigned: Vec<Assigned> = best.into_values().collect();
-    assigned.sort_by_key(|a| a.raw);
-    assigned
 }
 
 #[cfg(test)]
@@ -225,20 +230,5 @@ mod tests {
         assert_eq!((of(0xcf08, Some(31)), of(0xcf08, None)), (Some(128.0), None), "Switch-IB 2, each lane");
         assert_eq!((of(0x1021, None), of(0xbeef, Some(7))), (Some(8.0), None));
         assert_eq!(wait_bytes([1, 0xd2f2], Some(7), 4), None, "another vendor");
-    }
-
-    #[test]
-    fn wide_counters_go_before_narrow_ones() {
-        let names: Vec<Arc<str>> =
-            ["PortCounters/PortXmitData", "PortCountersExtended/PortXmitData", "PortCounters/PortXmitWait"]
-                .map(Arc::from)
-                .to_vec();
-        let fed = |wait| {
-            let assigned = assign(&names, wait);
-            assigned.iter().map(|a| (a.raw, a.bound.metric.name, a.bound.scale)).collect::<Vec<_>>()
-        };
-        let io = (1, "fabric.port.io", 4.0);
-        assert_eq!(fed(Some(8.0)), [io, (2, "fabric.port.xmit_wait", 8.0)]);
-        assert_eq!(fed(None), [io, (2, "fabric.port.xmit_wait.ticks", 1.0)]);
     }
 }

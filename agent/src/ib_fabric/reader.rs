@@ -5,7 +5,9 @@ use super::IbFabric;
 use super::host::Host;
 use super::names::SwitchNames;
 use super::permission::Permission;
+use super::port_plans::PortPlans;
 use super::port_series::PortSeries;
+use super::timetable::Timetable;
 use fabriclens_agent_host::batch::Batch;
 use fabriclens_agent_mad::counters::{Group, Poller, Target};
 use fabriclens_agent_mad::discovery::{Sweep, discover};
@@ -26,27 +28,30 @@ use std::time::{Duration, Instant};
 
 /// Sweeps that a port may be missing from before its series end: a sweep may lose a node.
 const MISSED: u32 = 3;
-/// Least time between two sweeps.
-const SOONEST: Duration = Duration::from_secs(1);
 /// Interval of sweeps while another host reads: they find the switches by which the subnet is known.
 const STANDBY_SWEEP: Duration = Duration::from_secs(600);
 /// Interval at which a pause checks whether this host may read.
 const CHECK: Duration = Duration::from_millis(250);
 /// Transactions that are skipped after an exchange was cut off: its replies may still come.
 const CUT_OFF: u32 = 1 << 20;
-/// Distance of the end of a series from its last sample: the resolution of stored times, nanoseconds.
-const MARKER_NS: u64 = 1_000_000;
 
 /// Failure that ends the reading until the port is opened again.
 pub type Error = Box<dyn std::error::Error>;
 
 struct Port {
-    series: PortSeries,
+    series: Box<PortSeries>,
     target: Option<Target>,
     /// Sweeps in a row without it.
     missed: u32,
-    /// Time of its last section, Unix nanoseconds.
-    last_ns: u64,
+}
+
+/// Outcome of reading a group of counters.
+#[derive(Default)]
+struct Read {
+    /// Ports that answered.
+    readings: usize,
+    /// A link went down since the last reading.
+    link_lost: bool,
 }
 
 /// Reader of one subnet.
@@ -56,7 +61,11 @@ pub struct Reader<'a> {
     /// Whether this host may read.
     pub permission: Permission<'a>,
     ports: BTreeMap<PortId, Port>,
+    plans: PortPlans,
     poller: Poller,
+    timetable: Timetable,
+    /// The last port whose details were read.
+    detailed: Option<PortId>,
     subnet: Subnet,
     transaction: u32,
     counts: Counts,
@@ -76,7 +85,10 @@ impl<'a> Reader<'a> {
             host,
             permission: Permission(host.lease),
             ports: BTreeMap::new(),
+            plans: PortPlans::default(),
             poller: Poller::default(),
+            timetable: Timetable::new(config),
+            detailed: None,
             subnet: Subnet::default(),
             transaction: 0,
             counts: Counts::default(),
@@ -129,24 +141,22 @@ impl<'a> Reader<'a> {
 
     /// Reads until the engine stops or this host may not.
     fn read(&mut self, mad: &mut dyn Mad) -> Result<(), Error> {
-        let (mut sweep, mut round, mut details) = (Instant::now(), Instant::now(), Instant::now());
+        let (mut sweep, mut round, mut swept) = (Instant::now(), Instant::now(), Instant::now());
         while !self.permission.is_lost() {
             let now = Instant::now();
             if now >= sweep {
                 self.sweep(mad)?;
                 (self.host.problem)(self.complaint());
-                sweep = now + self.config.sweep;
+                swept = Instant::now();
+                sweep = self.timetable.next_sweep(swept, self.rounds[0]);
             }
             if now >= round {
-                let mut changed = self.round(mad, Group::Basic)?;
-                if now >= details {
-                    changed |= self.round(mad, Group::Details)?;
-                    details = now + self.config.details;
-                }
+                let changed = self.round(mad)?;
+                (self.host.problem)(self.complaint());
                 self.tell(true);
                 round = (round + self.config.period).max(Instant::now());
                 if changed {
-                    sweep = sweep.min(now + SOONEST);
+                    sweep = sweep.min(Timetable::sweep_for_loss(Instant::now(), swept, self.rounds[0]));
                 }
             }
             if (self.host.wait)(self.permission.next_check(round.min(sweep), CHECK)) {
@@ -161,7 +171,8 @@ impl<'a> Reader<'a> {
         let why = || {
             format!("the subnet is larger than {} nodes or {} ports; a part is not read", limits.nodes, limits.ports)
         };
-        self.permission.problem().or_else(|| self.subnet.truncated.then(why))
+        let truncated = || self.subnet.truncated.then(why);
+        self.permission.problem().or_else(truncated).or_else(|| self.timetable.problem())
     }
 
     /// Finds nodes and links, and sets the state of all ports.
@@ -189,14 +200,13 @@ impl<'a> Reader<'a> {
                 }
                 let Some(resource) = names.resource(node, *number) else { continue };
                 let port = self.ports.entry(id).or_insert_with(|| Port {
-                    series: PortSeries::new(resource.clone()),
+                    series: Box::new(PortSeries::new(resource.clone())),
                     target: None,
                     missed: 0,
-                    last_ns: 0,
                 });
                 if *port.series.resource() != resource {
-                    port.series.close(self.host.clock.now()).into_iter().for_each(self.host.push);
-                    port.series = PortSeries::new(resource);
+                    port.series.close(Some(self.host.clock.now())).into_iter().for_each(self.host.push);
+                    *port.series = PortSeries::new(resource);
                 }
                 port.missed = 0;
                 port.series.set_state(&node.info, info, names.info(&self.subnet, id));
@@ -206,39 +216,54 @@ impl<'a> Reader<'a> {
         let (now, push) = (self.host.clock.now(), self.host.push);
         self.ports.retain(|_, port| {
             if port.missed >= MISSED {
-                port.series.close(now).into_iter().for_each(push);
+                port.series.close(Some(now)).into_iter().for_each(push);
             }
             port.missed < MISSED
         });
+        self.plans.forget_unused();
         let nodes = &self.subnet.nodes;
         self.poller.retain(|node| nodes.contains_key(&node));
         self.rounds[0] = begin.elapsed();
         Ok(())
     }
 
-    /// Reads a group of counters of all ports. True if a link went down since the last round, or no port answers: then a
-    /// sweep finds what is left.
-    fn round(&mut self, mad: &mut dyn Mad, group: Group) -> io::Result<bool> {
-        let (begin, clock, push) = (Instant::now(), self.host.clock, self.host.push);
+    /// Reads the counters of all ports, and the details of those whose turn it is. True if a link went down since the last
+    /// round, or no port answers: then a sweep finds what is left.
+    fn round(&mut self, mad: &mut dyn Mad) -> io::Result<bool> {
+        let begin = Instant::now();
         let targets: Vec<Target> = self.ports.values().filter_map(|port| port.target).collect();
-        let (mut changed, mut readings) = (false, 0);
-        let (ports, poller) = (&mut self.ports, &mut self.poller);
+        let read = self.group(mad, Group::Basic, &targets)?;
+        let after = targets.partition_point(|target| self.detailed.is_some_and(|last| target.port <= last));
+        let turn = self.timetable.turn(targets.len());
+        let turn: Vec<Target> = targets[after..].iter().chain(&targets[..after]).take(turn).copied().collect();
+        self.group(mad, Group::Details, &turn)?;
+        self.detailed = turn.last().map(|target| target.port);
+        self.rounds[1] = begin.elapsed();
+        self.timetable.round(self.rounds[1]);
+        Ok(read.link_lost || read.readings == 0 && !targets.is_empty())
+    }
+
+    /// Reads a group of counters of these ports.
+    fn group(&mut self, mad: &mut dyn Mad, group: Group, targets: &[Target]) -> io::Result<Read> {
+        let (begin, clock, push) = (Instant::now(), self.host.clock, self.host.push);
+        let mut read = Read::default();
+        let (ports, poller, plans) = (&mut self.ports, &mut self.poller, &mut self.plans);
         let deadline = self.config.pace.deadline;
-        let round = poller.read(mad, self.config.pace, (group, &targets), self.transaction, &mut |reading| {
-            readings += 1;
+        let round = poller.read(mad, self.config.pace, (group, targets), self.transaction, &mut |reading| {
+            read.readings += 1;
             let Some(port) = ports.get_mut(&reading.port) else { return };
             let now = Instant::now();
             // The reply came within the deadline of its request.
             let began = now.checked_sub(deadline).map_or(begin, |earliest| earliest.max(begin));
-            changed |= port.series.went_down(&reading);
-            port.last_ns = clock.wall(now);
-            push(port.series.section(&reading, [clock.wall(began), port.last_ns], now));
+            read.link_lost |= port.series.went_down(&reading);
+            port.series.take(reading, plans, [clock.wall(began), clock.wall(now)], now, push);
         })?;
         self.transaction = round.next_transaction;
         self.counts.add(round.counts);
-        self.silent = round.silent.len();
-        self.rounds[1] = begin.elapsed();
-        Ok(changed || readings == 0 && !targets.is_empty())
+        if group == Group::Basic {
+            self.silent = round.silent.len();
+        }
+        Ok(read)
     }
 
     /// Pushes the reader's own metrics; `reading`: counters are read.
@@ -288,7 +313,7 @@ impl<'a> Reader<'a> {
     /// of the next reader, and a marker after them would hide them until its next round.
     fn hand_over(&mut self) {
         for (_, mut port) in std::mem::take(&mut self.ports) {
-            port.series.close(port.last_ns + MARKER_NS).into_iter().for_each(self.host.push);
+            port.series.close(None).into_iter().for_each(self.host.push);
         }
     }
 
@@ -296,7 +321,7 @@ impl<'a> Reader<'a> {
     pub fn close(&mut self) {
         let now = self.host.clock.now();
         for port in self.ports.values_mut() {
-            port.series.close(now).into_iter().for_each(self.host.push);
+            port.series.close(Some(now)).into_iter().for_each(self.host.push);
         }
     }
 }

@@ -89,6 +89,7 @@ impl Uplink {
             extra: None,
             encoder: Encoder::default(),
             body: Vec::new(),
+            per_section: live::SECTION,
             pause: FIRST,
             not_before: Instant::now(),
             keeps_from: Instant::now(),

@@ -17,6 +17,8 @@ use tokio::sync::watch;
 
 /// Requests above this size, bytes, are split: many receivers refuse 4 MiB.
 const REQUEST: usize = 3 << 20;
+/// Bytes of a section, before any was encoded: one of a switch port with its names.
+pub(crate) const SECTION: usize = 4096;
 /// Interval at which a pause checks whether the ring fills up.
 const LOOK: Duration = Duration::from_secs(1);
 /// Pause after the spool failed.
@@ -37,6 +39,8 @@ pub(crate) struct Live {
     pub(crate) encoder: Encoder,
     /// Encoded request in flight; its memory is reused.
     pub(crate) body: Vec<u8>,
+    /// Bytes that a section took in the last request, to split a batch before it is encoded.
+    pub(crate) per_section: usize,
     /// Next backoff pause.
     pub(crate) pause: Duration,
     /// Earliest time of the next request.
@@ -109,9 +113,16 @@ impl Live {
         self.counters.own(points(&batch[own..]));
         let mut queue = vec![batch];
         while let Some(batch) = queue.pop() {
+            if self.is_too_large(batch.len()) {
+                split(batch, &mut queue);
+                continue;
+            }
             self.encoder.encode(&batch, &mut self.body);
+            self.per_section = self.body.len() / batch.len().max(1);
             if self.body.len() > REQUEST && batch.len() > 1 {
                 split(batch, &mut queue);
+                self.body.clear();
+                self.body.shrink_to(REQUEST);
                 continue;
             }
             match self.settle(points(&batch), batch.len() > 1, stop, deadline).await {
@@ -119,6 +130,11 @@ impl Live {
                 Settled::TooLarge => split(batch, &mut queue),
             }
         }
+    }
+
+    /// Whether a batch of so many sections will probably be larger than a request may be.
+    fn is_too_large(&self, sections: usize) -> bool {
+        sections > 1 && sections * self.per_section > REQUEST
     }
 
     /// Sends `body` until it is settled.

@@ -10,6 +10,7 @@ pub fn rules() -> Vec<Alert> {
     vec![
         agent_missing(),
         switch_silent(),
+        subnet_reader_missing(),
         clock_skew(),
         counters_doubted(),
         agent_data_loss(),
@@ -103,6 +104,35 @@ fn switch_silent() -> Alert {
                 &[(r#"fabriclens_switch_last_received_timestamp_seconds{switch="leaf1",source="cumulus"}"#, "0x2000")],
             )
             .slow(),
+        ],
+    }
+}
+
+fn subnet_reader_missing() -> Alert {
+    const CANDIDATES: &str = "fabriclens_subnet_reader_candidates";
+    const SUBNET: &str = r#"subnet="0x1""#;
+    const BY_H1: &str = r#"fabriclens_subnet_reader_candidates{subnet="0x1",host="h1"}"#;
+    const BY_H2: &str = r#"fabriclens_subnet_reader_candidates{subnet="0x1",host="h2"}"#;
+    Alert {
+        name: "FabriclensSubnetReaderMissing",
+        severity: Warning,
+        hold: "2m",
+        // A site with a single reader from the start has chosen so.
+        expr: format!(
+            "# One reads, and the others of the last hours are gone.\nmax by (subnet) ({CANDIDATES}) == 1 and on (subnet) max by (subnet) (max_over_time({CANDIDATES}[6h])) > 1\nor on (subnet)\n# Nobody reads.\n0 * max by (subnet) (max_over_time({CANDIDATES}[6h])) unless on (subnet) {CANDIDATES}"
+        ),
+        summary: "{{ $labels.subnet }}: {{ if eq $value 0.0 }}no host reads the InfiniBand subnet{{ else }}no other host can take over the reading of the InfiniBand subnet{{ end }}",
+        description: "Within six hours more hosts could read the subnet whose lowest switch GUID is in the label. If the last \
+                    one fails, verdicts do not see its switches. `fabriclens-agent doctor` on the hosts that have \
+                    [ib_fabric] enabled, line ib_fabric.",
+        cases: vec![
+            fires("20m", &[SUBNET], &[(BY_H1, "2x40 1x60")]),
+            // The reader failed, and the other one took over.
+            fires("20m", &[SUBNET], &[(BY_H1, "2x40 _x60"), (BY_H2, "_x41 1x60")]),
+            fires("20m", &[SUBNET], &[(BY_H1, "1x40 _x60")]),
+            // Always alone; and another one reads since.
+            silent("20m", &[(BY_H1, "1x100")]),
+            silent("20m", &[(BY_H1, "3x40 _x60"), (BY_H2, "_x41 2x60")]),
         ],
     }
 }

@@ -2,4 +2,5 @@
 
 mod counters;
 mod discovery;
+mod large;
 mod paths;

@@ -4,12 +4,15 @@
 //! series are kept.
 
 mod assign;
+mod column_state;
 mod derive;
 mod series;
+mod shape;
 mod source_plan;
 
 pub use assign::{Assignment, Candidates, assign};
 pub use series::Assigned;
+pub use shape::PlanShape;
 pub use source_plan::{Carried, Discontinuities, ReadContext, SourcePlan, saturated};
 
 #[cfg(test)]

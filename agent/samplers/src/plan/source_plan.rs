@@ -1,12 +1,14 @@
 //! Plan of one source: its exported columns, and how each reading advances them.
 
-use super::derive::{Per, Rule, rule};
-use super::series::{Assigned, SeriesKey};
-use crate::counter::{Counter, Step, Total, scaled};
+use super::column_state::{ColumnState, Peak};
+use super::derive::Per;
+use super::series::SeriesKey;
+use super::shape::PlanShape;
+use crate::counter::{Counter, Total};
 use fabriclens_agent_host::batch::Batch;
 use fabriclens_catalog::metrics::link::COUNTER_SATURATED;
 use fabriclens_catalog::metrics::vendor::VENDOR_COUNTER;
-use fabriclens_catalog::{CounterSource, GrowthLimit, MetricKind, Overflow, VendorCounter};
+use fabriclens_catalog::{CounterSource, MetricKind, Overflow};
 use fabriclens_wire::{Column, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,57 +45,16 @@ pub struct Discontinuities {
     pub invalid: u64,
 }
 
-#[derive(Debug)]
-struct Slot {
-    name: Arc<str>,
-    raw: usize,
-    col: usize,
-    feed: &'static VendorCounter,
-    scale: f64,
-    /// Limit of plausible growth.
-    limit: GrowthLimit,
-    fast: bool,
-    counter: Counter,
-}
-
-#[derive(Debug)]
-struct PlannedColumn {
-    column: Column,
-    kind: MetricKind,
-    total: Total,
-    gauge: f64,
-    start: u64,
-    /// Number of slots that feed it.
-    parts: usize,
-    started: bool,
-    present: bool,
-    saturated: bool,
-    /// `saturated` after the previous read.
-    was_saturated: bool,
-    rule: Option<&'static Rule>,
-    /// Growth since the last full sample, and since the last sample of any kind, in exported units.
-    whole: f64,
-    step: f64,
-    peak: f64,
-    broken: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct DerivedColumn {
-    col: usize,
-    peak: bool,
-}
-
 /// Plan of one source.
 #[derive(Debug)]
 pub struct SourcePlan {
-    /// Slots; those of congestion samples come first, to keep their memory together.
-    slots: Vec<Slot>,
-    /// Number of slots in congestion samples, and the columns that they feed.
-    fast_slots: usize,
-    fast_cols: Vec<usize>,
-    cols: Vec<PlannedColumn>,
-    derived: Vec<DerivedColumn>,
+    shape: Arc<PlanShape>,
+    /// One per slot.
+    counters: Box<[Counter]>,
+    /// One per column that counters feed.
+    cols: Box<[ColumnState]>,
+    /// One per column of congestion samples.
+    peaks: Box<[Peak]>,
     /// Names of the batch that are exported raw, after all other columns.
     passed: Vec<usize>,
     columns: Arc<[Column]>,
@@ -114,74 +75,35 @@ fn key(column: &Column) -> SeriesKey {
 }
 
 impl SourcePlan {
-    /// Builds a plan. `fast`: the source may be read every 100 ms. `carried` has the totals of the target's previous
-    /// plans, `former` the raw counters of this source's previous plan.
-    pub fn new(batch: &Batch, assigned: &[Assigned], fast: bool, carried: &Carried, former: Option<&Self>) -> Self {
-        let mut plan = Self {
-            slots: Vec::with_capacity(assigned.len()),
-            fast_slots: 0,
-            fast_cols: Vec::new(),
-            cols: Vec::new(),
-            derived: Vec::new(),
+    /// Builds a plan. `carried` has the totals of the target's previous plans, `former` the raw counters of this source's
+    /// previous plan.
+    pub fn new(shape: Arc<PlanShape>, carried: &Carried, former: Option<&Self>) -> Self {
+        let slots = former.iter().flat_map(|plan| plan.shape.slots.iter().zip(&plan.counters));
+        let had: HashMap<&str, Counter> = slots.map(|(slot, counter)| (&*slot.name, *counter)).collect();
+        let counter = |name: &str| had.get(name).copied().unwrap_or_default();
+        let state = |(column, scale): (&Column, f64)| {
+            ColumnState::new(scale, if carried.is_empty() { None } else { carried.get(&key(column)) })
+        };
+        Self {
+            counters: shape.slots.iter().map(|slot| counter(&slot.name)).collect(),
+            cols: shape.columns().iter().zip(shape.cols.iter().map(|c| c.scale)).map(state).collect(),
+            peaks: vec![Peak::default(); shape.fast_cols.len()].into(),
             passed: Vec::new(),
-            columns: Arc::from([]),
-            starts: Arc::from([]),
+            columns: Arc::clone(shape.columns()),
+            starts: Arc::default(),
             dirty: true,
             last_full: former.and_then(|f| f.last_full),
             last_fast: former.and_then(|f| f.last_fast),
             seconds: 0.0,
             discontinuities: former.map(|f| f.discontinuities).unwrap_or_default(),
-        };
-        let mut index: HashMap<SeriesKey, usize> = HashMap::new();
-        let had: HashMap<&str, Counter> = former.iter().flat_map(|f| &f.slots).map(|s| (&*s.name, s.counter)).collect();
-        for Assigned { raw, bound } in assigned {
-            let labels = bound.labels.iter().map(|(n, v)| (Arc::from(*n), Arc::from(v.as_str()))).collect();
-            let column = Column { metric: bound.metric, labels };
-            let col = *index.entry(key(&column)).or_insert_with(|| {
-                plan.cols.push(PlannedColumn::new(column, bound.scale, carried));
-                plan.cols.len() - 1
-            });
-            plan.cols[col].parts += 1;
-            let name = Arc::clone(&batch.names()[*raw]);
-            plan.slots.push(Slot {
-                raw: *raw,
-                col,
-                feed: bound.counter,
-                scale: bound.scale,
-                limit: bound.metric.limit(),
-                fast: fast && bound.metric.in_congestion_sample(),
-                counter: had.get(&*name).copied().unwrap_or_default(),
-                name,
-            });
+            shape,
         }
-        plan.slots.sort_by_key(|s| (!s.fast, s.raw));
-        plan.fast_slots = plan.slots.iter().filter(|s| s.fast).count();
-        plan.fast_cols = plan.slots.iter().filter(|s| s.fast).map(|s| s.col).collect();
-        plan.fast_cols.sort_unstable();
-        plan.fast_cols.dedup();
-        plan.derive();
-        plan
-    }
-
-    fn derive(&mut self) {
-        let mut columns: Vec<Column> = self.cols.iter().map(|c| c.column.clone()).collect();
-        for (i, col) in self.cols.iter().enumerate() {
-            let Some(rule) = col.rule else { continue };
-            let fast = self.slots.iter().any(|s| s.col == i && s.fast);
-            for (metric, peak) in [(rule.whole, false), (rule.peak.filter(|_| fast), true)] {
-                let Some(metric) = metric else { continue };
-                let labels = col.column.labels.clone();
-                columns.push(Column { metric, labels });
-                self.derived.push(DerivedColumn { col: i, peak });
-            }
-        }
-        self.columns = columns.into();
     }
 
     /// Selects the names of the batch that feed a column; with `fast`, a column of the congestion sample.
     pub fn mask(&self, names: usize, fast: bool) -> Vec<bool> {
         let mut mask = vec![false; names];
-        let slots = self.slots.iter().filter(|s| !fast || s.fast).map(|s| s.raw);
+        let slots = self.shape.slots.iter().filter(|s| !fast || s.fast).map(|s| s.raw);
         for raw in slots.chain(self.passed.iter().copied().filter(|_| !fast)) {
             if let Some(wanted) = mask.get_mut(raw) {
                 *wanted = true;
@@ -192,12 +114,12 @@ impl SourcePlan {
 
     /// True if the vendor's counter feeds a column.
     pub fn feeds(&self, name: &str) -> bool {
-        self.slots.iter().any(|s| &*s.name == name)
+        self.shape.slots.iter().any(|s| &*s.name == name)
     }
 
     /// True if a congestion sample reads at least one counter.
     pub fn has_fast(&self) -> bool {
-        self.fast_slots > 0
+        self.shape.fast_slots > 0
     }
 
     /// Exports these names of the batch raw, in addition to the columns that they feed.
@@ -206,7 +128,7 @@ impl SourcePlan {
             vec![(Arc::from("name"), Arc::clone(&batch.names()[raw])), (Arc::from("source"), Arc::from(source.label()))]
         };
         let columns = raws.iter().map(|raw| Column { metric: &VENDOR_COUNTER, labels: labels(*raw) });
-        self.columns = self.columns.iter().cloned().chain(columns).collect();
+        self.columns = self.shape.columns().iter().cloned().chain(columns).collect();
         self.passed = raws;
     }
 
@@ -215,19 +137,24 @@ impl SourcePlan {
         self.columns.is_empty()
     }
 
+    /// Columns that counters feed, with their state.
+    fn fed(&self) -> impl Iterator<Item = (&Column, &ColumnState)> {
+        self.shape.columns().iter().zip(&self.cols)
+    }
+
     /// Saves the totals for the next plan.
     pub fn carry(&self, into: &mut Carried) {
-        for col in self.cols.iter().filter(|c| c.started && c.kind == MetricKind::Counter) {
-            into.insert(key(&col.column), (col.total, col.start));
+        for (column, state) in self.fed().filter(|(c, state)| state.started && c.metric.kind == MetricKind::Counter) {
+            into.insert(key(column), (state.total, state.start));
         }
     }
 
     /// Continues from readings of the time `at`. The first step yields no derived values, as it spans the agent's
     /// absence.
     pub fn recall(&mut self, readings: &HashMap<String, (u64, f64)>, at: Instant) {
-        for slot in &mut self.slots {
+        for (slot, counter) in self.shape.slots.iter().zip(&mut self.counters) {
             if let Some((last, pace)) = readings.get(&*slot.name) {
-                slot.counter = Counter::remembered(*last, *pace);
+                *counter = Counter::remembered(*last, *pace);
                 self.cols[slot.col].broken = true;
                 self.last_full = Some(at);
             }
@@ -236,8 +163,9 @@ impl SourcePlan {
 
     /// Readings for [`SourcePlan::recall`].
     pub fn readings(&self) -> HashMap<String, (u64, f64)> {
-        let counters = self.slots.iter().filter(|s| self.cols[s.col].kind == MetricKind::Counter);
-        counters.filter_map(|s| Some((s.name.to_string(), s.counter.memory()?))).collect()
+        let slots = self.shape.slots.iter().zip(&self.counters);
+        let counters = slots.filter(|(slot, _)| self.shape.cols[slot.col].kind == MetricKind::Counter);
+        counters.filter_map(|(slot, counter)| Some((slot.name.to_string(), counter.memory()?))).collect()
     }
 
     /// Processes a congestion sample.
@@ -247,46 +175,51 @@ impl SourcePlan {
 
     /// Processes a full sample. True if it must be sent at once.
     pub fn take_full(&mut self, batch: &Batch, now: ReadContext) -> bool {
-        for col in &mut self.cols {
-            (col.was_saturated, col.saturated) = (col.saturated, false);
-            (col.present, col.gauge) = (false, 0.0);
+        for (planned, col) in self.shape.cols.iter().zip(&mut self.cols) {
+            (col.was_saturated, col.saturated, col.present) = (col.saturated, false, false);
+            if planned.kind != MetricKind::Counter {
+                col.amount = 0.0;
+            }
         }
         self.take(batch, now, false);
         self.seconds = self.last_full.map_or(0.0, |last| (now.at - last).as_secs_f64());
         self.last_full = Some(now.at);
-        let urgent = |col: &PlannedColumn| {
-            let limit = col.rule.map_or(f64::INFINITY, |r| r.urgent);
-            limit.is_finite() && col.rate(self.seconds, now.known_rate).is_some_and(|v| v >= limit)
-        };
-        self.cols.iter().any(urgent)
+        self.shape.cols.iter().zip(&self.cols).any(|(planned, col)| {
+            let limit = planned.rule.map_or(f64::INFINITY, |r| r.urgent);
+            limit.is_finite() && col.rate(planned, self.seconds, now.known_rate).is_some_and(|v| v >= limit)
+        })
     }
 
     fn take(&mut self, batch: &Batch, now: ReadContext, fast_only: bool) {
         let since = |last: Option<Instant>| last.map_or(0.0, |l| (now.at - l).as_secs_f64());
         let (full, fast) = (since(self.last_full), since(self.last_fast.max(self.last_full)));
         let reset = self.reset_together(batch, fast_only);
-        let in_sample = if fast_only { self.fast_slots } else { self.slots.len() };
-        let Self { slots, cols, discontinuities, dirty, .. } = self;
-        for slot in &mut slots[..in_sample] {
+        let Self { shape, counters, cols, peaks, discontinuities, dirty, .. } = self;
+        let in_sample = if fast_only { shape.fast_slots } else { shape.slots.len() };
+        for (slot, counter) in shape.slots[..in_sample].iter().zip(counters) {
             let Some(raw) = batch.values.get(slot.raw).copied().flatten() else { continue };
-            let col = &mut cols[slot.col];
-            if col.kind != MetricKind::Counter {
+            let (planned, col) = (&shape.cols[slot.col], &mut cols[slot.col]);
+            if planned.kind != MetricKind::Counter {
                 col.present = true;
-                col.gauge += raw as f64 * slot.scale;
+                col.amount += raw as f64 * slot.scale;
                 continue;
             }
             let seconds = if slot.fast { fast } else { full };
             let ceiling = slot.limit.ceiling(Some(now.rate), seconds);
             let ceiling = ceiling.map_or(f64::INFINITY, |units| units / slot.scale);
-            let step = slot.counter.advance(slot.feed, raw, seconds, ceiling, reset);
-            *dirty |= col.apply(step, slot.scale, now.begin_ns, discontinuities);
+            let step = counter.advance(slot.feed, raw, seconds, ceiling, reset);
+            let (moved, grown) = col.apply(step, slot.scale, planned.parts, now.begin_ns, discontinuities);
+            *dirty |= moved;
+            if let Some(fast) = planned.fast {
+                peaks[fast].step += grown;
+            }
         }
         if self.has_fast() {
             self.close_fast(fast, now.known_rate);
             self.last_fast = Some(now.at);
         }
         if fast_only {
-            self.fast_cols.iter().for_each(|col| self.cols[*col].started |= self.cols[*col].present);
+            self.shape.fast_cols.iter().for_each(|col| self.cols[*col].started |= self.cols[*col].present);
         } else {
             self.cols.iter_mut().for_each(|col| col.started |= col.present);
         }
@@ -294,23 +227,19 @@ impl SourcePlan {
 
     /// Ends the interval of a congestion sample and keeps the peak.
     fn close_fast(&mut self, seconds: f64, rate: Option<f64>) {
-        for col in &self.fast_cols {
-            let col = &mut self.cols[*col];
-            let per = col.rule.map_or(Per::Second, |r| r.per);
-            if let Some(value) = per.of(col.step, seconds, rate) {
-                col.peak = col.peak.max(value);
-            }
-            col.step = 0.0;
+        for (col, peak) in self.shape.fast_cols.iter().zip(&mut self.peaks) {
+            let per = self.shape.cols[*col].rule.map_or(Per::Second, |r| r.per);
+            peak.close(per, seconds, rate);
         }
     }
 
     /// True if several counters fell at once, which indicates a reset; a single counter that cannot wrap suffices.
     fn reset_together(&self, batch: &Batch, fast_only: bool) -> bool {
         let mut fell = 0;
-        let in_sample = if fast_only { self.fast_slots } else { self.slots.len() };
-        for slot in &self.slots[..in_sample] {
+        let in_sample = if fast_only { self.shape.fast_slots } else { self.shape.slots.len() };
+        for (slot, counter) in self.shape.slots[..in_sample].iter().zip(&self.counters) {
             let Some(raw) = batch.values.get(slot.raw).copied().flatten() else { continue };
-            if self.cols[slot.col].kind == MetricKind::Counter && slot.counter.falls(raw) {
+            if self.shape.cols[slot.col].kind == MetricKind::Counter && counter.falls(raw) {
                 let cannot_wrap = slot.feed.overflow == Overflow::Saturate || slot.feed.width >= 64;
                 fell += if cannot_wrap { FELL_TOGETHER } else { 1 };
             }
@@ -323,151 +252,49 @@ impl SourcePlan {
         Arc::clone(&self.columns)
     }
 
-    /// Start time of each column.
-    pub fn starts(&mut self) -> Arc<[u64]> {
-        if self.dirty || self.starts.len() != self.columns.len() {
-            let derived = std::iter::repeat_n(0, self.derived.len() + self.passed.len());
-            self.starts = self.cols.iter().map(|c| c.start).chain(derived).collect();
+    /// Start time of each column, and of `more` columns after them that are no counters.
+    pub fn starts(&mut self, more: usize) -> Arc<[u64]> {
+        let len = self.columns.len() + more;
+        if self.dirty || self.starts.len() != len {
+            let others = std::iter::repeat_n(0, len - self.cols.len());
+            self.starts = self.cols.iter().map(|c| c.start).chain(others).collect();
             self.dirty = false;
         }
         Arc::clone(&self.starts)
     }
 
-    /// Values of the last full sample; ends the interval of derived values.
-    pub fn values(&mut self, batch: &Batch, known_rate: Option<f64>) -> Vec<Value> {
-        let mut values: Vec<Value> = self.cols.iter().map(PlannedColumn::value).collect();
-        values.extend(self.derived.iter().map(|d| {
-            let col = &self.cols[d.col];
-            let value =
-                if d.peak { Some(col.peak).filter(|_| self.seconds > 0.0) } else { col.rate(self.seconds, known_rate) };
+    /// Values of the last full sample, with room for `more`; ends the interval of derived values.
+    pub fn values(&mut self, batch: &Batch, known_rate: Option<f64>, more: usize) -> Vec<Value> {
+        let mut values = Vec::with_capacity(self.columns.len() + more);
+        values.extend(self.fed().map(|(column, state)| state.value(column.metric.kind)));
+        let shape = &*self.shape;
+        values.extend(shape.derived.iter().map(|d| {
+            let (planned, col) = (&shape.cols[d.col], &self.cols[d.col]);
+            let value = match planned.fast.filter(|_| d.peak) {
+                Some(fast) => Some(self.peaks[fast].peak).filter(|_| self.seconds > 0.0),
+                None => col.rate(planned, self.seconds, known_rate),
+            };
             value.filter(|_| col.present && !col.saturated && !col.broken).map_or(Value::Absent, Value::Float)
         }));
         let raw = |index: &usize| batch.values.get(*index).copied().flatten().map_or(Value::Absent, Value::Int);
         values.extend(self.passed.iter().map(raw));
-        for col in &mut self.cols {
-            (col.whole, col.step, col.peak, col.broken) = (0.0, 0.0, 0.0, false);
-        }
+        self.cols.iter_mut().for_each(|col| (col.amount, col.broken) = (0.0, false));
+        self.peaks.fill(Peak::default());
         values
     }
 
-    /// Adds one fact per saturated column.
-    pub fn saturated(&self, out: &mut Vec<(Column, Value)>) {
-        out.extend(self.cols.iter().filter(|c| c.saturated).map(|c| saturated(&c.column)));
+    /// Columns whose counters are saturated.
+    pub fn saturated(&self) -> impl Iterator<Item = &Column> {
+        self.fed().filter(|(_, state)| state.saturated).map(|(column, _)| column)
     }
 }
 
-/// Fact that the counter of a column is saturated.
-pub fn saturated(column: &Column) -> (Column, Value) {
+/// Fact that the counter of a column is saturated; its value is 1.
+pub fn saturated(column: &Column) -> Column {
     let reason = column.labels.iter().map(|(_, v)| &**v).collect::<Vec<_>>().join(",");
     let mut labels = vec![(Arc::from("metric"), Arc::from(column.metric.name))];
     if !reason.is_empty() {
         labels.push((Arc::from("reason"), Arc::from(reason)));
     }
-    (Column { metric: &COUNTER_SATURATED, labels }, Value::Int(1))
-}
-
-impl PlannedColumn {
-    fn new(column: Column, scale: f64, carried: &Carried) -> Self {
-        let former = carried.get(&key(&column));
-        let total = match former {
-            Some((total, _)) => total.in_scale(scale),
-            None => Total::new(scale),
-        };
-        Self {
-            kind: column.metric.kind,
-            rule: rule(column.metric),
-            total,
-            start: former.map_or(0, |(_, start)| *start),
-            started: former.is_some(),
-            column,
-            gauge: 0.0,
-            parts: 0,
-            present: false,
-            saturated: false,
-            was_saturated: false,
-            whole: 0.0,
-            step: 0.0,
-            peak: 0.0,
-            broken: false,
-        }
-    }
-
-    /// Applies a step; true if the start of the series moved.
-    fn apply(&mut self, step: Step, scale: f64, begin_ns: u64, counts: &mut Discontinuities) -> bool {
-        self.present = true;
-        let moved = match step {
-            Step::First(raw) => {
-                if self.started {
-                    return false;
-                }
-                self.total.add_scaled(raw, scale);
-                self.start == 0
-            }
-            Step::Grew(growth, wrapped) => {
-                counts.wrap += u64::from(wrapped);
-                self.grow(growth, scale);
-                false
-            }
-            Step::Reset(since) => {
-                counts.reset += 1;
-                self.broken = true;
-                // One of several counters: the sum continues, as its fall would look like a reset of all of them.
-                if self.parts > 1 {
-                    self.grow(since, scale);
-                } else {
-                    self.total.restart(since);
-                }
-                self.parts == 1
-            }
-            Step::Implausible => {
-                counts.implausible += 1;
-                self.broken = true;
-                true
-            }
-            Step::Saturated => {
-                counts.saturated += u64::from(!self.saturated && !self.was_saturated);
-                self.saturated = true;
-                false
-            }
-            Step::NotReading => {
-                counts.invalid += 1;
-                self.present = self.parts > 1;
-                false
-            }
-        };
-        if moved {
-            self.start = begin_ns;
-        }
-        moved
-    }
-
-    fn grow(&mut self, raw: u64, scale: f64) {
-        self.total.add_scaled(raw, scale);
-        let units = raw as f64 * scale;
-        self.whole += units;
-        self.step += units;
-    }
-
-    fn rate(&self, seconds: f64, known_rate: Option<f64>) -> Option<f64> {
-        self.rule?.per.of(self.whole, seconds, known_rate)
-    }
-
-    fn value(&self) -> Value {
-        match (self.present, self.saturated) {
-            (_, true) => Value::Stale,
-            (false, false) => Value::Absent,
-            (true, false) if self.kind == MetricKind::Counter => self.total.value(),
-            (true, false) if self.gauge.fract() == 0.0 && self.gauge.abs() < 1e15 => scaled_gauge(self.gauge),
-            (true, false) => Value::Float(self.gauge),
-        }
-    }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "whole, below 1e15; negative ones stay floats"
-)]
-fn scaled_gauge(value: f64) -> Value {
-    if value < 0.0 { Value::Float(value) } else { scaled(value as u64, 1.0) }
+    Column { metric: &COUNTER_SATURATED, labels }
 }

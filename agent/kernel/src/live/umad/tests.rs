@@ -13,10 +13,16 @@ fn layouts_are_those_of_the_kernel() {
 }
 
 /// A device whose other end is the returned socket: one packet a read, as the kernel's.
-fn device() -> (Umad, UnixDatagram) {
+fn device() -> (File, UnixDatagram) {
     let (device, kernel) = UnixDatagram::pair().expect("a pair of sockets");
     device.set_nonblocking(true).expect("not blocking");
-    (Umad { file: File::from(OwnedFd::from(device)), agents: [3, 4], timeout_ms: 200 }, kernel)
+    (File::from(OwnedFd::from(device)), kernel)
+}
+
+/// A port with one device for everything.
+fn port() -> (Umad, UnixDatagram) {
+    let (file, kernel) = device();
+    (Umad { files: vec![file], agents: [3, 4].map(|id| Agent { file: 0, id }), timeout_ms: 200 }, kernel)
 }
 
 /// A header with this status, then bytes of the MAD.
@@ -29,7 +35,7 @@ fn packet(status: i32, mad: &[u8]) -> Vec<u8> {
 
 #[test]
 fn requests_that_timed_out_are_no_replies() {
-    let (mut umad, kernel) = device();
+    let (mut umad, kernel) = port();
     let (wait, mut mad) = (Duration::from_millis(1), vec![1]);
     assert_eq!(umad.receive(wait, &mut mad).expect("open"), None);
     kernel.send(&packet(libc::ETIMEDOUT, &[9; 24])).expect("sent");
@@ -42,7 +48,7 @@ fn requests_that_timed_out_are_no_replies() {
 
 #[test]
 fn requests_name_their_agent_queue_pair_and_deadline() {
-    let (mut umad, kernel) = device();
+    let (mut umad, kernel) = port();
     let mut packet = [0; 512];
     umad.send(0, 0xffff, &[5; MAD]).expect("sent");
     assert_eq!(kernel.recv(&mut packet).expect("received"), HEADER + MAD);
@@ -55,6 +61,25 @@ fn requests_name_their_agent_queue_pair_and_deadline() {
 }
 
 #[test]
+fn a_pair_of_devices_divides_the_queue_pairs() {
+    let ((subnet, kernel), (general, other_kernel)) = (device(), device());
+    let agents = [Agent { file: 0, id: 3 }, Agent { file: 1, id: 3 }];
+    let mut umad = Umad { files: vec![subnet, general], agents, timeout_ms: 200 };
+    let (wait, mut mad) = (Duration::from_millis(1), Vec::new());
+    umad.send(0, 0xffff, &[5; MAD]).expect("sent");
+    umad.send(1, 9, &[6; MAD]).expect("sent");
+    let mut packet = [0; 512];
+    for (kernel, queue_pair, byte) in [(&kernel, 0, 5), (&other_kernel, 1, 6)] {
+        assert_eq!(kernel.recv(&mut packet).expect("received"), HEADER + MAD);
+        assert_eq!((packet[23], packet[HEADER]), (queue_pair, byte));
+        kernel.send(&self::packet(0, &[byte; MAD])).expect("answered");
+        assert_eq!(umad.receive(wait, &mut mad).expect("open"), Some(()));
+        assert_eq!(mad, [byte; MAD]);
+    }
+    assert_eq!(umad.receive(wait, &mut mad).expect("open"), None);
+}
+
+#[test]
 fn mode_of_a_file_decides_without_a_sandbox() {
     let dir = tempfile::tempdir().expect("a directory");
     assert!(mode_permits(dir.path()));
@@ -63,8 +88,9 @@ fn mode_of_a_file_decides_without_a_sandbox() {
 
 #[test]
 fn a_file_that_is_no_umad_is_refused() {
-    let error = Umad::open(Path::new("/dev/null"), Duration::from_millis(100)).expect_err("not a umad");
+    let open = |path| Umad::open(Path::new(path), Path::new(path), Duration::from_millis(100));
+    let error = open("/dev/null").expect_err("not a umad");
     assert!(matches!(error, CallError::Unsupported { .. }), "{error}");
-    let error = Umad::open(Path::new("/dev/infiniband/none"), Duration::from_millis(100)).expect_err("missing");
+    let error = open("/dev/infiniband/none").expect_err("missing");
     assert!(matches!(error, CallError::Unsupported { .. }), "{error}");
 }

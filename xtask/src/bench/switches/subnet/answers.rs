@@ -13,6 +13,8 @@ const DIRECTED: u8 = 0x81;
 const PERFORMANCE: u8 = 0x04;
 /// Method of a reply.
 const RESPONSE: u8 = 0x81;
+/// Status of a reply: the attribute is not supported.
+const UNSUPPORTED: u8 = 0x0c;
 /// Bytes per second of a link, in words of four bytes as it counts them.
 const WORDS: u64 = 10_000_000_000;
 /// 64-bit counters of `PortCountersExtended`.
@@ -35,7 +37,9 @@ pub fn answer(tree: Tree, mad: &mut [u8; MAD], lid: u16, elapsed_ms: u64) -> boo
     let mut data = [0; MAD - DATA];
     if mad[1] == PERFORMANCE {
         data[1] = select;
-        performance(attribute, (tree.number(node), entry), elapsed_ms, &mut data);
+        if !performance(attribute, (tree.number(node), entry), elapsed_ms, &mut data) {
+            mad[5] = UNSUPPORTED;
+        }
     } else {
         subnet(tree, (node, entry), attribute, modifier, &mut data[..64]);
     }
@@ -93,7 +97,8 @@ fn subnet(tree: Tree, (node, entry): (Node, usize), attribute: u16, modifier: us
     }
 }
 
-fn performance(attribute: u16, (number, port): (usize, usize), elapsed_ms: u64, data: &mut [u8]) {
+/// Data of an attribute; false if it is not supported.
+fn performance(attribute: u16, (number, port): (usize, usize), elapsed_ms: u64, data: &mut [u8]) -> bool {
     // Each port has a pace of its own.
     let pace = 50 + ((number * 31 + port * 7) % 50) as u64;
     match attribute {
@@ -124,8 +129,11 @@ fn performance(attribute: u16, (number, port): (usize, usize), elapsed_ms: u64, 
             put(data, 140, &corrected);
             put(data, 148, &corrected);
         }
-        _ => {}
+        // PortRcvErrorDetails, PortXmitDiscardDetails: none
+        0x15 | 0x16 => {}
+        _ => return false,
     }
+    true
 }
 
 #[cfg(test)]
@@ -165,5 +173,7 @@ mod tests {
         };
         assert!(read(2000) > read(1000) && read(1000) > 0);
         assert!(!answer(tree, &mut request(PERFORMANCE, 0x1d, &[], 3), 60_000, 0), "nobody has the LID");
+        let mut mad = request(PERFORMANCE, 0x31, &[], 3);
+        assert!(answer(tree, &mut mad, 1, 0) && mad[5] == UNSUPPORTED, "no congestion control");
     }
 }
