@@ -1,7 +1,7 @@
 //! A window of consecutive frames, with sums per signal and port worked out once.
 
 use crate::model::fabric::Fabric;
-use crate::model::frame::{Column, Frame};
+use crate::model::frame::Frame;
 use crate::model::priority::{COLUMNS, column, whole};
 use crate::model::signal::Signal;
 use std::sync::{Arc, OnceLock};
@@ -13,6 +13,8 @@ pub struct Window {
     totals: Vec<OnceLock<Totals>>,
     /// A window of its last frames, whose sums are already known.
     end: Option<Arc<Window>>,
+    /// Windows of some of its frames, ascending by the index of their first frame: their sums are needed by other windows too.
+    groups: Vec<(usize, Arc<Window>)>,
 }
 
 /// Sums and counts of a column, by port.
@@ -26,7 +28,13 @@ impl Default for Window {
 
 impl Window {
     pub(crate) fn new(frames: Vec<Arc<Frame>>) -> Self {
-        Self { frames, totals: vec![OnceLock::new(); COLUMNS], end: None }
+        Self { frames, totals: vec![OnceLock::new(); COLUMNS], end: None, groups: Vec::new() }
+    }
+
+    /// Attaches windows of some of its frames, each with the index of its first frame, ascending.
+    #[must_use]
+    pub(super) fn with_groups(self, groups: Vec<(usize, Arc<Window>)>) -> Self {
+        Self { groups, ..self }
     }
 
     /// Attaches a window of its last frames, whose sums need not be computed again.
@@ -106,29 +114,51 @@ impl Window {
     fn total(&self, column: usize) -> Totals {
         let end = self.end.as_ref().map(|end| (end.ticks(), end.totals(column)));
         let before = self.ticks() - end.map_or(0, |(ticks, _)| ticks);
-        let columns = || self.frames[..before].iter().map(|frame| &frame.columns[column]);
+        let ports = self.frames[..before].iter().map(|frame| frame.columns[column].ports()).max().unwrap_or(0);
         let (mut sums, mut counts) = end.map_or_else(Default::default, |(_, (s, c))| (s.to_vec(), c.to_vec()));
-        let ports = columns().map(Column::ports).fold(sums.len(), usize::max);
+        let ports = ports.max(sums.len());
         sums.resize(ports, 0.0);
         counts.resize(ports, 0);
-        for (first, values) in columns().flat_map(Column::blocks) {
-            for ((sum, count), value) in sums[first..].iter_mut().zip(&mut counts[first..]).zip(values) {
-                let measured = !value.is_nan();
-                *sum += if measured { f64::from(*value) } else { 0.0 };
-                *count += u32::from(measured);
+        let mut groups = self.groups.iter().filter(|(first, group)| first + group.ticks() <= before).peekable();
+        let mut at = 0;
+        while at < before {
+            if let Some((_, group)) = groups.next_if(|(first, _)| *first == at) {
+                let (more, times) = group.totals(column);
+                sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+                counts.iter_mut().zip(times).for_each(|(count, times)| *count += times);
+                at += group.ticks();
+                continue;
             }
+            for (first, values) in self.frames[at].columns[column].blocks() {
+                for ((sum, count), value) in sums[first..].iter_mut().zip(&mut counts[first..]).zip(values) {
+                    let measured = !value.is_nan();
+                    *sum += if measured { f64::from(*value) } else { 0.0 };
+                    *count += u32::from(measured);
+                }
+            }
+            at += 1;
         }
         (sums.into(), counts.into())
     }
 
-    /// The last value of a signal. Checks the mean first, because most ports have no value of most signals.
+    /// Sum of a signal over the frames; `None` if nothing was measured.
+    pub fn sum(&self, signal: Signal, port: usize) -> Option<f64> {
+        let (sums, counts) = self.totals(signal as usize);
+        sums.get(port).copied().filter(|_| counts[port] > 0)
+    }
+
+    /// The last value of a signal. Most ports have no value of most signals: the sums tell that at once.
     pub fn last_value(&self, signal: Signal, port: usize) -> Option<f64> {
-        self.mean(signal, port)?;
-        self.frames.iter().rev().find_map(|f| f.get(signal, port))
+        let newest = self.frames.last()?.get(signal, port);
+        newest.or_else(|| {
+            self.sum(signal, port)?;
+            self.frames.iter().rev().find_map(|f| f.get(signal, port))
+        })
     }
 
     /// The highest value of a signal.
     pub fn max(&self, signal: Signal, port: usize) -> Option<f64> {
+        self.sum(signal, port)?;
         self.values(signal, port).reduce(f64::max)
     }
 

@@ -122,8 +122,9 @@ impl<'a> DetectorContext<'a> {
 
     /// Events of a rate in the window. Frames without samples add none: each rate is also in the frames that it covers.
     pub fn count(&self, signal: Signal, port: usize) -> Option<f64> {
-        self.mean(signal, port)?;
-        Some(self.window.values(signal, port).sum::<f64>() * self.step_s)
+        let all = self.window.sum(signal, port)?;
+        // Hardly any port has any.
+        Some(if all == 0.0 { 0.0 } else { self.window.values(signal, port).sum::<f64>() * self.step_s })
     }
 
     /// Mean for one priority, or the port total if the driver does not count by priority.

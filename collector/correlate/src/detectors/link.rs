@@ -82,7 +82,7 @@ fn always_up(ctx: &DetectorContext<'_>, port: usize) -> bool {
 
 /// Since when a port that was up is down.
 fn fell(ctx: &DetectorContext<'_>, port: usize) -> Option<i64> {
-    if always_up(ctx, port) {
+    if always_up(ctx, port) || ctx.mean(Signal::Up, port).is_none() {
         return None;
     }
     let frames = || ctx.window.frames().iter().rev().filter_map(|f| Some((f.time_ns, f.get(Signal::Up, port)?)));
@@ -216,7 +216,7 @@ fn flaps(ctx: &DetectorContext<'_>, cabling: Cabling) -> Option<Finding> {
 fn falls(ctx: &DetectorContext<'_>, port: usize) -> Vec<i64> {
     let mut up = 0.0;
     let mut fell = Vec::new();
-    if always_up(ctx, port) {
+    if always_up(ctx, port) || ctx.mean(Signal::Up, port).is_none() {
         return fell;
     }
     for (time_ns, now) in ctx.window.frames().iter().filter_map(|f| Some((f.time_ns, f.get(Signal::Up, port)?))) {

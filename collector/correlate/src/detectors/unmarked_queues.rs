@@ -31,10 +31,12 @@ thresholds! {
 
 /// The queue length at which this fabric marks: a high quantile of the marked queues in the baseline.
 fn marking_queue(ctx: &DetectorContext<'_>) -> Option<f64> {
+    let usual = &*ctx.baseline.window;
+    let marks = |port: &usize| usual.sum(Signal::Marks, *port).is_some_and(|marks| marks > 0.0);
     let mut queues: Vec<f64> = Vec::new();
-    for frame in ctx.baseline.window.frames() {
-        let marked = ctx.switch_ports().filter(|p| frame.get(Signal::Marks, *p).is_some_and(|m| m > 0.0));
-        queues.extend(marked.filter_map(|p| frame.get(Signal::QueueMax, p)));
+    for port in ctx.switch_ports().filter(marks).filter(|port| usual.sum(Signal::QueueMax, *port).is_some()) {
+        let marked = usual.frames().iter().filter(|f| f.get(Signal::Marks, port).is_some_and(|marks| marks > 0.0));
+        queues.extend(marked.filter_map(|frame| frame.get(Signal::QueueMax, port)));
     }
     queues.sort_by(f64::total_cmp);
     nth(&queues, ctx.threshold(&LENGTH)).copied().filter(|_| queues.len() as f64 >= ctx.threshold(&SEEN))
@@ -57,9 +59,11 @@ struct Unmarked {
 pub(super) fn find(ctx: &DetectorContext<'_>) -> Option<Finding> {
     let long = marking_queue(ctx)?;
     let nodes = || ctx.domain.nodes.iter().copied();
-    let passes = |frame: &Frame| nodes().map(|node| Sample::of(ctx, frame, node, long)).any(|sample| sample.passes());
     // Most of the time there is none, and a minute takes long to read.
-    if !ctx.window.frames().iter().any(|frame| passes(frame)) {
+    let waits = |port: &usize| ctx.window.sum(Signal::QueueMax, *port).is_some_and(|queues| queues >= long);
+    let long_queue = |node: &usize| ctx.fabric.ports.of_node(*node).iter().any(waits);
+    let passes = |node: usize| ctx.window.frames().iter().any(|frame| Sample::of(ctx, frame, node, long).passes());
+    if !nodes().filter(long_queue).any(passes) {
         return None;
     }
     let mut unmarked: BTreeMap<usize, Unmarked> = BTreeMap::new();
