@@ -189,6 +189,10 @@ impl Window {
                 && f.get(Signal::Up, port) != Some(0.0)
                 && MOVES.iter().all(|s| f.get(*s, port).is_none_or(|rate| rate <= 0.0))
         };
-        self.frames.windows(ticks).any(|frames| frames.iter().all(still))
+        let mut run = 0;
+        self.frames.iter().any(|frame| {
+            run = if still(frame) { run + 1 } else { 0 };
+            run >= ticks
+        })
     }
 }

@@ -71,7 +71,9 @@ fn root(cabling: Cabling) -> LocationId {
 
 /// Whether a port was up at any known time.
 fn was_up(ctx: &DetectorContext<'_>, port: usize) -> bool {
-    let top = |stretch: &crate::baseline::window::Window| stretch.max(Signal::Up, port) == Some(1.0);
+    let top = |window: &crate::baseline::window::Window| {
+        window.mean(Signal::Up, port) == Some(1.0) || window.max(Signal::Up, port) == Some(1.0)
+    };
     top(&ctx.baseline.window) || top(ctx.window)
 }
 

@@ -68,9 +68,9 @@ fn directions(ctx: &DetectorContext<'_>, leaf: usize) -> [Vec<usize>; 2] {
 
 /// What each of these ports sends in a sample, if all are known and loaded.
 fn loads(ctx: &DetectorContext<'_>, frame: &Frame, links: &[usize]) -> Option<Vec<f64>> {
-    let loads: Vec<f64> = links.iter().filter_map(|port| frame.get(Signal::Tx, *port)).collect();
     let rate = ctx.line_rate(*links.first()?)?;
-    (loads.len() == links.len() && mean(loads.iter().copied())? >= ctx.threshold(&LOADED) * rate).then_some(loads)
+    let loads = links.iter().map(|port| frame.get(Signal::Tx, *port)).collect::<Option<Vec<f64>>>()?;
+    (mean(loads.iter().copied())? >= ctx.threshold(&LOADED) * rate).then_some(loads)
 }
 
 fn is_even(ctx: &DetectorContext<'_>, loads: &[f64]) -> bool {
@@ -84,10 +84,21 @@ fn are_sprayed(ctx: &DetectorContext<'_>, links: &[usize]) -> bool {
     if links.len() < 3 || links.iter().any(|port| ctx.mean(Signal::XmitWait, *port).is_some()) {
         return false;
     }
-    let samples = ctx.baseline.window.frames().iter().filter_map(|frame| loads(ctx, frame, links));
-    let even: Vec<bool> = samples.map(|loads| is_even(ctx, &loads)).collect();
-    let count = even.iter().filter(|even| **even).count() as f64;
-    count >= ctx.threshold(&SAMPLES).max(ctx.threshold(&MOST) * even.len() as f64)
+    let (least, most) = (ctx.threshold(&SAMPLES), ctx.threshold(&MOST));
+    let (mut even, mut loaded) = (0, 0_u32);
+    let frames = ctx.baseline.window.frames();
+    for (at, frame) in frames.iter().enumerate() {
+        // Flows that are hashed are seldom even: soon the frames that are left cannot be enough.
+        let left = frames.len() - at;
+        if ((even + left) as f64) < least.max(most.min(1.0) * (f64::from(loaded) + left as f64)) {
+            return false;
+        }
+        if let Some(loads) = loads(ctx, frame, links) {
+            loaded += 1;
+            even += usize::from(is_even(ctx, &loads));
+        }
+    }
+    even as f64 >= least.max(most * f64::from(loaded))
 }
 
 fn judge(ctx: &DetectorContext<'_>, links: &[usize]) -> Option<Finding> {
