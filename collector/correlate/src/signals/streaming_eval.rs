@@ -240,7 +240,7 @@ fn frame_of(time_ms: i64, step_ms: i64) -> i64 {
 }
 
 /// Hash of all labels but the name.
-fn hash(labels: &Labels) -> u64 {
+pub(crate) fn hash(labels: &Labels) -> u64 {
     let mut hasher = DefaultHasher::new();
     labels.iter().filter(|(name, _)| *name != "__name__").for_each(|pair| pair.hash(&mut hasher));
     hasher.finish()
