@@ -16,6 +16,8 @@ pub(super) struct FrameList {
     frames: VecDeque<Arc<Frame>>,
     /// How many frames were dropped, which gives each frame a number that stays.
     dropped: usize,
+    /// The state in which each frame was last checked; `None` after a change.
+    checked: VecDeque<Option<u64>>,
     /// Groups of frames with consecutive numbers, from that of the oldest frame on, as far as they were asked for.
     groups: VecDeque<OnceLock<Arc<Window>>>,
 }
@@ -32,8 +34,10 @@ impl FrameList {
     /// Appends a frame, and drops the oldest if there are more than `limit`.
     pub fn push(&mut self, frame: Arc<Frame>, limit: usize) {
         self.frames.push_back(frame);
+        self.checked.push_back(None);
         if self.frames.len() > limit {
             self.frames.pop_front();
+            self.checked.pop_front();
             self.dropped += 1;
             if self.dropped.is_multiple_of(GROUP) {
                 self.groups.pop_front();
@@ -48,12 +52,21 @@ impl FrameList {
         if let Some(group) = self.groups.get_mut((self.dropped % GROUP + at) / GROUP) {
             group.take();
         }
+        if let Some(checked) = self.checked.get_mut(at) {
+            *checked = None;
+        }
         self.frames.get_mut(at).map(Arc::make_mut)
+    }
+
+    /// Whether a frame was checked in this state and is unchanged since; from now on it is.
+    pub fn check(&mut self, at: usize, state: u64) -> bool {
+        self.checked[at].replace(state) == Some(state)
     }
 
     /// Replaces each frame.
     pub fn replace(&mut self, new: impl FnMut(&Arc<Frame>) -> Arc<Frame>) {
         self.frames = self.frames.iter().map(new).collect();
+        self.checked.iter_mut().for_each(|checked| *checked = None);
         self.groups.iter_mut().for_each(|group| *group = OnceLock::new());
     }
 

@@ -24,6 +24,10 @@ pub struct History {
     frames: FrameList,
     /// Last known line rate of each port, bytes per second; 0 if it was never reported. It is reported seldom.
     rates: Vec<f64>,
+    /// Incremented with each change of `rates`.
+    rates_revision: u64,
+    /// The shortest distance between two frames, ns.
+    step_ns: Option<i64>,
     baseline_frames: FrameList,
     /// Incremented with each new baseline frame.
     baseline_revision: u64,
@@ -41,6 +45,8 @@ impl History {
         let (time_ns, rates) = (frame.time_ns, ALL.iter().filter(|row| row.is_rate()).map(|row| row.signal));
         let told: Vec<(Signal, usize, f64)> = rates.flat_map(|signal| frame.values_of(signal)).collect();
         self.frames.push(Arc::new(frame), HISTORY_FRAMES);
+        let steps = self.frames.iter().zip(self.frames.iter().skip(1)).map(|(a, b)| b.time_ns - a.time_ns);
+        self.step_ns = steps.min();
         told.into_iter().for_each(|(signal, port, value)| self.fill(time_ns, signal, port, value));
         let past = self.frames.iter().nth_back(lag).filter(|f| f.time_ns >= baseline_from_ns && !f.is_empty());
         let next = past.filter(|f| self.baseline_frames.back().is_none_or(|last| last.time_ns < f.time_ns)).cloned();
@@ -54,12 +60,19 @@ impl History {
     pub fn correct_glitches(&mut self, ticks: usize) -> Vec<usize> {
         let mut ports = Vec::new();
         for at in self.frames.len().saturating_sub(ticks)..self.frames.len() {
+            if self.frames.check(at, self.rates_revision) {
+                continue;
+            }
             for (_, port, rate) in self.frames[at].values_of(Signal::Rate) {
                 if self.rates.len() <= port {
                     self.rates.resize(port + 1, 0.0);
                 }
-                self.rates[port] = rate;
+                if self.rates[port] != rate {
+                    self.rates[port] = rate;
+                    self.rates_revision += 1;
+                }
             }
+            self.frames.check(at, self.rates_revision);
             for (port, times) in self.frames[at].implausible_rates(&self.rates) {
                 let still = |k: &usize| {
                     let moved = |signal| self.frames[at - k].get(signal, port);
@@ -96,6 +109,7 @@ impl History {
                 *rate = 0.0;
             }
         }
+        self.rates_revision += 1;
         (self.baseline, self.local) = Default::default();
     }
 
@@ -105,9 +119,15 @@ impl History {
         self.baseline_revision += 1;
     }
 
+    /// Index of the frame of an instant, most often the newest.
+    fn index(&self, time_ns: i64) -> Option<usize> {
+        let newest = self.frames.len().checked_sub(1).filter(|at| self.frames[*at].time_ns == time_ns);
+        newest.or_else(|| self.frames.binary_search_by_key(&time_ns, |f| f.time_ns).ok())
+    }
+
     /// The frame of an instant, for samples that arrive after it was pushed.
     pub fn at(&mut self, time_ns: i64) -> Option<&mut Frame> {
-        let at = self.frames.binary_search_by_key(&time_ns, |f| f.time_ns).ok()?;
+        let at = self.index(time_ns)?;
         let frame = self.frames.change(at)?;
         frame.clear_cache();
         Some(frame)
@@ -115,7 +135,7 @@ impl History {
 
     /// Copies a rate to the frames just before that have none, because it covers the time since the previous sample.
     pub fn fill(&mut self, time_ns: i64, signal: Signal, port: usize, rate: f64) {
-        let Ok(at) = self.frames.binary_search_by_key(&time_ns, |f| f.time_ns) else { return };
+        let Some(at) = self.index(time_ns) else { return };
         let missing = |k: &usize| self.frames[at - k].get(signal, port).is_none();
         let gap = (1..=at.min(LOOK_BACK as usize)).take_while(missing).count();
         // Without a previous sample the start of the rate is unknown.
@@ -170,8 +190,7 @@ impl History {
 
     /// Seconds between frames: the shortest recent distance, because some frames may be missing.
     pub fn step_s(&self) -> f64 {
-        let steps = self.frames.iter().zip(self.frames.iter().skip(1)).map(|(a, b)| b.time_ns - a.time_ns);
-        steps.min().map_or(1.0, |ns| ns as f64 / 1e9)
+        self.step_ns.map_or(1.0, |ns| ns as f64 / 1e9)
     }
 
     /// The global baseline. Frames before `fresh_ns` are compared with, but do not count as known traffic.
