@@ -5,6 +5,7 @@ pub mod history;
 pub mod job_highs;
 pub mod job_load;
 pub mod job_phases;
+mod memo;
 mod rate_levels;
 pub mod reference;
 pub mod removed_ports;

@@ -189,10 +189,12 @@ impl Window {
                 && f.get(Signal::Up, port) != Some(0.0)
                 && MOVES.iter().all(|s| f.get(*s, port).is_none_or(|rate| rate <= 0.0))
         };
-        let mut run = 0;
-        self.frames.iter().any(|frame| {
-            run = if still(frame) { run + 1 } else { 0 };
-            run >= ticks
+        // Each run of so many frames has one of every so many frames in it.
+        let ticks = ticks.max(1);
+        (1..=self.frames.len() / ticks).map(|nth| nth * ticks - 1).any(|at| {
+            let before = self.frames[..=at].iter().rev().take(ticks).take_while(|frame| still(frame)).count();
+            let after = || self.frames[at + 1..].iter().take(ticks).take_while(|frame| still(frame)).count();
+            before > 0 && before + after() >= ticks
         })
     }
 }

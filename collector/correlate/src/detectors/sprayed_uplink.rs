@@ -67,8 +67,7 @@ fn directions(ctx: &DetectorContext<'_>, leaf: usize) -> [Vec<usize>; 2] {
 }
 
 /// What each of these ports sends in a sample, if all are known and loaded.
-fn loads(ctx: &DetectorContext<'_>, frame: &Frame, links: &[usize]) -> Option<Vec<f64>> {
-    let rate = ctx.line_rate(*links.first()?)?;
+fn loads(ctx: &DetectorContext<'_>, frame: &Frame, links: &[usize], rate: f64) -> Option<Vec<f64>> {
     let loads = links.iter().map(|port| frame.get(Signal::Tx, *port)).collect::<Option<Vec<f64>>>()?;
     (mean(loads.iter().copied())? >= ctx.threshold(&LOADED) * rate).then_some(loads)
 }
@@ -84,6 +83,12 @@ fn are_sprayed(ctx: &DetectorContext<'_>, links: &[usize]) -> bool {
     if links.len() < 3 || links.iter().any(|port| ctx.mean(Signal::XmitWait, *port).is_some()) {
         return false;
     }
+    let Some(rate) = ctx.line_rate(links[0]) else { return false };
+    ctx.baseline.derived.sprayed.get((links.to_vec(), rate.to_bits()), || were_even(ctx, links, rate))
+}
+
+/// Whether these ports carried the same in most of the baseline's loaded samples.
+fn were_even(ctx: &DetectorContext<'_>, links: &[usize], rate: f64) -> bool {
     let (least, most) = (ctx.threshold(&SAMPLES), ctx.threshold(&MOST));
     let (mut even, mut loaded) = (0, 0_u32);
     let frames = ctx.baseline.window.frames();
@@ -93,7 +98,7 @@ fn are_sprayed(ctx: &DetectorContext<'_>, links: &[usize]) -> bool {
         if ((even + left) as f64) < least.max(most.min(1.0) * (f64::from(loaded) + left as f64)) {
             return false;
         }
-        if let Some(loads) = loads(ctx, frame, links) {
+        if let Some(loads) = loads(ctx, frame, links, rate) {
             loaded += 1;
             even += usize::from(is_even(ctx, &loads));
         }
@@ -105,7 +110,9 @@ fn judge(ctx: &DetectorContext<'_>, links: &[usize]) -> Option<Finding> {
     if !are_sprayed(ctx, links) || links.iter().any(|port| is_near_a_dead_link(ctx, *port)) {
         return None;
     }
-    let samples: Vec<Vec<f64>> = ctx.window.frames().iter().filter_map(|frame| loads(ctx, frame, links)).collect();
+    let rate = ctx.line_rate(*links.first()?)?;
+    let frames = ctx.window.frames().iter();
+    let samples: Vec<Vec<f64>> = frames.filter_map(|frame| loads(ctx, frame, links, rate)).collect();
     if samples.len() < 2 || samples.len() as f64 * ctx.step_s.max(1.0) < ctx.threshold(&LASTS) {
         return None;
     }

@@ -58,7 +58,7 @@ struct Unmarked {
 
 /// Switches with long queues and no marks, for too long to be a coincidence.
 pub(super) fn find(ctx: &DetectorContext<'_>) -> Option<Finding> {
-    let long = marking_queue(ctx)?;
+    let long = ctx.baseline.derived.marked_queue.get(ctx.domain.switches.clone(), || marking_queue(ctx))?;
     // Most of the time there is none, and a minute takes long to read.
     let now = Switch::all(ctx, ctx.window, long);
     let passes = |switch: &Switch| ctx.window.frames().iter().any(|f| Sample::of(ctx, f, switch, long).passes());

@@ -27,9 +27,17 @@ pub(super) struct SlowSignals {
     metrics: HashSet<&'static str>,
     kept: KeptSeries,
     /// Columns of a label list that are kept, each with its series.
-    columns: HashMap<LayoutId, Vec<(usize, SeriesId)>>,
+    columns: HashMap<LayoutId, Vec<Column>>,
     moved: bool,
     queried_ms: i64,
+}
+
+/// A column of a label list that is kept.
+struct Column {
+    at: usize,
+    series: SeriesId,
+    /// The newest kept sample: Unix ms and value.
+    last: Option<(i64, f64)>,
 }
 
 /// One of the signals.
@@ -71,23 +79,24 @@ impl SlowSignals {
             for (at, labels) in layout.iter().enumerate().filter(|(_, labels)| metrics.contains(labels.metric())) {
                 let id = kept.add(labels);
                 signals.iter_mut().filter_map(|s| s.reader.as_mut()).for_each(|reader| reader.add(labels, id));
-                of_list.push((at, id));
+                of_list.push(Column { at, series: id, last: None });
             }
             of_list
         });
-        for (at, id) in of_list.iter().filter(|(at, _)| !is_absent(values[*at])) {
-            let one = kept.get_mut(*id);
-            let (last, value) = (one.times.last().copied(), values[*at]);
-            if last.is_none() {
+        for column in of_list.iter_mut().filter(|column| !is_absent(values[column.at])) {
+            let value = values[column.at];
+            let differs = column.last.is_none_or(|(_, last)| last != value);
+            if column.last.is_some_and(|(last, _)| time_ms <= last || !differs && time_ms < last + STILL_MS) {
+                continue;
+            }
+            let one = kept.get_mut(column.series);
+            if column.last.is_none() {
                 for signal in signals.iter_mut() {
                     let mut terms = signal.values.row.expression.0.iter();
                     signal.has_series |= terms.any(|term| term.selector.metric == one.labels.metric());
                 }
             }
-            let differs = one.values.last() != Some(&value);
-            if last.is_some_and(|last| time_ms <= last || !differs && time_ms < last + STILL_MS) {
-                continue;
-            }
+            column.last = Some((time_ms, value));
             *moved |= differs;
             one.times.push(time_ms);
             one.values.push(value);
