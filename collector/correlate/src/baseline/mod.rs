@@ -10,4 +10,5 @@ mod rate_levels;
 pub mod reference;
 pub mod removed_ports;
 mod stretches;
+mod totals;
 pub mod window;

@@ -1,5 +1,6 @@
 //! A window of consecutive frames, with sums per signal and port worked out once.
 
+use crate::baseline::totals::Totals;
 use crate::model::fabric::Fabric;
 use crate::model::frame::Frame;
 use crate::model::priority::{COLUMNS, column, whole};
@@ -16,9 +17,6 @@ pub struct Window {
     /// Windows of some of its frames, ascending by the index of their first frame: their sums are needed by other windows too.
     groups: Vec<(usize, Arc<Window>)>,
 }
-
-/// Sums and counts of a column, by port.
-type Totals = (Box<[f64]>, Box<[u32]>);
 
 impl Default for Window {
     fn default() -> Self {
@@ -99,12 +97,10 @@ impl Window {
     }
 
     fn mean_of(&self, column: usize, port: usize) -> Option<f64> {
-        let (sums, counts) = self.totals(column);
         // Zero parts are not stored: a frame with the total but no part counts as zero.
-        let sum = sums.get(port)?;
-        let counts = whole(column).map_or(counts, |whole| &self.totals(whole as usize).1);
-        let count = counts.get(port).copied().filter(|count| *count > 0)?;
-        Some(sum / f64::from(count))
+        let counted = whole(column).map_or(column, |whole| whole as usize);
+        let count = Some(self.totals(counted).count(port)).filter(|count| *count > 0)?;
+        Some(self.totals(column).sum(port) / f64::from(count))
     }
 
     fn totals(&self, column: usize) -> &Totals {
@@ -114,37 +110,25 @@ impl Window {
     fn total(&self, column: usize) -> Totals {
         let end = self.end.as_ref().map(|end| (end.ticks(), end.totals(column)));
         let before = self.ticks() - end.map_or(0, |(ticks, _)| ticks);
-        let ports = self.frames[..before].iter().map(|frame| frame.columns[column].ports()).max().unwrap_or(0);
-        let (mut sums, mut counts) = end.map_or_else(Default::default, |(_, (s, c))| (s.to_vec(), c.to_vec()));
-        let ports = ports.max(sums.len());
-        sums.resize(ports, 0.0);
-        counts.resize(ports, 0);
+        let mut totals = end.map_or_else(Totals::default, |(_, totals)| totals.clone());
         let mut groups = self.groups.iter().filter(|(first, group)| first + group.ticks() <= before).peekable();
         let mut at = 0;
         while at < before {
             if let Some((_, group)) = groups.next_if(|(first, _)| *first == at) {
-                let (more, times) = group.totals(column);
-                sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
-                counts.iter_mut().zip(times).for_each(|(count, times)| *count += times);
+                totals.add(group.totals(column));
                 at += group.ticks();
-                continue;
+            } else {
+                totals.add_column(&self.frames[at].columns[column]);
+                at += 1;
             }
-            for (first, values) in self.frames[at].columns[column].blocks() {
-                for ((sum, count), value) in sums[first..].iter_mut().zip(&mut counts[first..]).zip(values) {
-                    let measured = !value.is_nan();
-                    *sum += if measured { f64::from(*value) } else { 0.0 };
-                    *count += u32::from(measured);
-                }
-            }
-            at += 1;
         }
-        (sums.into(), counts.into())
+        totals
     }
 
     /// Sum of a signal over the frames; `None` if nothing was measured.
     pub fn sum(&self, signal: Signal, port: usize) -> Option<f64> {
-        let (sums, counts) = self.totals(signal as usize);
-        sums.get(port).copied().filter(|_| counts[port] > 0)
+        let totals = self.totals(signal as usize);
+        (totals.count(port) > 0).then(|| totals.sum(port))
     }
 
     /// The last value of a signal. Most ports have no value of most signals: the sums tell that at once.

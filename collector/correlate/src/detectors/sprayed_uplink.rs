@@ -68,7 +68,10 @@ fn directions(ctx: &DetectorContext<'_>, leaf: usize) -> [Vec<usize>; 2] {
 
 /// What each of these ports sends in a sample, if all are known and loaded.
 fn loads(ctx: &DetectorContext<'_>, frame: &Frame, links: &[usize], rate: f64) -> Option<Vec<f64>> {
-    let loads = links.iter().map(|port| frame.get(Signal::Tx, *port)).collect::<Option<Vec<f64>>>()?;
+    let mut loads = Vec::with_capacity(links.len());
+    for port in links {
+        loads.push(frame.get(Signal::Tx, *port)?);
+    }
     (mean(loads.iter().copied())? >= ctx.threshold(&LOADED) * rate).then_some(loads)
 }
 

@@ -172,7 +172,7 @@ impl StreamingEval {
                     }
                 }
                 let cell = cells.get(of_cell[0].cell as usize).filter(|_| any)?;
-                CellValue::of(cell, slots, (frame, *step_ms))
+                CellValue::of(cell, slots, of_cell[0].slot, (frame, *step_ms))
             });
             let (values, time_ns): (Vec<CellValue<'_>>, i64) = (values.collect(), frame.saturating_mul(1_000_000));
             if values.is_empty() {
