@@ -1,5 +1,6 @@
 //! The latest frames, and the frames that the baseline is made of.
 
+use crate::baseline::frame_list::FrameList;
 use crate::baseline::job_highs::JobHighs;
 use crate::baseline::reference::Baseline;
 use crate::baseline::removed_ports::RemovedPorts;
@@ -8,7 +9,7 @@ use crate::model::fabric::Fabric;
 use crate::model::frame::Frame;
 use crate::model::signal::Signal;
 use crate::signals::table::{ALL, LOOK_BACK};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,10 +21,14 @@ const BASELINE_FRAMES: usize = 60;
 /// The latest frames and the baseline frames.
 #[derive(Default)]
 pub struct History {
-    frames: VecDeque<Arc<Frame>>,
+    frames: FrameList,
     /// Last known line rate of each port, bytes per second; 0 if it was never reported. It is reported seldom.
     rates: Vec<f64>,
-    baseline_frames: VecDeque<Arc<Frame>>,
+    /// Incremented with each change of `rates`.
+    rates_revision: u64,
+    /// The shortest distance between two frames, ns.
+    step_ns: Option<i64>,
+    baseline_frames: FrameList,
     /// Incremented with each new baseline frame.
     baseline_revision: u64,
     /// Cached baselines by number of fresh frames, with the revisions of frames and jobs that they are made of.
@@ -37,12 +42,11 @@ impl History {
     /// Appends a frame and drops the oldest. The frame of `lag` frames ago joins the baseline, unless it is older than
     /// `calm_ns`.
     pub fn push(&mut self, frame: Frame, lag: usize, baseline_from_ns: i64) {
-        if self.frames.len() == HISTORY_FRAMES {
-            self.frames.pop_front();
-        }
         let (time_ns, rates) = (frame.time_ns, ALL.iter().filter(|row| row.is_rate()).map(|row| row.signal));
         let told: Vec<(Signal, usize, f64)> = rates.flat_map(|signal| frame.values_of(signal)).collect();
-        self.frames.push_back(Arc::new(frame));
+        self.frames.push(Arc::new(frame), HISTORY_FRAMES);
+        let steps = self.frames.iter().zip(self.frames.iter().skip(1)).map(|(a, b)| b.time_ns - a.time_ns);
+        self.step_ns = steps.min();
         told.into_iter().for_each(|(signal, port, value)| self.fill(time_ns, signal, port, value));
         let past = self.frames.iter().nth_back(lag).filter(|f| f.time_ns >= baseline_from_ns && !f.is_empty());
         let next = past.filter(|f| self.baseline_frames.back().is_none_or(|last| last.time_ns < f.time_ns)).cloned();
@@ -56,12 +60,19 @@ impl History {
     pub fn correct_glitches(&mut self, ticks: usize) -> Vec<usize> {
         let mut ports = Vec::new();
         for at in self.frames.len().saturating_sub(ticks)..self.frames.len() {
+            if self.frames.check(at, self.rates_revision) {
+                continue;
+            }
             for (_, port, rate) in self.frames[at].values_of(Signal::Rate) {
                 if self.rates.len() <= port {
                     self.rates.resize(port + 1, 0.0);
                 }
-                self.rates[port] = rate;
+                if self.rates[port] != rate {
+                    self.rates[port] = rate;
+                    self.rates_revision += 1;
+                }
             }
+            self.frames.check(at, self.rates_revision);
             for (port, times) in self.frames[at].implausible_rates(&self.rates) {
                 let still = |k: &usize| {
                     let moved = |signal| self.frames[at - k].get(signal, port);
@@ -92,35 +103,39 @@ impl History {
 
     /// Clears the samples of removed ports, so that a reused port index starts empty.
     pub fn remove_ports(&mut self, removed: &mut RemovedPorts) {
-        self.frames.iter_mut().chain(&mut self.baseline_frames).for_each(|frame| *frame = removed.frame(frame));
+        [&mut self.frames, &mut self.baseline_frames].into_iter().for_each(|list| list.replace(|f| removed.frame(f)));
         for port in &removed.ports {
             if let Some(rate) = self.rates.get_mut(*port) {
                 *rate = 0.0;
             }
         }
+        self.rates_revision += 1;
         (self.baseline, self.local) = Default::default();
     }
 
     /// Adds a frame that is known to be free of incidents.
     pub fn add_baseline_frame(&mut self, frame: Arc<Frame>) {
-        if self.baseline_frames.len() == BASELINE_FRAMES {
-            self.baseline_frames.pop_front();
-        }
-        self.baseline_frames.push_back(frame);
+        self.baseline_frames.push(frame, BASELINE_FRAMES);
         self.baseline_revision += 1;
+    }
+
+    /// Index of the frame of an instant, most often the newest.
+    fn index(&self, time_ns: i64) -> Option<usize> {
+        let newest = self.frames.len().checked_sub(1).filter(|at| self.frames[*at].time_ns == time_ns);
+        newest.or_else(|| self.frames.binary_search_by_key(&time_ns, |f| f.time_ns).ok())
     }
 
     /// The frame of an instant, for samples that arrive after it was pushed.
     pub fn at(&mut self, time_ns: i64) -> Option<&mut Frame> {
-        let at = self.frames.binary_search_by_key(&time_ns, |f| f.time_ns).ok()?;
-        let frame = Arc::make_mut(self.frames.get_mut(at)?);
+        let at = self.index(time_ns)?;
+        let frame = self.frames.change(at)?;
         frame.clear_cache();
         Some(frame)
     }
 
     /// Copies a rate to the frames just before that have none, because it covers the time since the previous sample.
     pub fn fill(&mut self, time_ns: i64, signal: Signal, port: usize, rate: f64) {
-        let Ok(at) = self.frames.binary_search_by_key(&time_ns, |f| f.time_ns) else { return };
+        let Some(at) = self.index(time_ns) else { return };
         let missing = |k: &usize| self.frames[at - k].get(signal, port).is_none();
         let gap = (1..=at.min(LOOK_BACK as usize)).take_while(missing).count();
         // Without a previous sample the start of the rate is unknown.
@@ -160,7 +175,7 @@ impl History {
 
     /// The frames of a span.
     pub fn window(&self, span: Range<usize>) -> Window {
-        Window::new(self.frames.range(span).cloned().collect())
+        self.frames.window(span)
     }
 
     /// The last `ticks` frames that are not older than an instant.
@@ -175,8 +190,7 @@ impl History {
 
     /// Seconds between frames: the shortest recent distance, because some frames may be missing.
     pub fn step_s(&self) -> f64 {
-        let steps = self.frames.iter().zip(self.frames.iter().skip(1)).map(|(a, b)| b.time_ns - a.time_ns);
-        steps.min().map_or(1.0, |ns| ns as f64 / 1e9)
+        self.step_ns.map_or(1.0, |ns| ns as f64 / 1e9)
     }
 
     /// The global baseline. Frames before `fresh_ns` are compared with, but do not count as known traffic.
@@ -187,9 +201,8 @@ impl History {
         }
         let fresh = self.baseline_frames.iter().filter(|frame| frame.time_ns >= fresh_ns).count();
         let any = self.baseline.1.values().next().cloned();
-        let calm = Window::new(self.baseline_frames.iter().cloned().collect());
-        let highs = &mut self.highs;
-        let learn = || Baseline::learning(calm, fabric, fresh_ns, highs);
+        let (calm, highs) = (&self.baseline_frames, &mut self.highs);
+        let learn = || Baseline::learning(calm.window(0..calm.len()), fabric, fresh_ns, highs);
         let new = || Arc::new(any.map_or_else(learn, |baseline| baseline.known(fresh)));
         self.baseline.1.entry(fresh).or_insert_with(new).clone()
     }
@@ -197,11 +210,10 @@ impl History {
     /// The baseline of a fault domain without incidents since an instant (Unix ns): the latest frames but the last
     /// `lag`. Falls back to the global baseline, with `fresh_ns`, if that has more frames or incidents occurred.
     pub fn local_baseline(&mut self, fabric: &Fabric, lag: usize, since_ns: i64, fresh_ns: i64) -> Arc<Baseline> {
-        let mut recent: Vec<Arc<Frame>> = self.frames.iter().rev().skip(lag).cloned().collect();
-        recent.retain(|frame| !frame.is_empty());
-        recent.truncate(BASELINE_FRAMES);
-        recent.reverse();
-        let (first, last) = (recent.first().map(|f| f.time_ns), recent.last().map(|f| f.time_ns));
+        let filled = (0..self.frames.len().saturating_sub(lag)).rev().filter(|at| !self.frames[*at].is_empty());
+        let recent: Vec<usize> = filled.take(BASELINE_FRAMES).collect();
+        let time_ns = |at: &usize| self.frames[*at].time_ns;
+        let (first, last) = (recent.last().map(time_ns), recent.first().map(time_ns));
         let stopped = self.baseline_frames.back().is_some_and(|calm| Some(calm.time_ns) < last);
         let Some(last) =
             last.filter(|_| stopped && recent.len() >= self.baseline_frames.len() && first >= Some(since_ns))
@@ -212,7 +224,13 @@ impl History {
         if let Some((_, baseline)) = self.local.as_ref().filter(|(known, _)| *known == of) {
             return baseline.clone();
         }
-        let baseline = Baseline::learning(Window::new(recent), fabric, i64::MIN, &mut self.highs);
+        let (oldest, end) = (recent[recent.len() - 1], recent[0] + 1);
+        let window = if end - oldest == recent.len() {
+            self.frames.window(oldest..end)
+        } else {
+            Window::new(recent.iter().rev().map(|at| self.frames[*at].clone()).collect())
+        };
+        let baseline = Baseline::learning(window, fabric, i64::MIN, &mut self.highs);
         self.local.insert((of, Arc::new(baseline))).1.clone()
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::baseline::job_highs::JobHighs;
 use crate::baseline::job_load::JobLoad;
+use crate::baseline::memo::Derived;
 use crate::baseline::window::Window;
 use crate::model::fabric::Fabric;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ pub struct Baseline {
     /// How many of them are newer than the last incident, after which jobs may behave differently.
     pub fresh: usize,
     pub(super) jobs: Arc<[Option<JobLoad>]>,
+    pub(crate) derived: Arc<Derived>,
 }
 
 impl Baseline {
@@ -37,7 +39,7 @@ impl Baseline {
         let jobs = (0..fabric.jobs.len()).map(load).collect();
         highs.retain(fabric);
         let fresh = window.frames().iter().filter(|f| f.time_ns >= fresh_ns).count();
-        Self { window: Arc::new(window), fresh, jobs }
+        Self { window: Arc::new(window), fresh, jobs, derived: Arc::default() }
     }
 
     /// A copy with another number of fresh frames.
@@ -49,7 +51,8 @@ impl Baseline {
     /// A copy with the samples of these ports only, and with all jobs, to save memory.
     #[must_use]
     pub fn only_ports(&self, ports: &[usize]) -> Self {
-        Self { window: Arc::new(self.window.only_ports(ports)), fresh: self.fresh, jobs: self.jobs.clone() }
+        let window = Arc::new(self.window.only_ports(ports));
+        Self { window, fresh: self.fresh, jobs: self.jobs.clone(), derived: Arc::default() }
     }
 
     /// Usual throughput of a job; `None` if it was not measured or the index belonged to another job then.

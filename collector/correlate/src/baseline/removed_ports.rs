@@ -38,7 +38,8 @@ impl RemovedPorts {
             return without.clone();
         }
         let window = Arc::new(baseline.window.map(|frame| self.frame(frame)));
-        let without = Arc::new(Baseline { window, fresh: baseline.fresh, jobs: baseline.jobs.clone() });
+        let without =
+            Arc::new(Baseline { window, fresh: baseline.fresh, jobs: baseline.jobs.clone(), derived: Arc::default() });
         self.baseline.insert(Arc::as_ptr(baseline), [baseline.clone(), without.clone()]);
         without
     }

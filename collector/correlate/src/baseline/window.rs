@@ -1,7 +1,8 @@
 //! A window of consecutive frames, with sums per signal and port worked out once.
 
+use crate::baseline::totals::Totals;
 use crate::model::fabric::Fabric;
-use crate::model::frame::{Column, Frame};
+use crate::model::frame::Frame;
 use crate::model::priority::{COLUMNS, column, whole};
 use crate::model::signal::Signal;
 use std::sync::{Arc, OnceLock};
@@ -13,10 +14,9 @@ pub struct Window {
     totals: Vec<OnceLock<Totals>>,
     /// A window of its last frames, whose sums are already known.
     end: Option<Arc<Window>>,
+    /// Windows of some of its frames, ascending by the index of their first frame: their sums are needed by other windows too.
+    groups: Vec<(usize, Arc<Window>)>,
 }
-
-/// Sums and counts of a column, by port.
-type Totals = (Box<[f64]>, Box<[u32]>);
 
 impl Default for Window {
     fn default() -> Self {
@@ -26,7 +26,13 @@ impl Default for Window {
 
 impl Window {
     pub(crate) fn new(frames: Vec<Arc<Frame>>) -> Self {
-        Self { frames, totals: vec![OnceLock::new(); COLUMNS], end: None }
+        Self { frames, totals: vec![OnceLock::new(); COLUMNS], end: None, groups: Vec::new() }
+    }
+
+    /// Attaches windows of some of its frames, each with the index of its first frame, ascending.
+    #[must_use]
+    pub(super) fn with_groups(self, groups: Vec<(usize, Arc<Window>)>) -> Self {
+        Self { groups, ..self }
     }
 
     /// Attaches a window of its last frames, whose sums need not be computed again.
@@ -91,12 +97,10 @@ impl Window {
     }
 
     fn mean_of(&self, column: usize, port: usize) -> Option<f64> {
-        let (sums, counts) = self.totals(column);
         // Zero parts are not stored: a frame with the total but no part counts as zero.
-        let sum = sums.get(port)?;
-        let counts = whole(column).map_or(counts, |whole| &self.totals(whole as usize).1);
-        let count = counts.get(port).copied().filter(|count| *count > 0)?;
-        Some(sum / f64::from(count))
+        let counted = whole(column).map_or(column, |whole| whole as usize);
+        let count = Some(self.totals(counted).count(port)).filter(|count| *count > 0)?;
+        Some(self.totals(column).sum(port) / f64::from(count))
     }
 
     fn totals(&self, column: usize) -> &Totals {
@@ -106,29 +110,39 @@ impl Window {
     fn total(&self, column: usize) -> Totals {
         let end = self.end.as_ref().map(|end| (end.ticks(), end.totals(column)));
         let before = self.ticks() - end.map_or(0, |(ticks, _)| ticks);
-        let columns = || self.frames[..before].iter().map(|frame| &frame.columns[column]);
-        let (mut sums, mut counts) = end.map_or_else(Default::default, |(_, (s, c))| (s.to_vec(), c.to_vec()));
-        let ports = columns().map(Column::ports).fold(sums.len(), usize::max);
-        sums.resize(ports, 0.0);
-        counts.resize(ports, 0);
-        for (first, values) in columns().flat_map(Column::blocks) {
-            for ((sum, count), value) in sums[first..].iter_mut().zip(&mut counts[first..]).zip(values) {
-                let measured = !value.is_nan();
-                *sum += if measured { f64::from(*value) } else { 0.0 };
-                *count += u32::from(measured);
+        let mut totals = end.map_or_else(Totals::default, |(_, totals)| totals.clone());
+        let mut groups = self.groups.iter().filter(|(first, group)| first + group.ticks() <= before).peekable();
+        let mut at = 0;
+        while at < before {
+            if let Some((_, group)) = groups.next_if(|(first, _)| *first == at) {
+                totals.add(group.totals(column));
+                at += group.ticks();
+            } else {
+                totals.add_column(&self.frames[at].columns[column]);
+                at += 1;
             }
         }
-        (sums.into(), counts.into())
+        totals
     }
 
-    /// The last value of a signal. Checks the mean first, because most ports have no value of most signals.
+    /// Sum of a signal over the frames; `None` if nothing was measured.
+    pub fn sum(&self, signal: Signal, port: usize) -> Option<f64> {
+        let totals = self.totals(signal as usize);
+        (totals.count(port) > 0).then(|| totals.sum(port))
+    }
+
+    /// The last value of a signal. Most ports have no value of most signals: the sums tell that at once.
     pub fn last_value(&self, signal: Signal, port: usize) -> Option<f64> {
-        self.mean(signal, port)?;
-        self.frames.iter().rev().find_map(|f| f.get(signal, port))
+        let newest = self.frames.last()?.get(signal, port);
+        newest.or_else(|| {
+            self.sum(signal, port)?;
+            self.frames.iter().rev().find_map(|f| f.get(signal, port))
+        })
     }
 
     /// The highest value of a signal.
     pub fn max(&self, signal: Signal, port: usize) -> Option<f64> {
+        self.sum(signal, port)?;
         self.values(signal, port).reduce(f64::max)
     }
 
@@ -159,6 +173,12 @@ impl Window {
                 && f.get(Signal::Up, port) != Some(0.0)
                 && MOVES.iter().all(|s| f.get(*s, port).is_none_or(|rate| rate <= 0.0))
         };
-        self.frames.windows(ticks).any(|frames| frames.iter().all(still))
+        // Each run of so many frames has one of every so many frames in it.
+        let ticks = ticks.max(1);
+        (1..=self.frames.len() / ticks).map(|nth| nth * ticks - 1).any(|at| {
+            let before = self.frames[..=at].iter().rev().take(ticks).take_while(|frame| still(frame)).count();
+            let after = || self.frames[at + 1..].iter().take(ticks).take_while(|frame| still(frame)).count();
+            before > 0 && before + after() >= ticks
+        })
     }
 }

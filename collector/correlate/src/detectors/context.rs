@@ -20,6 +20,8 @@ const STILL: usize = 5;
 /// Traffic in bytes per second from which two ends can be compared, and the share of it that both must have counted.
 const MOVES: f64 = 1e6;
 const SAME: f64 = 0.9;
+/// Events of a port that loses packets.
+const EVENTS: [Signal; 4] = [Signal::Timeouts, Signal::Retransmits, Signal::RetriesExceeded, Signal::Discards];
 /// Time after its begin in which a job loads its data and its model, and for which a baseline remembers that.
 const YOUNG_NS: i64 = 120_000_000_000;
 
@@ -122,8 +124,9 @@ impl<'a> DetectorContext<'a> {
 
     /// Events of a rate in the window. Frames without samples add none: each rate is also in the frames that it covers.
     pub fn count(&self, signal: Signal, port: usize) -> Option<f64> {
-        self.mean(signal, port)?;
-        Some(self.window.values(signal, port).sum::<f64>() * self.step_s)
+        let all = self.window.sum(signal, port)?;
+        // Hardly any port has any.
+        Some(if all == 0.0 { 0.0 } else { self.window.values(signal, port).sum::<f64>() * self.step_s })
     }
 
     /// Mean for one priority, or the port total if the driver does not count by priority.
@@ -208,12 +211,25 @@ impl<'a> DetectorContext<'a> {
         still.into_iter().filter(|port| goes_on.contains(end(port).port.as_str())).collect()
     }
 
-    /// Whether a port of a job is held back, down or loses packets in a frame.
-    fn is_troubled(&self, frame: &Frame, job: usize) -> bool {
-        const EVENTS: [Signal; 4] = [Signal::Timeouts, Signal::Retransmits, Signal::RetriesExceeded, Signal::Discards];
+    /// Ports of a job that may be held back, down or lose packets in some frame of the window, by its sums.
+    fn suspects(&self, job: usize) -> Vec<usize> {
+        let (paused, waits) = (self.threshold(&PAUSED), self.threshold(&CREDITS));
+        let at_least = |signal, port, least: f64| self.window.sum(signal, port).is_some_and(|sum| sum >= least);
+        let suspect = |port: &usize| {
+            at_least(Signal::PauseRx, *port, paused)
+                || at_least(Signal::PauseTx, *port, paused)
+                || at_least(Signal::XmitWait, *port, waits)
+                || self.mean(Signal::Up, *port).is_some_and(|up| up != 1.0)
+                || EVENTS.iter().any(|signal| self.window.sum(*signal, *port).is_some_and(|n| n > 0.0))
+        };
+        self.fabric.jobs[job].ports.iter().copied().filter(suspect).collect()
+    }
+
+    /// Whether any of these ports is held back, down or loses packets in a frame.
+    fn is_troubled(&self, frame: &Frame, ports: &[usize]) -> bool {
         let (paused, waits) = (self.threshold(&PAUSED), self.threshold(&CREDITS));
         let at_least = |signal, port, least: f64| frame.get(signal, port).is_some_and(|value| value >= least);
-        self.fabric.jobs[job].ports.iter().any(|port| {
+        ports.iter().any(|port| {
             at_least(Signal::PauseRx, *port, paused)
                 || at_least(Signal::PauseTx, *port, paused)
                 || at_least(Signal::XmitWait, *port, waits)
@@ -248,7 +264,9 @@ impl<'a> DetectorContext<'a> {
         // A job that computes for a while loses nothing: the speed of its stretches of communication counts.
         let mean = baseline.mean();
         let frames = self.window.job_frames(self.fabric, job);
-        let frames = frames.map(|(frame, load)| JobFrame { load: load / mean, troubled: self.is_troubled(frame, job) });
+        let ports = self.suspects(job);
+        let frames =
+            frames.map(|(frame, load)| JobFrame { load: load / mean, troubled: self.is_troubled(frame, &ports) });
         if let Some(in_cycles) = baseline.phases().compare(frames, all.ratio) {
             return in_cycles.map(|(ratio, noise)| JobSlowdown { ratio, noise, ..all });
         }

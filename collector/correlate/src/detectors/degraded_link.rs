@@ -52,13 +52,11 @@ thresholds! {
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let ports = &ctx.fabric.ports;
-    let links = ctx.fabric.topology.links.iter().enumerate().map(|(at, link)| {
-        let ends = link.ends.each_ref().map(|end| ports.at(end));
-        (LocationId::Link(at), ends.into_iter().flatten().collect())
-    });
+    let links = (0..ctx.fabric.topology.links.len()).map(|at| (LocationId::Link(at), ports.of_link(at)));
     // Without known cables each port stands for its own link.
-    let alone = (0..ports.list.len()).filter(|p| ports.list[*p].link.is_none()).map(|p| (LocationId::Port(p), vec![p]));
-    let judge = |(root, ports): (LocationId, Vec<usize>)| {
+    let alone: Vec<usize> = (0..ports.list.len()).filter(|p| ports.list[*p].link.is_none()).collect();
+    let alone = alone.chunks(1).map(|port| (LocationId::Port(port[0]), port));
+    let judge = |(root, ports): (LocationId, &[usize])| {
         let first = |judge: Judge| ports.iter().find_map(|p| judge(ctx, &root, *p));
         first(rate_fell).or_else(|| first(lost_lanes)).or_else(|| first(queue_grows)).or_else(|| first(wears_out))
     };
@@ -108,14 +106,17 @@ fn lanes(ctx: &DetectorContext<'_>, port: usize) -> Option<(Evidence, String)> {
 
 /// Data waits for the link, but it sends less than its rate.
 fn queue_grows(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Finding> {
-    // Few ports report their queue.
-    ctx.mean(Signal::Queue, port)?;
+    // Few ports report their queue, and most of them have none.
+    let queued = ctx.window.sum(Signal::Queue, port)?;
     let rate = ctx.line_rate(port)?;
     let paused = ctx.mean(Signal::PauseRx, port).unwrap_or(0.0);
     if paused > ctx.threshold(&PAUSED) {
         return None;
     }
     let backlog = ctx.threshold(&BACKLOG) * rate;
+    if queued < backlog {
+        return None;
+    }
     let waits = |frame: &Frame| frame.get(Signal::Queue, port).is_some_and(|queue| queue >= backlog);
     let pairs = ctx.window.frames().windows(2).filter(|pair| waits(&pair[0]) && waits(&pair[1]));
     let most = ctx.threshold(&SERVED);

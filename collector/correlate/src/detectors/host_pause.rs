@@ -175,13 +175,16 @@ fn judge(ctx: &DetectorContext<'_>, port: usize, warns: bool) -> Option<Finding>
     let how = Held::new(ctx, port)?;
     let frames = || ctx.window.frames().iter();
     let held = mean(frames().filter_map(|f| how.share(f, port)))?;
+    if held < how.least {
+        return None;
+    }
     // A receiver may stall now and then.
     let samples = last_minute(ctx).filter(|f| how.holds(f, port)).count();
     let enough = ctx.threshold(if how.estimated { &PAUSED_ESTIMATED } else { &PAUSED });
     let paused_s = paused_seconds(ctx, |f| how.share(f, port));
     let at_once = !how.estimated && paused_s >= ctx.threshold(&AT_ONCE);
     let again = samples as f64 >= ctx.threshold(&SAMPLES) && paused_s >= enough;
-    if held < how.least || !at_once && !again {
+    if !at_once && !again {
         return None;
     }
     let (signal, at) = how.counter(ctx, port);

@@ -71,7 +71,9 @@ fn root(cabling: Cabling) -> LocationId {
 
 /// Whether a port was up at any known time.
 fn was_up(ctx: &DetectorContext<'_>, port: usize) -> bool {
-    let top = |stretch: &crate::baseline::window::Window| stretch.max(Signal::Up, port) == Some(1.0);
+    let top = |window: &crate::baseline::window::Window| {
+        window.mean(Signal::Up, port) == Some(1.0) || window.max(Signal::Up, port) == Some(1.0)
+    };
     top(&ctx.baseline.window) || top(ctx.window)
 }
 
@@ -82,7 +84,7 @@ fn always_up(ctx: &DetectorContext<'_>, port: usize) -> bool {
 
 /// Since when a port that was up is down.
 fn fell(ctx: &DetectorContext<'_>, port: usize) -> Option<i64> {
-    if always_up(ctx, port) {
+    if always_up(ctx, port) || ctx.mean(Signal::Up, port).is_none() {
         return None;
     }
     let frames = || ctx.window.frames().iter().rev().filter_map(|f| Some((f.time_ns, f.get(Signal::Up, port)?)));
@@ -216,7 +218,7 @@ fn flaps(ctx: &DetectorContext<'_>, cabling: Cabling) -> Option<Finding> {
 fn falls(ctx: &DetectorContext<'_>, port: usize) -> Vec<i64> {
     let mut up = 0.0;
     let mut fell = Vec::new();
-    if always_up(ctx, port) {
+    if always_up(ctx, port) || ctx.mean(Signal::Up, port).is_none() {
         return fell;
     }
     for (time_ns, now) in ctx.window.frames().iter().filter_map(|f| Some((f.time_ns, f.get(Signal::Up, port)?))) {

@@ -52,6 +52,7 @@ fn watts(dbm: f64) -> f64 {
 }
 
 fn dark(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
+    ctx.mean(Signal::RxPower, port)?;
     let none = watts(ctx.threshold(&NONE));
     let light = mean(ctx.window.values(Signal::RxPower, port).filter(|watts| *watts > none))?;
     let before =

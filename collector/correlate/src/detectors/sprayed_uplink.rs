@@ -67,10 +67,12 @@ fn directions(ctx: &DetectorContext<'_>, leaf: usize) -> [Vec<usize>; 2] {
 }
 
 /// What each of these ports sends in a sample, if all are known and loaded.
-fn loads(ctx: &DetectorContext<'_>, frame: &Frame, links: &[usize]) -> Option<Vec<f64>> {
-    let loads: Vec<f64> = links.iter().filter_map(|port| frame.get(Signal::Tx, *port)).collect();
-    let rate = ctx.line_rate(*links.first()?)?;
-    (loads.len() == links.len() && mean(loads.iter().copied())? >= ctx.threshold(&LOADED) * rate).then_some(loads)
+fn loads(ctx: &DetectorContext<'_>, frame: &Frame, links: &[usize], rate: f64) -> Option<Vec<f64>> {
+    let mut loads = Vec::with_capacity(links.len());
+    for port in links {
+        loads.push(frame.get(Signal::Tx, *port)?);
+    }
+    (mean(loads.iter().copied())? >= ctx.threshold(&LOADED) * rate).then_some(loads)
 }
 
 fn is_even(ctx: &DetectorContext<'_>, loads: &[f64]) -> bool {
@@ -84,17 +86,36 @@ fn are_sprayed(ctx: &DetectorContext<'_>, links: &[usize]) -> bool {
     if links.len() < 3 || links.iter().any(|port| ctx.mean(Signal::XmitWait, *port).is_some()) {
         return false;
     }
-    let samples = ctx.baseline.window.frames().iter().filter_map(|frame| loads(ctx, frame, links));
-    let even: Vec<bool> = samples.map(|loads| is_even(ctx, &loads)).collect();
-    let count = even.iter().filter(|even| **even).count() as f64;
-    count >= ctx.threshold(&SAMPLES).max(ctx.threshold(&MOST) * even.len() as f64)
+    let Some(rate) = ctx.line_rate(links[0]) else { return false };
+    ctx.baseline.derived.sprayed.get((links.to_vec(), rate.to_bits()), || were_even(ctx, links, rate))
+}
+
+/// Whether these ports carried the same in most of the baseline's loaded samples.
+fn were_even(ctx: &DetectorContext<'_>, links: &[usize], rate: f64) -> bool {
+    let (least, most) = (ctx.threshold(&SAMPLES), ctx.threshold(&MOST));
+    let (mut even, mut loaded) = (0, 0_u32);
+    let frames = ctx.baseline.window.frames();
+    for (at, frame) in frames.iter().enumerate() {
+        // Flows that are hashed are seldom even: soon the frames that are left cannot be enough.
+        let left = frames.len() - at;
+        if ((even + left) as f64) < least.max(most.min(1.0) * (f64::from(loaded) + left as f64)) {
+            return false;
+        }
+        if let Some(loads) = loads(ctx, frame, links, rate) {
+            loaded += 1;
+            even += usize::from(is_even(ctx, &loads));
+        }
+    }
+    even as f64 >= least.max(most * f64::from(loaded))
 }
 
 fn judge(ctx: &DetectorContext<'_>, links: &[usize]) -> Option<Finding> {
     if !are_sprayed(ctx, links) || links.iter().any(|port| is_near_a_dead_link(ctx, *port)) {
         return None;
     }
-    let samples: Vec<Vec<f64>> = ctx.window.frames().iter().filter_map(|frame| loads(ctx, frame, links)).collect();
+    let rate = ctx.line_rate(*links.first()?)?;
+    let frames = ctx.window.frames().iter();
+    let samples: Vec<Vec<f64>> = frames.filter_map(|frame| loads(ctx, frame, links, rate)).collect();
     if samples.len() < 2 || samples.len() as f64 * ctx.step_s.max(1.0) < ctx.threshold(&LASTS) {
         return None;
     }

@@ -1,6 +1,7 @@
 //! Switches with long queues that mark no packet. How long queues are when this fabric marks, and how often a sample with such
 //! a queue passes without a mark, is known from the baseline.
 
+use crate::baseline::window::Window;
 use crate::detectors::context::DetectorContext;
 use crate::detectors::evidence::{evidence, nth};
 use crate::detectors::paused_time::last_minute;
@@ -31,10 +32,12 @@ thresholds! {
 
 /// The queue length at which this fabric marks: a high quantile of the marked queues in the baseline.
 fn marking_queue(ctx: &DetectorContext<'_>) -> Option<f64> {
+    let usual = &*ctx.baseline.window;
+    let marks = |port: &usize| usual.sum(Signal::Marks, *port).is_some_and(|marks| marks > 0.0);
     let mut queues: Vec<f64> = Vec::new();
-    for frame in ctx.baseline.window.frames() {
-        let marked = ctx.switch_ports().filter(|p| frame.get(Signal::Marks, *p).is_some_and(|m| m > 0.0));
-        queues.extend(marked.filter_map(|p| frame.get(Signal::QueueMax, p)));
+    for port in ctx.switch_ports().filter(marks).filter(|port| usual.sum(Signal::QueueMax, *port).is_some()) {
+        let marked = usual.frames().iter().filter(|f| f.get(Signal::Marks, port).is_some_and(|marks| marks > 0.0));
+        queues.extend(marked.filter_map(|frame| frame.get(Signal::QueueMax, port)));
     }
     queues.sort_by(f64::total_cmp);
     nth(&queues, ctx.threshold(&LENGTH)).copied().filter(|_| queues.len() as f64 >= ctx.threshold(&SEEN))
@@ -55,22 +58,24 @@ struct Unmarked {
 
 /// Switches with long queues and no marks, for too long to be a coincidence.
 pub(super) fn find(ctx: &DetectorContext<'_>) -> Option<Finding> {
-    let long = marking_queue(ctx)?;
-    let nodes = || ctx.domain.nodes.iter().copied();
-    let passes = |frame: &Frame| nodes().map(|node| Sample::of(ctx, frame, node, long)).any(|sample| sample.passes());
+    let long = ctx.baseline.derived.marked_queue.get(ctx.domain.switches.clone(), || marking_queue(ctx))?;
     // Most of the time there is none, and a minute takes long to read.
-    if !ctx.window.frames().iter().any(|frame| passes(frame)) {
+    let now = Switch::all(ctx, ctx.window, long);
+    let passes = |switch: &Switch| ctx.window.frames().iter().any(|f| Sample::of(ctx, f, switch, long).passes());
+    if !now.iter().any(passes) {
         return None;
     }
+    let switches = Switch::all(ctx, ctx.history, long);
     let mut unmarked: BTreeMap<usize, Unmarked> = BTreeMap::new();
     let frames: Vec<&Frame> = last_minute(ctx).collect();
     for frame in frames.into_iter().rev() {
-        for node in nodes() {
-            let Sample { marks, long } = Sample::of(ctx, frame, node, long);
+        for switch in &switches {
+            let Sample { marks, long } = Sample::of(ctx, frame, switch, long);
             if marks {
-                unmarked.insert(node, Unmarked { marked_ns: Some(frame.time_ns), ..Unmarked::default() });
+                let seen = Unmarked { marked_ns: Some(frame.time_ns), ..Unmarked::default() };
+                unmarked.insert(switch.node, seen);
             } else if let Some(port) = long.last() {
-                let seen = unmarked.entry(node).or_default();
+                let seen = unmarked.entry(switch.node).or_default();
                 let since_ns = if seen.times == 0 { frame.time_ns } else { seen.since_ns };
                 let times = seen.times + long.len();
                 *seen = Unmarked { times, port: *port, since_ns, last_ns: frame.time_ns, ..*seen };
@@ -119,6 +124,31 @@ pub(super) fn found(root: LocationId, confidence: f64, evidence: Evidence, expla
     Finding::new(IncidentKind::EcnMisconfigured, root, confidence, evidence, explanation)
 }
 
+/// A switch that marks, or has long queues, in some of the frames of a window.
+struct Switch {
+    node: usize,
+    /// Ports that mark in any frame.
+    marking: Vec<usize>,
+    /// Ports that may have a long queue in some frame.
+    waiting: Vec<usize>,
+}
+
+impl Switch {
+    /// Switches of the fault domain. Sums say of most ports that there is nothing to look for in the frames.
+    fn all(ctx: &DetectorContext<'_>, window: &Window, long: f64) -> Vec<Self> {
+        let some = |node: &usize| {
+            let ports = |signal, least: f64, above: bool| -> Vec<usize> {
+                let has = |sum: f64| if above { sum > least } else { sum >= least };
+                let ports = ctx.fabric.ports.of_node(*node).iter().copied();
+                ports.filter(|port| window.sum(signal, *port).is_some_and(has)).collect()
+            };
+            let (marking, waiting) = (ports(Signal::Marks, 0.0, true), ports(Signal::QueueMax, long, false));
+            (!marking.is_empty() || !waiting.is_empty()).then_some(Self { node: *node, marking, waiting })
+        };
+        ctx.domain.nodes.iter().filter_map(some).collect()
+    }
+}
+
 /// A switch in one frame.
 struct Sample {
     /// Whether it marked at any port.
@@ -133,11 +163,11 @@ impl Sample {
         !self.marks && !self.long.is_empty()
     }
 
-    fn of(ctx: &DetectorContext<'_>, frame: &Frame, node: usize, long: f64) -> Self {
-        let ports = ctx.fabric.ports.of_node(node);
-        let marks = ports.iter().any(|p| frame.get(Signal::Marks, *p).is_some_and(|marks| marks > 0.0));
+    fn of(ctx: &DetectorContext<'_>, frame: &Frame, switch: &Switch, long: f64) -> Self {
+        let marks = switch.marking.iter().any(|p| frame.get(Signal::Marks, *p).is_some_and(|marks| marks > 0.0));
         let waits = |p: &usize| frame.get(Signal::QueueMax, *p).is_some_and(|queue| queue >= long);
-        Self { marks, long: ports.iter().copied().filter(waits).filter(|p| drains(ctx, frame, *p)).collect() }
+        let waiting = switch.waiting.iter().copied();
+        Self { marks, long: waiting.filter(waits).filter(|p| drains(ctx, frame, *p)).collect() }
     }
 }
 
@@ -169,11 +199,11 @@ struct Usual {
 impl Usual {
     fn of(ctx: &DetectorContext<'_>, long: f64) -> Self {
         let mut usual = Self { fabric: Passed::default(), switches: BTreeMap::new() };
-        for frame in ctx.baseline.window.frames() {
-            for node in ctx.domain.nodes.iter().copied() {
-                let sample = Sample::of(ctx, frame, node, long);
+        for switch in Switch::all(ctx, &ctx.baseline.window, long) {
+            for frame in ctx.baseline.window.frames() {
+                let sample = Sample::of(ctx, frame, &switch, long);
                 usual.fabric.add(&sample);
-                usual.switches.entry(node).or_default().add(&sample);
+                usual.switches.entry(switch.node).or_default().add(&sample);
             }
         }
         usual

@@ -1,11 +1,13 @@
 //! Signals that look back over minutes or a day, in a back-test: their series are kept apart, because frames do not reach
-//! that far, and queried as the live evaluation queries the store.
+//! that far. They are read where two samples say it all, and else queried as the live evaluation queries the store.
 
+use crate::engine::kept_series::{KeptSeries, SeriesId};
+use crate::engine::latest_values::LatestValues;
 use crate::model::fabric::Fabric;
 use crate::model::frame::Frame;
 use crate::signals::query_eval::QueriedSignal;
 use crate::signals::table::SignalSpec;
-use fabriclens_model::{Labels, Layout, LayoutId, Memory, Series, is_absent};
+use fabriclens_model::{Layout, LayoutId, is_absent};
 use fabriclens_promql::{Engine, QueryError};
 use std::collections::{HashMap, HashSet};
 
@@ -21,14 +23,30 @@ const DROPPED: usize = 64;
 /// The signals, and the series that they read.
 pub(super) struct SlowSignals {
     engine: Engine,
-    /// Each with whether the recording has a series that it reads.
-    signals: Vec<(QueriedSignal, bool)>,
+    signals: Vec<SlowSignal>,
     metrics: HashSet<&'static str>,
-    memory: Memory,
+    kept: KeptSeries,
     /// Columns of a label list that are kept, each with its series.
-    columns: HashMap<LayoutId, Vec<(usize, usize)>>,
+    columns: HashMap<LayoutId, Vec<Column>>,
     moved: bool,
     queried_ms: i64,
+}
+
+/// A column of a label list that is kept.
+struct Column {
+    at: usize,
+    series: SeriesId,
+    /// The newest kept sample: Unix ms and value.
+    last: Option<(i64, f64)>,
+}
+
+/// One of the signals.
+struct SlowSignal {
+    values: QueriedSignal,
+    /// Reads it without a query.
+    reader: Option<LatestValues>,
+    /// Whether the recording has a series that it reads.
+    has_series: bool,
 }
 
 impl SlowSignals {
@@ -36,12 +54,17 @@ impl SlowSignals {
     pub(super) fn new(rows: Vec<&'static SignalSpec>) -> Self {
         let limits = fabriclens_promql::Limits { max_steps: usize::MAX, max_samples: usize::MAX, ..Default::default() };
         let metrics = rows.iter().flat_map(|row| row.expression.metrics()).collect();
-        let signals = rows.into_iter().map(|row| (QueriedSignal::new(row), false)).collect();
+        let signal = |row: &'static SignalSpec| SlowSignal {
+            values: QueriedSignal::new(row),
+            reader: LatestValues::of(row),
+            has_series: false,
+        };
+        let signals = rows.into_iter().map(signal).collect();
         Self {
             engine: Engine::new(limits),
             signals,
             metrics,
-            memory: Memory(Vec::new()),
+            kept: KeptSeries::default(),
             columns: HashMap::new(),
             moved: false,
             queried_ms: i64::MIN,
@@ -50,28 +73,30 @@ impl SlowSignals {
 
     /// Keeps the samples of a port that differ from the ones before, and one per minute of the others.
     pub(super) fn take(&mut self, layout: &Layout, time_ms: i64, values: &[f64]) {
-        let Self { signals, metrics, memory, columns, moved, .. } = self;
+        let Self { signals, metrics, kept, columns, moved, .. } = self;
         let of_list = columns.entry(layout.id()).or_insert_with(|| {
-            let kept = layout.iter().enumerate().filter(|(_, labels)| metrics.contains(labels.metric()));
-            let place = |(at, labels): (usize, &Labels)| {
-                memory.0.push(Series { labels: labels.clone(), ..Series::default() });
-                (at, memory.0.len() - 1)
-            };
-            kept.map(place).collect()
-        });
-        for (at, series) in of_list.iter().filter(|(at, _)| !is_absent(values[*at])) {
-            let one = &mut memory.0[*series];
-            let (last, value) = (one.times.last().copied(), values[*at]);
-            if last.is_none() {
-                for (signal, has_series) in signals.iter_mut() {
-                    let mut terms = signal.row.expression.0.iter();
-                    *has_series |= terms.any(|term| term.selector.metric == one.labels.metric());
-                }
+            let mut of_list = Vec::new();
+            for (at, labels) in layout.iter().enumerate().filter(|(_, labels)| metrics.contains(labels.metric())) {
+                let id = kept.add(labels);
+                signals.iter_mut().filter_map(|s| s.reader.as_mut()).for_each(|reader| reader.add(labels, id));
+                of_list.push(Column { at, series: id, last: None });
             }
-            let differs = one.values.last() != Some(&value);
-            if last.is_some_and(|last| time_ms <= last || !differs && time_ms < last + STILL_MS) {
+            of_list
+        });
+        for column in of_list.iter_mut().filter(|column| !is_absent(values[column.at])) {
+            let value = values[column.at];
+            let differs = column.last.is_none_or(|(_, last)| last != value);
+            if column.last.is_some_and(|(last, _)| time_ms <= last || !differs && time_ms < last + STILL_MS) {
                 continue;
             }
+            let one = kept.get_mut(column.series);
+            if column.last.is_none() {
+                for signal in signals.iter_mut() {
+                    let mut terms = signal.values.row.expression.0.iter();
+                    signal.has_series |= terms.any(|term| term.selector.metric == one.labels.metric());
+                }
+            }
+            column.last = Some((time_ms, value));
             *moved |= differs;
             one.times.push(time_ms);
             one.values.push(value);
@@ -91,12 +116,15 @@ impl SlowSignals {
         let now_ms = frame.time_ns / 1_000_000;
         let due = if self.moved { QUERY_MS } else { STILL_MS };
         if now_ms >= self.queried_ms.saturating_add(due) {
-            for (signal, _) in self.signals.iter_mut().filter(|(_, has_series)| *has_series) {
-                signal.query(&self.engine, &self.memory, fabric, now_ms)?;
+            for SlowSignal { values, reader, .. } in self.signals.iter_mut().filter(|signal| signal.has_series) {
+                match reader {
+                    Some(reader) => values.set(reader.at(&self.kept, fabric, now_ms)),
+                    None => values.query(&self.engine, &self.kept, fabric, now_ms)?,
+                }
             }
             (self.moved, self.queried_ms) = (false, now_ms);
         }
-        self.signals.iter().for_each(|(signal, _)| signal.fill(frame));
+        self.signals.iter().for_each(|signal| signal.values.fill(frame));
         Ok(())
     }
 }

@@ -13,11 +13,20 @@ pub const FULL_PACKET_BYTES: f64 = 4096.0;
 const BEYOND: f64 = 2.0;
 
 /// Ports in one block of a column.
-const BLOCK: usize = 128;
+pub(crate) const BLOCK: usize = 128;
 
 /// One signal by port, in blocks of ports. Blocks without values are not allocated.
 #[derive(Clone, Debug, Default)]
-pub struct Column(Vec<Option<Box<[f32; BLOCK]>>>);
+pub struct Column(Vec<Option<Box<Block>>>);
+
+/// One signal of some ports.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// By port; `NaN` where it was not measured.
+    pub values: [f32; BLOCK],
+    /// Some value is or was not zero.
+    pub moves: bool,
+}
 
 impl Column {
     fn set(&mut self, port: usize, value: f32) {
@@ -25,23 +34,25 @@ impl Column {
         if self.0.len() <= at {
             self.0.resize_with(at + 1, || None);
         }
-        self.0[at].get_or_insert_with(|| Box::new([f32::NAN; BLOCK]))[port % BLOCK] = value;
+        let block = self.0[at].get_or_insert_with(|| Box::new(Block { values: [f32::NAN; BLOCK], moves: false }));
+        block.moves |= value != 0.0 && !value.is_nan();
+        block.values[port % BLOCK] = value;
     }
 
     /// The value of a port; `NaN` if it was not measured.
     fn get(&self, port: usize) -> f32 {
         let block = self.0.get(port / BLOCK).and_then(Option::as_deref);
-        block.map_or(f32::NAN, |values| values[port % BLOCK])
+        block.map_or(f32::NAN, |block| block.values[port % BLOCK])
     }
 
     /// Ports that fit into the allocated blocks.
-    pub fn ports(&self) -> usize {
+    fn ports(&self) -> usize {
         self.0.len() * BLOCK
     }
 
-    /// Blocks with values, and the first port of each.
-    pub fn blocks(&self) -> impl Iterator<Item = (usize, &[f32; BLOCK])> {
-        self.0.iter().enumerate().filter_map(|(at, values)| Some((at * BLOCK, values.as_deref()?)))
+    /// Blocks with values, and the number of each.
+    pub fn blocks(&self) -> impl Iterator<Item = (usize, &Block)> {
+        self.0.iter().enumerate().filter_map(|(at, block)| Some((at, block.as_deref()?)))
     }
 }
 
@@ -180,7 +191,7 @@ impl Frame {
             let room = column.ports();
             ports.iter().filter(|port| **port < room).for_each(|port| column.set(*port, f32::NAN));
             for block in &mut column.0 {
-                *block = block.take().filter(|values| values.iter().any(|value| !value.is_nan()));
+                *block = block.take().filter(|block| block.values.iter().any(|value| !value.is_nan()));
             }
         }
         others
@@ -188,7 +199,8 @@ impl Frame {
 
     /// Values of one signal, by port.
     pub(crate) fn values_of(&self, signal: Signal) -> impl Iterator<Item = (Signal, usize, f64)> + '_ {
-        let each = self.columns[signal as usize].blocks().flat_map(|(first, values)| (first..).zip(values));
+        let blocks = self.columns[signal as usize].blocks();
+        let each = blocks.flat_map(|(at, block)| (at * BLOCK..).zip(&block.values));
         each.filter(|(_, value)| !value.is_nan()).map(move |(port, value)| (signal, port, f64::from(*value)))
     }
 

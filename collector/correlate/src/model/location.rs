@@ -26,9 +26,7 @@ impl LocationId {
     pub fn ports(&self, fabric: &Fabric) -> Vec<usize> {
         match self {
             Self::Port(port) => vec![*port],
-            Self::Link(link) => {
-                fabric.topology.links[*link].ends.iter().filter_map(|end| fabric.ports.at(end)).collect()
-            }
+            Self::Link(link) => fabric.ports.of_link(*link).to_vec(),
             Self::Switch(node) | Self::Host(node) => fabric.ports.of_node(*node).to_vec(),
             Self::Job(job) => fabric.jobs[*job].ports.clone(),
             Self::Fabric => Vec::new(),

@@ -21,6 +21,7 @@ pub struct Ports {
     pub list: Vec<Port>,
     index: HashMap<LinkEnd, usize>,
     by_node: Vec<Vec<usize>>,
+    by_link: Vec<[usize; 2]>,
     /// Indices of removed ports, for reuse.
     free: Vec<usize>,
     added: u64,
@@ -42,6 +43,11 @@ impl Ports {
     /// Ports of a node.
     pub fn of_node(&self, node: usize) -> &[usize] {
         self.by_node.get(node).map_or(&[], Vec::as_slice)
+    }
+
+    /// Ports at the two ends of a link of the topology that was wired.
+    pub fn of_link(&self, link: usize) -> &[usize] {
+        self.by_link.get(link).map_or(&[], |ends| ends)
     }
 
     /// Index of the port at a link end, which is added if it is new.
@@ -88,10 +94,12 @@ impl Ports {
         for port in &mut self.list {
             (port.peer, port.link) = (None, None);
         }
+        self.by_link.clear();
         for (at, link) in links.iter().enumerate() {
             let [a, b] = link.ends.each_ref().map(|end| self.add(end));
             (self.list[a].peer, self.list[a].link) = (Some(b), Some(at));
             (self.list[b].peer, self.list[b].link) = (Some(a), Some(at));
+            self.by_link.push([a, b]);
         }
     }
 }

@@ -111,6 +111,11 @@ impl QueriedSignal {
         Ok(())
     }
 
+    /// Replaces its values, given by port with several for some ports.
+    pub(crate) fn set(&mut self, values: Vec<(usize, f64)>) {
+        self.answer = self.row.by_port(values);
+    }
+
     /// Writes its values into a frame.
     pub fn fill(&self, frame: &mut Frame) {
         self.answer.iter().for_each(|(port, value)| frame.set(self.row.signal, *port, *value));
@@ -135,21 +140,11 @@ pub fn query_at(
 ) -> Result<Vec<(usize, f64)>, QueryError> {
     let query = row.promql("30s");
     let Value::Vector(samples) = engine.instant(read, &query, time_ms)?.value else { return Ok(Vec::new()) };
-    let mut by_port: Vec<(usize, f64)> =
-        samples.iter().filter_map(|s| Some((port_of(fabric, &s.labels)?, s.value))).collect();
-    by_port.sort_unstable_by_key(|v| v.0);
-    by_port.dedup_by(|next, kept| {
-        let same = next.0 == kept.0;
-        if same {
-            kept.1 = row.join.of(kept.1, next.1);
-        }
-        same
-    });
-    Ok(by_port)
+    Ok(row.by_port(samples.iter().filter_map(|s| Some((port_of(fabric, &s.labels)?, s.value))).collect()))
 }
 
 /// Port of a series.
-fn port_of(fabric: &Fabric, labels: &Labels) -> Option<usize> {
+pub(crate) fn port_of(fabric: &Fabric, labels: &Labels) -> Option<usize> {
     let node = fabric.topology.node(labels.get("host"))?;
     fabric.ports.at(&LinkEnd { node, port: port_name(labels) })
 }

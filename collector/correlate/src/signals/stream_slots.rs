@@ -1,5 +1,7 @@
 //! The series of the streaming evaluator: their last samples, and how these become values of a port.
 
+use crate::model::frame::Frame;
+use crate::model::priority;
 use crate::signals::frame_sink::FrameSink;
 use crate::signals::stream_readers::Reader;
 use crate::signals::table::{ALL, LOOK_BACK};
@@ -32,6 +34,11 @@ impl Slot {
         let never = (i64::MIN, 0.0);
         let (frame, value) = (i64::MIN, f64::NAN);
         Self { cell: NONE, term: NONE, over: NONE, priority: None, same, before: never, newest: never, frame, value }
+    }
+
+    /// Whether the sample before the newest is older than the frame before.
+    fn covers_gap(&self, step_ms: i64) -> bool {
+        self.newest.0 - self.before.0 > 3 * step_ms / 2
     }
 }
 
@@ -75,26 +82,59 @@ pub(super) fn sample(
     true
 }
 
-pub(super) fn write(cell: &Cell, slots: &[Slot], (frame, step_ms): (i64, i64), sink: &mut dyn FrameSink) {
-    let row = &ALL[cell.row];
-    let here = || cell.members.iter().map(|m| &slots[*m as usize]).filter(|s| s.frame == frame && !s.value.is_nan());
-    // As with PromQL's `or`: of series that differ only in the name, that of the first term counts.
-    let first = |slot: &&Slot| !here().any(|other| other.same == slot.same && other.term < slot.term);
-    let first_terms = || here().filter(first);
-    let Some(value) = first_terms().map(|s| s.value).reduce(|a, b| row.join.of(a, b)) else { return };
-    let time_ns = frame.saturating_mul(1_000_000);
-    if let Some(into) = sink.frame(time_ns) {
-        into.set(row.signal, cell.port, value);
+/// What a cell gives a frame.
+pub(super) struct CellValue<'a> {
+    cell: &'a Cell,
+    value: f64,
+    /// Its rate began before the frame before.
+    pub covers_gap: bool,
+}
+
+impl<'a> CellValue<'a> {
+    /// The value of a cell in a frame, if its series have any, of which `newest` is the last that was sampled.
+    pub(super) fn of(cell: &'a Cell, slots: &[Slot], newest: u32, (frame, step_ms): (i64, i64)) -> Option<Self> {
+        let row = &ALL[cell.row];
+        if cell.members.len() == 1 {
+            let slot = &slots[newest as usize];
+            let one = || Self { cell, value: slot.value, covers_gap: row.is_rate() && slot.covers_gap(step_ms) };
+            return (!slot.value.is_nan()).then(one);
+        }
+        let value = first_terms(cell, slots, frame).map(|s| s.value).reduce(|a, b| row.join.of(a, b))?;
+        let covers_gap = row.is_rate() && here(cell, slots, frame).any(|slot| slot.covers_gap(step_ms));
+        Some(Self { cell, value, covers_gap })
+    }
+
+    /// Writes it into the frame.
+    pub(super) fn write(&self, slots: &[Slot], frame: i64, into: &mut Frame) {
+        let Self { cell, value, .. } = self;
+        let signal = ALL[cell.row].signal;
+        into.set(signal, cell.port, *value);
         // Hardly any port is paused.
-        for one in first_terms().filter(|_| value > 0.0) {
-            if let Some(of) = one.priority {
-                into.set_priority(row.signal, of.into(), cell.port, one.value);
+        if *value > 0.0 && priority::column(signal, 0).is_some() {
+            for one in first_terms(cell, slots, frame) {
+                if let Some(of) = one.priority {
+                    into.set_priority(signal, of.into(), cell.port, one.value);
+                }
             }
         }
     }
-    if row.is_rate() && here().any(|s| s.newest.0 - s.before.0 > 3 * step_ms / 2) {
-        sink.fill(time_ns, row.signal, cell.port, value);
+
+    /// Copies it to the frames just before that have none.
+    pub(super) fn fill(&self, time_ns: i64, sink: &mut dyn FrameSink) {
+        sink.fill(time_ns, ALL[self.cell.row].signal, self.cell.port, self.value);
     }
+}
+
+/// Series of a cell with a value in a frame.
+fn here<'a>(cell: &'a Cell, slots: &'a [Slot], frame: i64) -> impl Iterator<Item = &'a Slot> {
+    cell.members.iter().map(|m| &slots[*m as usize]).filter(move |s| s.frame == frame && !s.value.is_nan())
+}
+
+/// As with PromQL's `or`: of series that differ only in the name, that of the first term counts.
+fn first_terms<'a>(cell: &'a Cell, slots: &'a [Slot], frame: i64) -> impl Iterator<Item = &'a Slot> {
+    let first =
+        move |slot: &&Slot| !here(cell, slots, frame).any(|other| other.same == slot.same && other.term < slot.term);
+    here(cell, slots, frame).filter(first)
 }
 
 /// New indices of list entries after removals.

@@ -10,7 +10,7 @@ use crate::model::topology::port_name;
 use crate::signals::frame_sink::FrameSink;
 use crate::signals::late_samples::LateSamples;
 use crate::signals::stream_readers::{Readers, Use};
-use crate::signals::stream_slots::{Cell, NONE, NewIndices, Slot, sample, write};
+use crate::signals::stream_slots::{Cell, CellValue, NONE, NewIndices, Slot, sample};
 use crate::signals::table::{ALL, SignalSpec};
 use fabriclens_model::{Labels, Layout, LayoutId, is_absent, is_stale};
 use std::collections::{HashMap, HashSet};
@@ -163,7 +163,7 @@ impl StreamingEval {
         for (row, time) in times.iter().enumerate() {
             let frame = frame_of(*time, *step_ms);
             late.record(slots[first].same, *time, slots[first].newest.0, now_ms);
-            for of_cell in plan.uses.chunk_by(|a, b| a.cell == b.cell) {
+            let values = plan.uses.chunk_by(|a, b| a.cell == b.cell).filter_map(|of_cell| {
                 let mut any = false;
                 for column in of_cell {
                     let value = values[column.at as usize * times.len() + row];
@@ -171,10 +171,17 @@ impl StreamingEval {
                         any |= sample(slots, column.slot, &readers.terms, (*time, value), (frame, *step_ms));
                     }
                 }
-                if let Some(cell) = cells.get(of_cell[0].cell as usize).filter(|_| any) {
-                    write(cell, slots, (frame, *step_ms), sink);
-                }
+                let cell = cells.get(of_cell[0].cell as usize).filter(|_| any)?;
+                CellValue::of(cell, slots, of_cell[0].slot, (frame, *step_ms))
+            });
+            let (values, time_ns): (Vec<CellValue<'_>>, i64) = (values.collect(), frame.saturating_mul(1_000_000));
+            if values.is_empty() {
+                continue;
             }
+            if let Some(into) = sink.frame(time_ns) {
+                values.iter().for_each(|value| value.write(slots, frame, into));
+            }
+            values.iter().filter(|value| value.covers_gap).for_each(|value| value.fill(time_ns, sink));
         }
     }
 
@@ -240,7 +247,7 @@ fn frame_of(time_ms: i64, step_ms: i64) -> i64 {
 }
 
 /// Hash of all labels but the name.
-fn hash(labels: &Labels) -> u64 {
+pub(crate) fn hash(labels: &Labels) -> u64 {
     let mut hasher = DefaultHasher::new();
     labels.iter().filter(|(name, _)| *name != "__name__").for_each(|pair| pair.hash(&mut hasher));
     hasher.finish()

@@ -45,6 +45,19 @@ impl SignalSpec {
         self.expression.is_rate()
     }
 
+    /// Combines values of the same port; sorted by port.
+    pub(crate) fn by_port(&self, mut values: Vec<(usize, f64)>) -> Vec<(usize, f64)> {
+        values.sort_by_key(|value| value.0);
+        values.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 = self.join.of(kept.1, next.1);
+            }
+            same
+        });
+        values
+    }
+
     /// The query in PromQL; `window` is the range of its rates, such as `5s`.
     pub fn promql(&self, window: &str) -> String {
         self.expression.promql(window)

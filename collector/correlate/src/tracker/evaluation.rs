@@ -161,20 +161,23 @@ impl Evaluator {
         ((seconds / self.history.step_s().max(1.0)).ceil() as usize).max(LEAST)
     }
 
-    /// Findings of all detectors that `keep` accepts, each in a window of its own length that starts no earlier than an
-    /// instant (Unix ns).
+    /// Findings that `keep` accepts of the detectors that `which` accepts, each in a window of its own length that starts no
+    /// earlier than an instant (Unix ns).
     pub(super) fn findings(
         &self,
         cache: &EvaluationCache,
         (baseline, since_ns, at): (&Arc<Baseline>, i64, &DomainSet),
         ticks: impl Fn(&Detector) -> usize,
+        which: impl Fn(&Detector) -> bool,
         keep: impl Fn(&Finding) -> bool,
-    ) -> Vec<Finding> {
+    ) -> Vec<(&'static Detector, Finding)> {
         let mut all = Vec::new();
         for (length, detectors) in self.by_length(baseline, ticks) {
             let span = self.span(length, since_ns);
-            let found = detectors.into_iter().flat_map(|d| self.run(cache, (span.clone(), baseline, at), d));
-            all.extend(found.filter(|f| keep(f)));
+            for detector in detectors.into_iter().filter(|detector| which(detector)) {
+                let found = self.run(cache, (span.clone(), baseline, at), detector).into_iter();
+                all.extend(found.filter(|f| keep(f)).map(|f| (detector, f)));
+            }
         }
         all
     }

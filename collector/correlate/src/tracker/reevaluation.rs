@@ -166,14 +166,20 @@ impl IncidentTracker {
         let (young, at) = (self.is_young(incident), self.containing(cache, incident));
         let root = incident.verdict().root.clone();
         let owner = |f: &Finding| others.iter().find(|other| other.root != root && other.owns(f, &self.eval.fabric));
-        let found = |part: f64| {
+        let found = |part: f64, which: &dyn Fn(&Detector) -> bool| {
             let ticks = |d: &Detector| self.eval.ticks(part * d.warm_up_s);
             let keep = |f: &Finding| (young || incident.recognizes(f)) && !incident.is_elsewhere(f, &self.eval.fabric);
-            self.eval.findings(cache, (&incident.baseline, incident.start_ns, &at), ticks, keep)
+            self.eval.findings(cache, (&incident.baseline, incident.start_ns, &at), ticks, which, keep)
         };
-        let mut own = found(1.0);
-        own.retain(|f| owner(f).is_none());
-        let (now, all) = (!own.is_empty(), found(ALIVE));
+        let mut own = found(1.0, &|_| true);
+        own.retain(|(_, f)| owner(f).is_none());
+        let is_own = |found: &[(&'static Detector, Finding)]| found.iter().any(|(_, f)| owner(f).is_none());
+        // Most often the same detectors find it in a longer window, and the others need not be asked.
+        let again = found(ALIVE, &|detector| own.iter().any(|(known, _)| known.name == detector.name));
+        let all = if is_own(&again) { again } else { found(ALIVE, &|_| true) };
+        let lately = is_own(&all);
+        let mut own: Vec<Finding> = own.into_iter().map(|(_, finding)| finding).collect();
+        let now = !own.is_empty();
         if own.iter().any(|f| f.root == root) || !incident.verdict().is_aggregate() {
             incident.whole_ns = self.eval.history.now_ns();
         }
@@ -183,8 +189,8 @@ impl IncidentTracker {
             (incident.last_ns, incident.part_of) = (incident.whole_ns, None);
             return Reevaluation::Parts(own);
         }
-        let lately = all.iter().any(|f| owner(f).is_none());
-        incident.part_of = all.iter().filter(|_| !lately).find_map(owner).map(|other| other.id.clone());
+        let owned = all.iter().filter(|_| !lately).find_map(|(_, finding)| owner(finding));
+        incident.part_of = owned.map(|other| other.id.clone());
         incident.quiet += 1;
         if lately {
             incident.quiet = 0;
@@ -198,7 +204,8 @@ impl IncidentTracker {
             let is_whole = incident.verdict().is_aggregate();
             let of_it = |f: &Finding| !is_whole || f.root == root || f.kind != incident.verdict().kind;
             let keep = |f: &Finding| owner(f).is_none() && !incident.is_elsewhere(f, &self.eval.fabric) && of_it(f);
-            let own = self.eval.findings(cache, (&baseline, incident.start_ns, &at), whole, keep);
+            let own = self.eval.findings(cache, (&baseline, incident.start_ns, &at), whole, |_| true, keep);
+            let own = own.into_iter().map(|(_, finding)| finding);
             let long =
                 self.eval.evaluation(cache, self.eval.history.span_since(SUFFERED, incident.start_ns), &baseline, &at);
             self.eval.record(incident, own, &long);

@@ -130,8 +130,24 @@ impl CellReader {
         if cell.is_empty() {
             return Some(absent());
         }
-        cell.parse::<f64>().ok().map(|number| number * self.factor)
+        number(cell).map(|number| number * self.factor)
     }
+}
+
+/// Digits of the longest whole number that is read digit by digit: it fits into 64 bits.
+const DIGITS: usize = 19;
+
+/// The number of a cell, as `f64` parses it; nearly all are whole.
+pub(super) fn number(cell: &str) -> Option<f64> {
+    let whole = |digits: &[u8]| {
+        let mut number = 0;
+        for digit in digits {
+            number = number * 10 + u64::from(digit.checked_sub(b'0').filter(|digit| *digit < 10)?);
+        }
+        Some(number as f64)
+    };
+    let short = (1..=DIGITS).contains(&cell.len());
+    short.then(|| whole(cell.as_bytes())).flatten().or_else(|| cell.parse().ok())
 }
 
 #[cfg(test)]
@@ -148,6 +164,25 @@ mod tests {
         assert!(value("up", "").is_some_and(fabriclens_model::is_absent));
         assert_eq!(value("up", "yes"), None);
         assert!(CellReader::of("colour", 1).is_none());
+    }
+
+    #[test]
+    fn numbers_are_as_parsed() {
+        for cell in [
+            "0",
+            "-0",
+            "7",
+            "007",
+            "1e3",
+            "0.25",
+            "-3",
+            "9007199254740993",
+            "1764160000123456789",
+            "9999999999999999999",
+        ] {
+            assert_eq!(number(cell).map(f64::to_bits), cell.parse().ok().map(f64::to_bits), "{cell}");
+        }
+        assert_eq!(["", "+", "1_000", "99999999999999999999"].map(number), [None, None, None, Some(1e20)]);
     }
 
     #[test]

@@ -5,7 +5,8 @@ use super::error::RecordingError;
 use super::period::Period;
 use super::row_codec::RowCodec;
 use super::rows::Row;
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::io::{Read, Seek, SeekFrom, Write};
 
 /// Rows that decide on period and order.
@@ -136,9 +137,10 @@ impl Waiting {
             last: Some(rows.bytes),
             bytes: Vec::new(),
             at: 0,
+            next: None,
         };
         let ports = ports.into_iter().map(reading).collect();
-        let mut merge = Merge { file: self.file, columns: self.columns, ports, queue: Queue::new() };
+        let mut merge = Merge { file: self.file, columns: self.columns, ports, queue: BinaryHeap::new() };
         for at in 0..merge.ports.len() {
             merge.queue(at)?;
         }
@@ -155,6 +157,7 @@ struct PortReader {
     last: Option<Vec<u8>>,
     bytes: Vec<u8>,
     at: usize,
+    next: Option<Row>,
 }
 
 /// Merges the rows of all ports.
@@ -162,7 +165,8 @@ struct Merge {
     file: tempfile::SpooledTempFile,
     columns: usize,
     ports: Vec<PortReader>,
-    queue: Queue,
+    /// Times and ports of the rows that come next.
+    queue: BinaryHeap<Reverse<(i64, usize)>>,
 }
 
 impl Merge {
@@ -184,7 +188,8 @@ impl Merge {
         let mut left = &port.bytes[port.at..];
         if let Some(row) = port.codec.read(port.port, self.columns, &mut left) {
             port.at = port.bytes.len() - left.len();
-            self.queue.insert((row.time_ms, at as u64), row);
+            self.queue.push(Reverse((row.time_ms, at)));
+            port.next = Some(row);
         }
         Ok(())
     }
@@ -194,8 +199,9 @@ impl Iterator for Merge {
     type Item = Result<Row, RecordingError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let ((_, at), row) = self.queue.pop_first()?;
-        match self.queue(at as usize) {
+        let Reverse((_, at)) = self.queue.pop()?;
+        let row = self.ports[at].next.take()?;
+        match self.queue(at) {
             Ok(()) => Some(Ok(row)),
             Err(error) => Some(Err(error)),
         }

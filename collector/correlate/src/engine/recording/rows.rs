@@ -1,6 +1,6 @@
 //! Reads `ports.csv.gz` row by row.
 
-use super::columns::CellReader;
+use super::columns::{CellReader, number};
 use super::error::RecordingError;
 use flate2::read::MultiGzDecoder;
 use std::collections::HashMap;
@@ -44,6 +44,10 @@ pub(super) struct Rows<W> {
     line: String,
     number: usize,
     key: String,
+    /// Index of the port whose key is in `key`.
+    same: Option<u32>,
+    /// Ends of the cells of `line`.
+    ends: Vec<usize>,
 }
 
 impl<W: Fn(&str) -> bool> Rows<W> {
@@ -90,6 +94,8 @@ impl<W: Fn(&str) -> bool> Rows<W> {
             line: String::new(),
             number: 1,
             key: String::new(),
+            same: None,
+            ends: Vec::new(),
         })
     }
 
@@ -111,29 +117,39 @@ impl<W: Fn(&str) -> bool> Rows<W> {
             }
             self.number += 1;
             let wrong = |what: String| RecordingError::Row { path: self.path.clone(), line: self.number, what };
-            let cells: Vec<&str> = self.line.trim_end_matches(['\n', '\r']).split(',').collect();
-            if cells.len() != self.cells {
-                return Err(wrong(format!("{} cells under {} columns", cells.len(), self.cells)));
+            let line = self.line.trim_end_matches(['\n', '\r']);
+            self.ends.clear();
+            self.ends.extend(line.bytes().enumerate().filter(|(_, byte)| *byte == b',').map(|(at, _)| at));
+            self.ends.push(line.len());
+            let (line, ends) = (line, &self.ends[..]);
+            if ends.len() != self.cells {
+                return Err(wrong(format!("{} cells under {} columns", ends.len(), self.cells)));
             }
-            let (node, port) = (cells[self.node], cells[self.port]);
-            self.key.clear();
-            self.key.extend([node, ",", port]);
-            let (index, new) = match self.known.get(&self.key) {
-                Some(index) => (*index, false),
-                None => {
-                    let index = (self.wanted)(node).then_some(self.ports);
-                    self.ports += u32::from(index.is_some());
-                    self.known.insert(self.key.clone(), index);
-                    (index, index.is_some())
-                }
-            };
-            let Some(index) = index else { continue };
-            let bad = |at: usize| wrong(format!("{:?} is no number", cells[at]));
-            let tick: f64 = cells[self.tick].parse().map_err(|_| bad(self.tick))?;
+            let cell = |at: usize| &line[at.checked_sub(1).map_or(0, |before| ends[before] + 1)..ends[at]];
+            let (node, port) = (cell(self.node), cell(self.port));
+            let mut new = false;
+            let is_same = self.key.split_once(',').is_some_and(|known| known == (node, port));
+            if !is_same {
+                self.key.clear();
+                self.key.extend([node, ",", port]);
+                self.same = match self.known.get(&self.key) {
+                    Some(index) => *index,
+                    None => {
+                        let index = (self.wanted)(node).then_some(self.ports);
+                        self.ports += u32::from(index.is_some());
+                        self.known.insert(self.key.clone(), index);
+                        new = index.is_some();
+                        index
+                    }
+                };
+            }
+            let Some(index) = self.same else { continue };
+            let bad = |at: usize| wrong(format!("{:?} is no number", cell(at)));
+            let tick = number(cell(self.tick)).ok_or_else(|| bad(self.tick))?;
             let time_ms = (tick as i64).saturating_mul(self.stretch) / 1_000_000;
             let value = |(places, column): &(Vec<usize>, CellReader)| {
-                let told = places.iter().copied().find(|at| !cells[*at].is_empty()).unwrap_or(places[0]);
-                column.value(cells[told]).ok_or_else(|| bad(told))
+                let told = places.iter().copied().find(|at| !cell(*at).is_empty()).unwrap_or(places[0]);
+                column.value(cell(told)).ok_or_else(|| bad(told))
             };
             let values = self.columns.iter().map(value).collect::<Result<Vec<f64>, _>>()?;
             let name = new.then(|| [node.to_owned(), port.to_owned()]);

@@ -1,0 +1,87 @@
+//! Sums and counts of one signal over several frames, by port.
+
+use crate::model::frame::{BLOCK, Column};
+
+/// Sums and counts by port, in blocks of ports as columns have them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Totals(Vec<Option<Box<BlockTotals>>>);
+
+#[derive(Clone, Debug)]
+struct BlockTotals {
+    sums: [f64; BLOCK],
+    /// Frames with a value.
+    counts: [u32; BLOCK],
+    /// Some value is not zero.
+    moves: bool,
+}
+
+impl Totals {
+    /// Adds the values of a frame.
+    pub fn add_column(&mut self, column: &Column) {
+        for (at, block) in column.blocks() {
+            let totals = self.block(at);
+            for (count, value) in totals.counts.iter_mut().zip(&block.values) {
+                *count += u32::from(!value.is_nan());
+            }
+            // Most counters of events rest.
+            if block.moves {
+                totals.moves = true;
+                for (sum, value) in totals.sums.iter_mut().zip(&block.values) {
+                    *sum += f64::from(if value.is_nan() { 0.0 } else { *value });
+                }
+            }
+        }
+    }
+
+    /// Adds the sums and counts of other frames.
+    pub fn add(&mut self, other: &Self) {
+        let blocks = other.0.iter().enumerate().filter_map(|(at, block)| Some((at, block.as_deref()?)));
+        for (at, more) in blocks {
+            let totals = self.block(at);
+            totals.counts.iter_mut().zip(&more.counts).for_each(|(count, more)| *count += more);
+            if more.moves {
+                totals.moves = true;
+                totals.sums.iter_mut().zip(&more.sums).for_each(|(sum, more)| *sum += more);
+            }
+        }
+    }
+
+    /// Sum of a port's values.
+    pub fn sum(&self, port: usize) -> f64 {
+        self.0.get(port / BLOCK).and_then(Option::as_deref).map_or(0.0, |block| block.sums[port % BLOCK])
+    }
+
+    /// Frames in which a port has a value.
+    pub fn count(&self, port: usize) -> u32 {
+        self.0.get(port / BLOCK).and_then(Option::as_deref).map_or(0, |block| block.counts[port % BLOCK])
+    }
+
+    fn block(&mut self, at: usize) -> &mut BlockTotals {
+        if self.0.len() <= at {
+            self.0.resize(at + 1, None);
+        }
+        let empty = || Box::new(BlockTotals { sums: [0.0; BLOCK], counts: [0; BLOCK], moves: false });
+        self.0[at].get_or_insert_with(empty)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::frame::Frame;
+    use crate::model::signal::Signal;
+
+    #[test]
+    fn zeros_are_counted() {
+        let mut frame = Frame::new(0);
+        frame.set(Signal::Tx, 3, 0.0);
+        frame.set(Signal::Tx, 130, 2.0);
+        let (mut totals, mut twice) = (Totals::default(), Totals::default());
+        totals.add_column(&frame.columns[Signal::Tx as usize]);
+        (0..2).for_each(|_| twice.add(&totals));
+        assert_eq!(
+            [3, 130, 4, 900].map(|port| (twice.sum(port), twice.count(port))),
+            [(0.0, 2), (4.0, 2), (0.0, 0), (0.0, 0)]
+        );
+    }
+}
