@@ -52,6 +52,8 @@ pub use model::kind::{IncidentKind, KindSpec, ObservedBy, Severity, SeverityRule
 pub use model::location::{Location, LocationId};
 pub use model::ports::{Port, Ports};
 pub use model::priority::Priorities;
+pub use model::routes::path::PathSource;
+pub use model::routes::update::{FlowName, PortName, RouteUpdate};
 pub use model::signal::Signal;
 pub use model::topology;
 pub use model::topology::{Link, LinkEnd, Node, Provenance, Role, Topology};

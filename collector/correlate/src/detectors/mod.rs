@@ -25,9 +25,12 @@ mod incast;
 mod link;
 mod loss_with_marks;
 mod lossy_link;
+mod lossy_path;
 mod noisy_neighbour;
 mod optics;
 pub mod paging;
+mod path_flap;
+mod path_votes;
 mod pause;
 mod paused_time;
 mod pcie;
@@ -35,6 +38,7 @@ mod receive_ceiling;
 mod send_ceiling;
 pub mod senders;
 mod slow_hosts;
+mod slow_path;
 mod sprayed_uplink;
 mod straggler_rail;
 mod tcp_fallback;
@@ -49,9 +53,10 @@ use detector::Detector;
 use thresholds::{OverrideError, Threshold, Thresholds};
 
 /// All detectors. Of findings with equal confidence, that of the earlier row wins.
-pub const ALL: [Detector; 23] = [
+pub const ALL: [Detector; 25] = [
     link::FLAP,
     link::DOWN,
+    path_flap::DETECTOR,
     host_pause::DETECTOR,
     credit_stall::DETECTOR,
     credits::HOT_ROW,
@@ -70,19 +75,21 @@ pub const ALL: [Detector; 23] = [
     send_ceiling::DETECTOR,
     noisy_neighbour::DETECTOR,
     ecmp_collision::DETECTOR,
+    slow_path::DETECTOR,
     pause::DETECTOR,
     transport::DETECTOR,
     loss_with_marks::DETECTOR,
 ];
 
 /// Thresholds of files that several detectors use.
-const SHARED: [&[&Threshold]; 6] = [
+const SHARED: [&[&Threshold]; 7] = [
     credit_receiver::THRESHOLDS,
     hold_signal::THRESHOLDS,
     backpressure::THRESHOLDS,
     victims::THRESHOLDS,
     paging::THRESHOLDS,
     unmarked_queues::THRESHOLDS,
+    lossy_path::THRESHOLDS,
 ];
 
 /// Every threshold once: those of the detectors in the order of [`ALL`], then the shared ones.

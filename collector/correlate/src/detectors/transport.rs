@@ -9,6 +9,7 @@ use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, percent};
 use crate::detectors::hold_signal::PAUSED;
+use crate::detectors::lossy_path;
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::Finding;
 use crate::model::frame::FULL_PACKET_BYTES;
@@ -46,6 +47,9 @@ thresholds! {
 type Symptom = (usize, Signal, f64, f64);
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    if let Some(found) = lossy_path::find(ctx) {
+        return vec![found];
+    }
     let mut signs: Vec<Symptom> = ctx.host_ports().filter_map(|port| sign(ctx, port)).collect();
     signs.sort_by(|a, b| (b.2 / b.3).total_cmp(&(a.2 / a.3)));
     let Some(&(worst, signal, value, limit)) = signs.first() else { return Vec::new() };

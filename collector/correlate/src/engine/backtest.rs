@@ -2,7 +2,7 @@
 //! phase and period, and each second sees only earlier samples.
 
 use crate::detectors::thresholds::Thresholds;
-use crate::engine::recording::{PortSample, RecordedJob, Recording, RecordingError};
+use crate::engine::recording::{PortSample, RecordedJob, Recording, RecordingError, RouteUpdates};
 use crate::engine::slow_signals::SlowSignals;
 use crate::model::fabric::{Fabric, Job};
 use crate::model::frame::Frame;
@@ -31,7 +31,7 @@ pub enum BacktestError {
 /// # Errors
 /// [`BacktestError`].
 pub fn backtest(recording: Recording, thresholds: Thresholds) -> Result<Vec<Incident>, BacktestError> {
-    let Recording { described, fabric, jobs, step_ms, samples } = recording;
+    let Recording { described, fabric, jobs, step_ms, samples, routes } = recording;
     let (streaming, slow) = StreamingEval::new(step_ms);
     let mut run = Run {
         described,
@@ -39,6 +39,7 @@ pub fn backtest(recording: Recording, thresholds: Thresholds) -> Result<Vec<Inci
         known: (Vec::new(), 0),
         streaming,
         slow: SlowSignals::new(slow),
+        routes,
         tracker: IncidentTracker::new(fabric, thresholds),
         step_ms,
         frame_ms: None,
@@ -48,7 +49,7 @@ pub fn backtest(recording: Recording, thresholds: Thresholds) -> Result<Vec<Inci
         run.take(&sample?)?;
     }
     if run.frame_ms.is_some() {
-        run.evaluate();
+        run.evaluate()?;
     }
     run.incidents.extend(run.tracker.open());
     Ok(run.incidents)
@@ -62,6 +63,7 @@ struct Run {
     known: (Vec<usize>, u64),
     streaming: StreamingEval,
     slow: SlowSignals,
+    routes: RouteUpdates,
     tracker: IncidentTracker,
     step_ms: i64,
     /// Instant of the newest frame, Unix ms.
@@ -77,7 +79,7 @@ impl Run {
             Some(newest_ms) => {
                 let mut next_ms = (newest_ms + self.step_ms).max(frame_ms - LONGEST_GAP * self.step_ms);
                 while next_ms <= frame_ms {
-                    self.evaluate();
+                    self.evaluate()?;
                     self.push(next_ms)?;
                     next_ms += self.step_ms;
                 }
@@ -96,8 +98,12 @@ impl Run {
         Ok(())
     }
 
-    /// Evaluates all frames so far.
-    fn evaluate(&mut self) {
+    /// Evaluates all frames so far, with what was known of paths and probes by then.
+    fn evaluate(&mut self) -> Result<(), RecordingError> {
+        let now_ns = self.tracker.now_ns();
+        while let Some((at_ns, update)) = self.routes.next_until(now_ns)? {
+            self.tracker.learn(at_ns, update);
+        }
         self.set_jobs();
         let switch = |fabric: &Fabric, node: usize| fabric.topology.nodes[node].role != Role::Host;
         if let Some(inferred) = self.tracker.cables(switch) {
@@ -106,6 +112,7 @@ impl Run {
             self.streaming.rewired();
         }
         self.incidents.extend(self.tracker.evaluate());
+        Ok(())
     }
 
     /// Replaces the jobs if others run now, or ports have been found.

@@ -1,6 +1,7 @@
 //! Ports with their cables and jobs with their ports: what every detector needs besides the signals.
 
 use crate::model::ports::{Port, Ports};
+use crate::model::routes::Routes;
 use crate::model::topology::{Link, LinkEnd, Node, Role, Topology};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -24,6 +25,8 @@ pub struct Fabric {
     pub ports: Ports,
     /// Running jobs.
     pub jobs: Vec<Job>,
+    /// Paths, queue pairs and probes; empty where no agent tells of them.
+    pub routes: Routes,
     /// Owner of each port; `None` if no job or more than one job uses it.
     owner: Vec<Option<usize>>,
     /// Whether the last topology names a node, by node.
@@ -38,8 +41,16 @@ impl Fabric {
     /// Builds a fabric and works out which job owns which port.
     pub fn new(topology: Topology, ports: Ports, jobs: Vec<Job>) -> Self {
         let described = vec![true; topology.nodes.len()];
-        let mut fabric =
-            Self { topology, ports, jobs, owner: Vec::new(), described, revision: 0, peers: HashMap::new() };
+        let mut fabric = Self {
+            topology,
+            ports,
+            jobs,
+            routes: Routes::default(),
+            owner: Vec::new(),
+            described,
+            revision: 0,
+            peers: HashMap::new(),
+        };
         fabric.index_owners();
         fabric
     }
@@ -72,6 +83,7 @@ impl Fabric {
     pub(crate) fn remove_ports(&mut self, ports: &[usize], keeps: impl Fn(usize) -> bool) {
         ports.iter().for_each(|port| self.ports.remove(*port));
         self.peers.clear();
+        self.routes.forget(ports);
         for node in 0..self.topology.nodes.len() {
             let described = self.described.get(node).copied().unwrap_or(false);
             let left = described || keeps(node) || !self.ports.of_node(node).is_empty();

@@ -9,6 +9,7 @@ pub mod kind;
 pub mod location;
 pub mod ports;
 pub mod priority;
+pub mod routes;
 pub mod signal;
 pub mod stats;
 pub mod topology;

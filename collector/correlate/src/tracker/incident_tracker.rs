@@ -15,6 +15,7 @@ use crate::model::frame::Frame;
 use crate::model::incident::Incident;
 use crate::model::inferred_cables::{self, InferredCables};
 use crate::model::location::LocationId;
+use crate::model::routes::update::RouteUpdate;
 use crate::model::signal::Signal;
 use crate::model::topology::{Topology, TopologySource};
 use crate::signals::frame_sink::FrameSink;
@@ -73,6 +74,11 @@ impl IncidentTracker {
     /// Sets the queue-pair peers of a port.
     pub fn set_peers(&mut self, port: usize, peers: BTreeSet<usize>) {
         self.eval.fabric.set_peers(port, peers);
+    }
+
+    /// Stores what became known of paths, queue pairs or probes at an instant, Unix nanoseconds.
+    pub fn learn(&mut self, time_ns: i64, update: RouteUpdate) {
+        self.eval.fabric.learn(time_ns, update);
     }
 
     /// Adds a frame and evaluates it. Returns the incidents that closed.

@@ -53,6 +53,8 @@ impl IncidentTracker {
     /// Evaluates all frames so far. Returns the incidents that closed.
     pub fn evaluate(&mut self) -> Vec<Incident> {
         self.check_counters();
+        let now_ns = self.eval.history.now_ns();
+        self.eval.fabric.routes.probes.close(now_ns);
         let cache = self.new_cache();
         self.evaluate_with(&cache)
     }

@@ -1,16 +1,23 @@
-//! A recorded fabric: `topology.json`, `jobs.json` and `ports.csv.gz`. Its samples become what agents and switches would
-//! have sent, in order of time, so that the same evaluation reads them.
+//! A recorded fabric: `topology.json`, `jobs.json`, `ports.csv.gz` and, if present, `flows_seen.csv.gz`, `paths.csv.gz` and
+//! `probes.csv.gz`. Its samples become what agents and switches would have sent, in order of time, so that the same evaluation
+//! reads them.
 
 mod columns;
 mod error;
 mod files;
+mod optional_table;
 mod order;
 mod period;
+mod probe_results;
+mod queue_pairs_seen;
+mod route_updates;
 mod row_codec;
 mod rows;
+mod traced_paths;
 
 pub use error::RecordingError;
 pub use files::RecordedJob;
+pub(super) use route_updates::RouteUpdates;
 
 use crate::model::fabric::Fabric;
 use crate::model::ports::Ports;
@@ -56,6 +63,8 @@ pub struct Recording {
     /// Sampling period in ms: the shortest that more than a few ports have.
     pub(super) step_ms: i64,
     pub(super) samples: SampleStream,
+    /// Paths, queue pairs and probes.
+    pub(super) routes: RouteUpdates,
 }
 
 impl Recording {
@@ -70,7 +79,9 @@ impl Recording {
         let wanted: HashSet<String> = wanted.map(|node| node.name.clone()).collect();
         let (samples, step_ms) = samples(Rows::open(dir, how.stretch, move |node| wanted.contains(node))?)?;
         let fabric = Fabric::new(topology.clone(), Ports::new(&topology), Vec::new());
-        Ok(Self { described, fabric, jobs: files::jobs(dir, how.stretch)?, step_ms, samples })
+        let jobs = files::jobs(dir, how.stretch)?;
+        let routes = RouteUpdates::open(dir, how.stretch)?;
+        Ok(Self { described, fabric, jobs, step_ms, samples, routes })
     }
 
     /// A recording of series in memory, sampled every `step_ms`.
@@ -83,7 +94,8 @@ impl Recording {
         let mut samples: Vec<PortSample> = by_port.into_values().flat_map(samples_of_port).collect();
         samples.sort_by_key(|sample| sample.time_ms);
         let samples = Box::new(samples.into_iter().map(Ok));
-        Self { described: Vec::new(), fabric, jobs: Vec::new(), step_ms, samples }
+        let routes = RouteUpdates::default();
+        Self { described: Vec::new(), fabric, jobs: Vec::new(), step_ms, samples, routes }
     }
 
     /// The recording with each sample changed or left out.

@@ -1,0 +1,93 @@
+//! Paths by flow, each with the versions that were valid one after the other.
+
+use super::path::{Flow, Path, PathSource};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+/// Versions of a path that are kept: windows reach back over a few traces.
+const VERSIONS: usize = 4;
+/// Different paths between two switches that a flow with an unknown path may take; more say nothing.
+const MOST_ALTERNATIVES: usize = 64;
+
+/// A path and since when it is valid, Unix nanoseconds.
+type Version = (i64, Arc<Path>);
+
+/// Paths by flow.
+#[derive(Clone, Debug, Default)]
+pub struct PathTable {
+    versions: HashMap<Flow, Vec<Version>>,
+    /// Inner hops (without the first and the last, which follow from the flow's own ports) of known paths, by the switches
+    /// of the two ports.
+    inner: HashMap<[usize; 2], BTreeSet<Vec<usize>>>,
+}
+
+impl PathTable {
+    /// Stores a path that is valid from an instant on, until it is replaced. `leaves` are the switches of the flow's ports, if
+    /// the path is complete.
+    pub fn set(&mut self, flow: Flow, path: Path, since_ns: i64, leaves: Option<[usize; 2]>) {
+        if let (Some(leaves), [_, inner @ .., _]) = (leaves, path.hops.as_slice()) {
+            let known = self.inner.entry(leaves).or_default();
+            if known.len() < MOST_ALTERNATIVES {
+                known.insert(inner.to_vec());
+            }
+        }
+        let versions = self.versions.entry(flow).or_default();
+        if versions.last().is_some_and(|(_, last)| **last == path) {
+            return;
+        }
+        if versions.len() == VERSIONS {
+            versions.remove(0);
+        }
+        versions.push((since_ns, Arc::new(path)));
+    }
+
+    /// The path of a flow at an instant; `None` if it is unknown.
+    pub fn at(&self, flow: Flow, time_ns: i64) -> Option<&Arc<Path>> {
+        let versions = self.versions.get(&flow)?;
+        versions.iter().rev().find(|(since, _)| *since <= time_ns).map(|(_, path)| path)
+    }
+
+    /// Paths that a flow may take whose own path is unknown: those of other flows between the same two switches.
+    pub fn alternatives(&self, flow: Flow, leaves: [usize; 2], last: usize) -> Vec<Path> {
+        let path = |inner: &Vec<usize>| {
+            let hops = [flow.from].into_iter().chain(inner.iter().copied()).chain([last]).collect();
+            Path { hops, source: PathSource::OneOf }
+        };
+        self.inner.get(&leaves).into_iter().flatten().map(path).collect()
+    }
+
+    /// Whether no path is known.
+    pub fn is_empty(&self) -> bool {
+        self.versions.is_empty()
+    }
+
+    /// Drops all paths over these ports.
+    pub(super) fn forget(&mut self, ports: &HashSet<usize>) {
+        let over = |hops: &[usize]| hops.iter().any(|hop| ports.contains(hop));
+        let is_gone = |(_, path): &Version| over(&path.hops);
+        self.versions.retain(|flow, versions| {
+            !ports.contains(&flow.from) && !ports.contains(&flow.to) && !versions.iter().any(is_gone)
+        });
+        self.inner.values_mut().for_each(|known| known.retain(|hops| !over(hops)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_valid_until_it_is_replaced() {
+        let flow = Flow { from: 0, to: 9, source_port: Some(50_000) };
+        let path = |hops: &[usize]| Path { hops: hops.to_vec(), source: PathSource::Traced };
+        let mut table = PathTable::default();
+        table.set(flow, path(&[0, 4, 7]), 100, Some([1, 2]));
+        table.set(flow, path(&[0, 5, 7]), 200, Some([1, 2]));
+        let hop = |time_ns| table.at(flow, time_ns).map(|path| path.hops[1]);
+        assert_eq!([hop(99), hop(100), hop(199), hop(200)], [None, Some(4), Some(4), Some(5)]);
+        assert_eq!(table.at(flow.reverse(), 200), None, "the answers may take another path");
+        let unknown = Flow { from: 1, to: 8, source_port: None };
+        let hops: Vec<Vec<usize>> = table.alternatives(unknown, [1, 2], 6).into_iter().map(|path| path.hops).collect();
+        assert_eq!(hops, [[1, 4, 6], [1, 5, 6]], "between the same switches");
+    }
+}

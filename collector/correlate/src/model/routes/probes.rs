@@ -1,0 +1,170 @@
+//! Probes: their results by link and host, in windows that are complete before they count.
+//!
+//! A probe that is lost is known later than one that is answered. A window counts once results of a later one
+//! have come for long enough, so that losses are neither missed nor seen without the answers beside them.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+/// Length of a window, nanoseconds: at a probe per second and port, a link between switches is met a few times.
+const WINDOW_NS: i64 = 5_000_000_000;
+/// How much later the results of a window may come, nanoseconds: the time-out of a probe, and the delay of its report.
+const LATE_NS: i64 = 10_000_000_000;
+/// Windows that are kept: a minute of baseline before the longest window.
+const KEPT: usize = 60;
+
+/// A probe's result with its path there and back, by egress ports.
+#[derive(Clone, Debug)]
+pub struct Probe {
+    /// When it was sent, Unix nanoseconds.
+    pub sent_ns: i64,
+    /// Prober's and responder's port.
+    pub ends: [usize; 2],
+    /// Egress ports there and back.
+    pub links: Arc<[usize]>,
+    /// Time on the network, nanoseconds; `None` if it was lost.
+    pub rtt_ns: Option<f64>,
+    /// The responder's time, nanoseconds.
+    pub turn_ns: Option<f64>,
+}
+
+/// Probes over one link in one direction.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkProbes {
+    /// Answered ones.
+    pub answered: u32,
+    /// Their round trips beyond the shortest ever seen over as many links, nanoseconds, summed up.
+    pub delay_ns: f64,
+    /// Lost ones.
+    pub lost: u32,
+}
+
+/// Probes of a span of time. All of its results are known.
+#[derive(Clone, Debug, Default)]
+pub struct ProbeWindow {
+    /// First instant, Unix nanoseconds.
+    pub begin_ns: i64,
+    /// By egress port.
+    pub links: HashMap<usize, LinkProbes>,
+    /// Responders: answered probes and the sum of their turn-round, nanoseconds, by port.
+    pub turns: HashMap<usize, (u32, f64)>,
+    /// Lost probes, by time.
+    pub lost: Vec<Probe>,
+    /// Instants of answered probes over links over which others of this window were lost, by egress port.
+    pub answered_ns: BTreeMap<usize, Vec<i64>>,
+}
+
+/// Results that wait for their window to be complete, and complete windows.
+#[derive(Clone, Debug, Default)]
+pub struct Probes {
+    waiting: BTreeMap<i64, Vec<Probe>>,
+    closed: VecDeque<Arc<ProbeWindow>>,
+    /// Shortest round trip by number of links.
+    shortest_ns: HashMap<usize, f64>,
+    /// Begin of the newest closed window.
+    closed_ns: Option<i64>,
+}
+
+impl Probes {
+    /// Takes a result. One that comes after its window was closed is dropped.
+    pub fn take(&mut self, probe: Probe) {
+        let begin_ns = probe.sent_ns.div_euclid(WINDOW_NS) * WINDOW_NS;
+        if self.closed_ns.is_some_and(|closed| begin_ns <= closed) {
+            return;
+        }
+        if let Some(rtt_ns) = probe.rtt_ns {
+            let shortest = self.shortest_ns.entry(probe.links.len()).or_insert(rtt_ns);
+            *shortest = shortest.min(rtt_ns);
+        }
+        self.waiting.entry(begin_ns).or_default().push(probe);
+    }
+
+    /// Closes the windows whose results are all known at an instant, Unix nanoseconds.
+    pub fn close(&mut self, now_ns: i64) {
+        while let Some(entry) = self.waiting.first_entry().filter(|e| e.key() + WINDOW_NS + LATE_NS <= now_ns) {
+            let (begin_ns, probes) = entry.remove_entry();
+            self.closed.push_back(Arc::new(self.window(begin_ns, probes)));
+            self.closed_ns = Some(begin_ns);
+            if self.closed.len() > KEPT {
+                self.closed.pop_front();
+            }
+        }
+    }
+
+    fn window(&self, begin_ns: i64, mut probes: Vec<Probe>) -> ProbeWindow {
+        probes.sort_by_key(|probe| probe.sent_ns);
+        let mut window = ProbeWindow { begin_ns, ..ProbeWindow::default() };
+        let lossy: HashSet<usize> =
+            probes.iter().filter(|p| p.rtt_ns.is_none()).flat_map(|p| p.links.iter().copied()).collect();
+        for probe in probes {
+            let Some(rtt_ns) = probe.rtt_ns else {
+                probe.links.iter().for_each(|link| window.links.entry(*link).or_default().lost += 1);
+                window.lost.push(probe);
+                continue;
+            };
+            let shortest = self.shortest_ns.get(&probe.links.len()).copied().unwrap_or(rtt_ns);
+            for link in probe.links.iter() {
+                let of_link = window.links.entry(*link).or_default();
+                of_link.answered += 1;
+                of_link.delay_ns += rtt_ns - shortest;
+                if lossy.contains(link) {
+                    window.answered_ns.entry(*link).or_default().push(probe.sent_ns);
+                }
+            }
+            if let Some(turn_ns) = probe.turn_ns {
+                let (count, sum) = window.turns.entry(probe.ends[1]).or_default();
+                *count += 1;
+                *sum += turn_ns;
+            }
+        }
+        window
+    }
+
+    /// Complete windows that lie within a span, Unix nanoseconds, the oldest first.
+    pub fn within(&self, [from_ns, to_ns]: [i64; 2]) -> impl Iterator<Item = &Arc<ProbeWindow>> {
+        self.closed.iter().filter(move |w| w.begin_ns >= from_ns && w.begin_ns + WINDOW_NS <= to_ns)
+    }
+
+    /// The newest complete windows, at most so many, the oldest first.
+    pub fn newest(&self, count: usize) -> impl Iterator<Item = &Arc<ProbeWindow>> {
+        self.closed.iter().skip(self.closed.len().saturating_sub(count))
+    }
+
+    /// Drops what is known of these ports.
+    pub(super) fn forget(&mut self, ports: &HashSet<usize>) {
+        let over = |probe: &Probe| probe.links.iter().chain(&probe.ends).any(|port| ports.contains(port));
+        self.waiting.values_mut().for_each(|probes| probes.retain(|probe| !over(probe)));
+        if !self.closed.is_empty() {
+            self.closed.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+
+    fn probe(second: i64, rtt_ns: Option<f64>) -> Probe {
+        Probe { sent_ns: second * S, ends: [0, 9], links: Arc::new([0, 4, 9, 5]), rtt_ns, turn_ns: rtt_ns.map(|_| 3e3) }
+    }
+
+    #[test]
+    fn windows_count_when_all_results_are_known() {
+        let mut probes = Probes::default();
+        (0..5).for_each(|second| probes.take(probe(second, Some(4000.0 + 100.0 * second as f64))));
+        probes.take(probe(3, None));
+        probes.close(14 * S);
+        assert_eq!(probes.newest(9).count(), 0, "a probe of second 4 may still be found lost");
+        probes.close(15 * S);
+        let window = probes.newest(9).next().unwrap().clone();
+        assert_eq!(window.links[&4], LinkProbes { answered: 5, delay_ns: 1000.0, lost: 1 });
+        assert_eq!((window.turns[&9], window.lost.len(), window.answered_ns[&5].len()), ((5, 15e3), 1, 5));
+        probes.take(probe(2, None));
+        probes.close(60 * S);
+        assert_eq!(probes.newest(9).count(), 1, "too late: its window was judged");
+        assert_eq!(probes.within([0, 5 * S]).count(), 1);
+        assert_eq!(probes.within([S, 60 * S]).count(), 0, "it began before");
+    }
+}
