@@ -27,20 +27,12 @@ use super::{Ingest, IngestError, Report};
 use fabriclens_core::protocol::Protocol;
 use fabriclens_forward::PendingWrite;
 use fabriclens_server::auth::{Caller, Hosts};
+pub(super) use queue::Job;
 use queue::Queue;
 
 /// Time after which the requests that were decoded are committed and answered, though others wait: large ones must not hold
 /// back the answers of small ones.
 const BATCH: Duration = Duration::from_millis(50);
-
-/// A queued request.
-pub(super) struct Job {
-    pub(super) protocol: Protocol,
-    pub(super) caller: Caller,
-    pub(super) compression: Compression,
-    pub(super) body: Bytes,
-    pub(super) answer: oneshot::Sender<Result<Report, IngestError>>,
-}
 
 /// A queue of requests with the state to decode them.
 pub(super) struct Batcher {

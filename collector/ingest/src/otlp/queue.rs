@@ -3,10 +3,25 @@
 
 use std::collections::VecDeque;
 
-use super::Job;
+use bytes::Bytes;
+use fabriclens_core::protocol::Protocol;
+use fabriclens_server::auth::Caller;
+use tokio::sync::oneshot;
+
+use crate::report::{IngestError, Report};
+use crate::unpack::Compression;
 
 /// Most senders whose turns are remembered: more than requests wait.
 const SENDERS: usize = 256;
+
+/// A queued request.
+pub(crate) struct Job {
+    pub(crate) protocol: Protocol,
+    pub(crate) caller: Caller,
+    pub(crate) compression: Compression,
+    pub(crate) body: Bytes,
+    pub(crate) answer: oneshot::Sender<Result<Report, IngestError>>,
+}
 
 /// The waiting requests of a decoder.
 #[derive(Default)]
@@ -60,11 +75,6 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Compression;
-    use bytes::Bytes;
-    use fabriclens_core::protocol::Protocol;
-    use fabriclens_server::auth::Caller;
-    use tokio::sync::oneshot;
 
     fn job(sender: u8, number: u8) -> Job {
         Job {
