@@ -39,7 +39,7 @@ pub struct Decoder {
 
 /// Most resources of a request. A resource without points has two bytes, and a gigabyte of them compresses to a few
 /// kilobytes.
-const RESOURCES: usize = 100_000;
+const RESOURCES: usize = 50_000;
 /// Most scopes of a resource; senders have one for each library.
 const SCOPES: usize = 10_000;
 /// Bytes of forgotten entries from which the tables of texts and layouts are swept, too.
@@ -117,7 +117,7 @@ impl Decoder {
             if let (1, Field::Bytes(resource_metrics)) = field? {
                 resources += 1;
                 if resources > RESOURCES {
-                    return Err(DecodeError::Malformed("a request has more than 100,000 resources"));
+                    return Err(DecodeError::Malformed("a request has more than 50,000 resources"));
                 }
                 self.resource_metrics(resource_metrics, &mut rows, &mut room)?;
             }

@@ -7,10 +7,13 @@ use serde_json::{Value, json};
 
 use super::Api;
 use super::encode::{self, Json};
+use super::memory::Answer;
 use super::params::Params;
+use super::query::QueryContext;
 use fabriclens_base::duration;
 use fabriclens_core::time;
 use fabriclens_server::error::ApiError;
+use fabriclens_store::{Cardinality, Stats};
 
 /// The Prometheus version whose API and PromQL this is; Grafana enables features by it.
 const PROMETHEUS: &str = "2.53.0";
@@ -59,7 +62,7 @@ pub(super) async fn runtimeinfo(State(api): State<Arc<Api>>) -> Json {
 }
 
 /// Number of series by metric and label.
-pub(super) async fn tsdb(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
+pub(super) async fn tsdb(State(api): State<Arc<Api>>, params: Params) -> Result<Answer, ApiError> {
     let limit = match params.limit()? {
         usize::MAX => TOP,
         n if n > MAX_TOP => return Err(ApiError::parameter("limit", format!("limit must not exceed {MAX_TOP}"))),
@@ -70,13 +73,19 @@ pub(super) async fn tsdb(State(api): State<Arc<Api>>, params: Params) -> Result<
         return Err(ApiError::new(super::Kind::NotFound, text));
     }
     let store = api.store.clone();
-    let job = tokio::task::spawn_blocking(move || (store.stats(), store.cardinality(limit)));
-    let (stats, cardinality) = job.await.map_err(|e| ApiError::new(super::Kind::Internal, e.to_string()))?;
+    let work = move |context: &QueryContext<'_>| {
+        let (stats, cardinality) = (store.stats(), store.cardinality(limit, context.budget)?);
+        Ok(success(&cardinality_json(&stats, &cardinality)))
+    };
+    api.within_limits(&params, work).await
+}
+
+fn cardinality_json(stats: &Stats, cardinality: &Cardinality) -> Value {
     let list = |entries: &[(String, usize)]| -> Value {
         entries.iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
     };
     let (min, max) = stats.head_range.unwrap_or((0, 0));
-    Ok(success(&json!({
+    json!({
         "headStats": {
             "numSeries": cardinality.series,
             "numLabelPairs": cardinality.label_pairs,
@@ -88,7 +97,7 @@ pub(super) async fn tsdb(State(api): State<Arc<Api>>, params: Params) -> Result<
         "labelValueCountByLabelName": list(&cardinality.by_label),
         "memoryInBytesByLabelName": [],
         "seriesCountByLabelValuePair": list(&cardinality.by_pair),
-    })))
+    })
 }
 
 /// Rules run where their engine is (Prometheus, vmalert, Mimir).

@@ -1,10 +1,11 @@
 //! The collector's own metrics (`fabriclens_*`): declared and counted here, served at `/metrics`, and stored in its own
 //! store.
 
+mod declared;
 mod observed;
 
-pub use observed::OwnSample;
-use observed::{STORE, StatsField, register_constants};
+pub use declared::OwnSample;
+use declared::{STORE, StatsField, register_constants};
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

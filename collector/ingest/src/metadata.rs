@@ -16,6 +16,8 @@ use parking_lot::Mutex;
 const TEXT: usize = 1024;
 /// Bytes that one sender may add.
 const SENDER_BYTES: usize = METADATA_BYTES / 4;
+/// Bytes that one request may add or change; the sender describes the others again. Samples wait for the write to the disk.
+const REQUEST_BYTES: usize = 512 << 10;
 /// Interval at which known entries may change: each change is a write to the disk, and two senders that disagree would
 /// cause one with every request.
 const CHANGE_INTERVAL: Duration = Duration::from_secs(10);
@@ -61,7 +63,7 @@ impl MetadataGate {
         let known = store.metadata();
         let may_change = caller.hosts == Hosts::Any && changed.is_none_or(|at| at.elapsed() >= CHANGE_INTERVAL);
         let (mut all, before) = (store.metadata_bytes(), added.get(&caller.sender()).copied().unwrap_or(0));
-        let (mut of_sender, mut changes) = (before, false);
+        let (mut of_sender, mut of_request, mut changes) = (before, 0, false);
         let mut entries: HashMap<&str, Metadata> = HashMap::new();
         for told in metadata {
             let in_catalog = CATALOG.get(&told.name);
@@ -75,9 +77,11 @@ impl MetadataGate {
                 Some(_) if !may_change && in_catalog.is_none() => continue,
                 before => {
                     let bytes = entry.bytes(name).saturating_sub(before.map_or(0, |before| before.bytes(name)));
-                    if all + bytes > METADATA_BYTES || of_sender + bytes > SENDER_BYTES {
+                    let written = of_request + entry.bytes(name);
+                    if all + bytes > METADATA_BYTES || of_sender + bytes > SENDER_BYTES || written > REQUEST_BYTES {
                         continue;
                     }
+                    of_request = written;
                     changes |= before.is_some() && in_catalog.is_none();
                     all += bytes;
                     of_sender += bytes;
@@ -119,8 +123,13 @@ mod tests {
 
     /// Bytes of all entries after a sender described many metrics.
     fn filled(store: &Store, gate: &MetadataGate, name: &str) -> usize {
-        let many: Vec<Meta> = (0..10_000).map(|i| told(&format!("{name}_{i}"), &"x".repeat(2 * TEXT))).collect();
-        gate.store(store, &caller(name, Hosts::Any), &many, false).unwrap();
+        let many: Vec<Meta> = (0..2500).map(|i| told(&format!("{name}_{i}"), &"x".repeat(2 * TEXT))).collect();
+        // A request is bounded, too.
+        for _ in 0..8 {
+            let before = store.metadata_bytes();
+            gate.store(store, &caller(name, Hosts::Any), &many, false).unwrap();
+            assert!(store.metadata_bytes() - before <= REQUEST_BYTES);
+        }
         store.metadata_bytes()
     }
 

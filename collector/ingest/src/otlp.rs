@@ -5,12 +5,13 @@
 //! [`Batcher`]. One thread at a time decodes and writes all queued requests and commits them together, while the next
 //! ones arrive.
 
+mod queue;
+
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fabriclens_wire::decode::{CacheBudget, Decoder, Limits};
@@ -26,15 +27,12 @@ use super::{Ingest, IngestError, Report};
 use fabriclens_core::protocol::Protocol;
 use fabriclens_forward::PendingWrite;
 use fabriclens_server::auth::{Caller, Hosts};
+pub(super) use queue::Job;
+use queue::Queue;
 
-/// A queued request.
-pub(super) struct Job {
-    pub(super) protocol: Protocol,
-    pub(super) caller: Caller,
-    pub(super) compression: Compression,
-    pub(super) body: Bytes,
-    pub(super) answer: oneshot::Sender<Result<Report, IngestError>>,
-}
+/// Time after which the requests that were decoded are committed and answered, though others wait: large ones must not hold
+/// back the answers of small ones.
+const BATCH: Duration = Duration::from_millis(50);
 
 /// A queue of requests with the state to decode them.
 pub(super) struct Batcher {
@@ -43,13 +41,6 @@ pub(super) struct Batcher {
     /// Set if idle senders are to be forgotten by the thread at work.
     forget: AtomicBool,
     budget: Arc<CacheBudget>,
-}
-
-#[derive(Default)]
-struct Queue {
-    jobs: VecDeque<Job>,
-    /// A thread is at work.
-    running: bool,
 }
 
 /// State reused for each request.
@@ -78,9 +69,7 @@ impl Batcher {
 
     /// Queues a request. Returns true if no thread is at work; the caller must then run [`Batcher::work`].
     pub(super) fn push(&self, job: Job) -> bool {
-        let mut queue = self.queue.lock();
-        queue.jobs.push_back(job);
-        !std::mem::replace(&mut queue.running, true)
+        self.queue.lock().push(job)
     }
 
     /// Answers requests until the queue is empty. Blocks on the disk.
@@ -92,8 +81,8 @@ impl Batcher {
                 state.forget_idle();
             }
             let (mut taken, mut done) = (Vec::new(), Vec::new());
-            // Terminates, because each waiting sender holds one of a limited number of permits.
-            while let Some(job) = self.next(taken.len() + done.len()) {
+            let until = Instant::now() + BATCH;
+            while let Some(job) = self.next(taken.len() + done.len(), until) {
                 // A panic fails only its own request, without a retry delay; a retry would panic again.
                 let took = catch_panic(|| state.take(&job, ingest)).unwrap_or_else(|error| {
                     *state = DecodeState::new(&self.budget);
@@ -136,12 +125,16 @@ impl Batcher {
         }
     }
 
-    /// Takes the next request; ends the work if the queue is empty and no request is in hand.
-    fn next(&self, in_hand: usize) -> Option<Job> {
+    /// Takes the next request, unless some are in hand and the time is over; ends the work if the queue is empty and no
+    /// request is in hand.
+    fn next(&self, in_hand: usize, until: Instant) -> Option<Job> {
+        if in_hand > 0 && Instant::now() >= until {
+            return None;
+        }
         let mut queue = self.queue.lock();
-        let job = queue.jobs.pop_front();
+        let job = queue.take();
         if job.is_none() && in_hand == 0 {
-            queue.running = false;
+            queue.end();
         }
         job
     }
@@ -236,6 +229,9 @@ impl Batcher {
 mod tests {
     use super::*;
 
+    /// Longer than any test.
+    const TIMEOUT: Duration = Duration::from_secs(600);
+
     #[test]
     fn panics_become_errors() {
         assert_eq!(catch_panic(|| 1).unwrap(), 1);
@@ -276,10 +272,9 @@ mod tests {
             "waiting requests are dropped"
         );
         assert!(put().0, "the next request starts a new thread");
-        assert!(
-            desk.next(0).is_some() && desk.next(1).is_none() && !put().0,
-            "the thread continues while requests are in hand"
-        );
-        assert!(desk.next(0).is_some() && desk.next(0).is_none() && put().0, "the thread ends without requests");
+        let next = |in_hand| desk.next(in_hand, Instant::now() + TIMEOUT);
+        assert!(next(0).is_some() && next(1).is_none() && !put().0, "the thread continues while requests are in hand");
+        assert!(desk.next(1, Instant::now()).is_none(), "requests in hand are answered when the time is over");
+        assert!(next(0).is_some() && next(0).is_none() && put().0, "the thread ends without requests");
     }
 }

@@ -3,7 +3,13 @@
 use crate::rows::Appended;
 use crate::store::Store;
 use crate::wal::replay::Damage;
+use fabriclens_model::{Budget, Labels, ReadError};
 use std::collections::HashMap;
+
+/// Series that are counted without a look at the deadline.
+const PIECE: usize = 4096;
+/// Bytes of a counted name or pair, in the table and in the sorted list.
+const ENTRY_BYTES: usize = 64;
 
 /// Statistics at one instant.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -103,37 +109,50 @@ impl Store {
 
     /// Series counts of the head by metric and label, at most `limit` of each. Walks all series: for people, not for
     /// loops.
-    pub fn cardinality(&self, limit: usize) -> Cardinality {
-        let mut metrics: HashMap<String, usize> = HashMap::new();
-        let mut pairs: HashMap<(String, String), usize> = HashMap::new();
-        let head = self.shared.head.read();
-        let newest = head.older.last().filter(|_| head.current.series.is_empty());
-        let generation = newest.map_or(&head.current, |g| g);
-        for entered in generation.series.iter() {
-            *metrics.entry(entered.labels.metric().to_owned()).or_default() += 1;
-            for (n, v) in entered.labels.iter() {
-                *pairs.entry((n.to_owned(), v.to_owned())).or_default() += 1;
+    ///
+    /// # Errors
+    /// Those of `budget`.
+    pub fn cardinality(&self, limit: usize, budget: &dyn Budget) -> Result<Cardinality, ReadError> {
+        // Appends wait for the lock, so nothing is counted meanwhile.
+        let all: Vec<Labels> = {
+            let head = self.shared.head.read();
+            let newest = head.older.last().filter(|_| head.current.series.is_empty());
+            let generation = newest.map_or(&head.current, |g| g);
+            budget.request(generation.series.len() * size_of::<Labels>())?;
+            generation.series.iter().map(|entered| entered.labels.clone()).collect()
+        };
+        let (mut metrics, mut labels, mut pairs) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let mut charged = 0;
+        for piece in all.chunks(PIECE) {
+            budget.check()?;
+            for one in piece {
+                *metrics.entry(one.metric()).or_insert(0) += 1;
+                for pair in one.iter() {
+                    *pairs.entry(pair).or_insert(0) += 1;
+                }
             }
+            // Before they grow, which doubles them.
+            let entries = 2 * (metrics.capacity() + pairs.capacity());
+            budget.request((entries - charged) * ENTRY_BYTES)?;
+            charged = entries;
         }
-        let series = generation.series.len();
-        drop(head);
-        let mut labels: HashMap<String, usize> = HashMap::new();
         for (name, _) in pairs.keys() {
-            *labels.entry(name.clone()).or_default() += 1;
+            *labels.entry(*name).or_insert(0) += 1;
         }
-        Cardinality {
-            series,
+        Ok(Cardinality {
+            series: all.len(),
             label_pairs: pairs.len(),
-            by_metric: top(metrics, limit),
-            by_label: top(labels, limit),
-            by_pair: top(pairs.into_iter().map(|((n, v), c)| (format!("{n}={v}"), c)), limit),
-        }
+            by_metric: top(metrics, limit, str::to_owned),
+            by_label: top(labels, limit, str::to_owned),
+            by_pair: top(pairs, limit, |(name, value)| format!("{name}={value}")),
+        })
     }
 }
 
-fn top(counts: impl IntoIterator<Item = (String, usize)>, limit: usize) -> Vec<(String, usize)> {
+/// The most frequent entries, and those of equal frequency in their order.
+fn top<T: Ord>(counts: HashMap<T, usize>, limit: usize, text: impl Fn(T) -> String) -> Vec<(String, usize)> {
     let mut all: Vec<_> = counts.into_iter().collect();
     all.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     all.truncate(limit);
-    all
+    all.into_iter().map(|(entry, count)| (text(entry), count)).collect()
 }

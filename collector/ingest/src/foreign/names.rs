@@ -8,8 +8,8 @@ use fabriclens_foreign::{SOURCES, SwitchFrom};
 use fabriclens_model::Labels;
 use parking_lot::RwLock;
 
-use super::translation::NAME_BYTES;
-
+/// Longest name of a switch, bytes; DNS allows 253. Lists of switches keep names for as long as the collector runs.
+pub(super) const NAME_BYTES: usize = 255;
 /// Most GUIDs that are remembered.
 const GUIDS: usize = 100_000;
 

@@ -12,10 +12,8 @@ use fabriclens_model::{Labels, Layout, LayoutInterner};
 use fabriclens_wire::decode::Meta;
 
 use super::context::{Context, Sender};
+use super::names::NAME_BYTES;
 use crate::metadata::of_catalog;
-
-/// Longest name of a switch, bytes; DNS allows 253. Lists of switches keep names for as long as the collector runs.
-pub(super) const NAME_BYTES: usize = 255;
 
 /// What becomes of a column.
 pub(super) enum Column {

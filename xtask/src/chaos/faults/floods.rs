@@ -30,7 +30,7 @@ pub const FAULTS: &[Fault] = &[
 fn descriptions(bed: &TestBed, hold: Duration) -> Result<String> {
     let seen = attack(bed, hold, SEND, |n| {
         let description = format!("{n} {}", "x".repeat(1000));
-        Request::samples(otlp::described(&format!("attacker-{}", n % 50), 5000, &description))
+        Request::samples(otlp::described(&format!("attacker-{}", n % 50), 1000, &description))
     })?;
     let bytes = get(&format!("{}/api/v1/metadata", bed.url))?.1.len();
     ensure!(bytes <= DESCRIPTIONS, "descriptions take {bytes} bytes");
