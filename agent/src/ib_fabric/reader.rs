@@ -67,6 +67,8 @@ pub struct Reader<'a> {
     /// The last port whose details were read.
     detailed: Option<PortId>,
     subnet: Subnet,
+    /// End of the last sweep.
+    swept: Option<Instant>,
     transaction: u32,
     counts: Counts,
     silent: usize,
@@ -90,6 +92,7 @@ impl<'a> Reader<'a> {
             timetable: Timetable::new(config),
             detailed: None,
             subnet: Subnet::default(),
+            swept: None,
             transaction: 0,
             counts: Counts::default(),
             silent: 0,
@@ -102,6 +105,8 @@ impl<'a> Reader<'a> {
 
     /// Reads while this host may and stands by otherwise, until the port is lost or the engine stops.
     pub fn serve(&mut self, mad: &mut dyn Mad) -> Result<(), Error> {
+        // The port may have been another one before.
+        self.swept = None;
         while !(self.host.stopping)() {
             if !self.permission.may_read() {
                 self.hand_over();
@@ -141,14 +146,17 @@ impl<'a> Reader<'a> {
 
     /// Reads until the engine stops or this host may not.
     fn read(&mut self, mad: &mut dyn Mad) -> Result<(), Error> {
-        let (mut sweep, mut round, mut swept) = (Instant::now(), Instant::now(), Instant::now());
+        let now = Instant::now();
+        // Whoever takes over knows the ports from standing by, and reads them first: a large subnet takes long to sweep.
+        let known = self.swept.is_some() && !self.ports.is_empty();
+        let mut sweep = if known { self.next_sweep().max(now + self.config.period) } else { now };
+        let mut round = now;
         while !self.permission.is_lost() {
             let now = Instant::now();
             if now >= sweep {
                 self.sweep(mad)?;
                 (self.host.problem)(self.complaint());
-                swept = Instant::now();
-                sweep = self.timetable.next_sweep(swept, self.rounds[0]);
+                sweep = self.next_sweep();
             }
             if now >= round {
                 let changed = self.round(mad)?;
@@ -156,7 +164,8 @@ impl<'a> Reader<'a> {
                 self.tell(true);
                 round = (round + self.config.period).max(Instant::now());
                 if changed {
-                    sweep = sweep.min(Timetable::sweep_for_loss(Instant::now(), swept, self.rounds[0]));
+                    let now = Instant::now();
+                    sweep = sweep.min(Timetable::sweep_for_loss(now, self.swept.unwrap_or(now), self.rounds[0]));
                 }
             }
             if (self.host.wait)(self.permission.next_check(round.min(sweep), CHECK)) {
@@ -166,13 +175,19 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// Time of the next regular sweep: at once if there was none.
+    fn next_sweep(&self) -> Instant {
+        self.swept.map_or_else(Instant::now, |swept| self.timetable.next_sweep(swept, self.rounds[0]))
+    }
+
     fn complaint(&self) -> Option<String> {
         let limits = self.config.limits;
         let why = || {
             format!("the subnet is larger than {} nodes or {} ports; a part is not read", limits.nodes, limits.ports)
         };
-        let truncated = || self.subnet.truncated.then(why);
-        self.permission.problem().or_else(truncated).or_else(|| self.timetable.problem())
+        let problems = [self.permission.problem(), self.subnet.truncated.then(why), self.timetable.problem()];
+        let problems: Vec<String> = problems.into_iter().flatten().collect();
+        (!problems.is_empty()).then(|| problems.join("; "))
     }
 
     /// Finds nodes and links, and sets the state of all ports.
@@ -224,6 +239,7 @@ impl<'a> Reader<'a> {
         let nodes = &self.subnet.nodes;
         self.poller.retain(|node| nodes.contains_key(&node));
         self.rounds[0] = begin.elapsed();
+        self.swept = Some(Instant::now());
         Ok(())
     }
 

@@ -15,7 +15,7 @@ pub(super) fn run(core: &Core, config: &IbFabric) {
     let problem = |why: Option<String>| match why {
         Some(why) => {
             if core.thread_health.set(COMPONENT, why.clone()) {
-                tracing::warn!(why, "cannot read the InfiniBand subnet; trying again");
+                tracing::warn!(why, "InfiniBand subnet is not read, or not as configured; trying again");
             }
         }
         None => _ = core.thread_health.clear(COMPONENT),

@@ -1,8 +1,8 @@
 //! What a plan remembers of one column between two samples.
 
 use super::derive::Per;
+use super::discontinuities::Discontinuities;
 use super::shape::PlannedColumn;
-use super::source_plan::Discontinuities;
 use crate::counter::{Step, Total, scaled};
 use fabriclens_catalog::MetricKind;
 use fabriclens_wire::Value;

@@ -6,14 +6,16 @@
 mod assign;
 mod column_state;
 mod derive;
+mod discontinuities;
 mod series;
 mod shape;
 mod source_plan;
 
 pub use assign::{Assignment, Candidates, assign};
+pub use discontinuities::Discontinuities;
 pub use series::Assigned;
 pub use shape::PlanShape;
-pub use source_plan::{Carried, Discontinuities, ReadContext, SourcePlan, saturated};
+pub use source_plan::{Carried, ReadContext, SourcePlan, saturated};
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use super::column_state::{ColumnState, Peak};
 use super::derive::Per;
+use super::discontinuities::Discontinuities;
 use super::series::SeriesKey;
 use super::shape::PlanShape;
 use crate::counter::{Counter, Total};
@@ -28,21 +29,6 @@ pub struct ReadContext {
     pub rate: f64,
     /// Actual link speed, if known.
     pub known_rate: Option<f64>,
-}
-
-/// Number of readings that were not plain growth, by kind.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Discontinuities {
-    /// Resets.
-    pub reset: u64,
-    /// Wraps that were extended.
-    pub wrap: u64,
-    /// Counters that reached their maximum and stay there.
-    pub saturated: u64,
-    /// Jumps beyond the capacity of the link.
-    pub implausible: u64,
-    /// Readings with the device's pattern for "invalid".
-    pub invalid: u64,
 }
 
 /// Plan of one source.

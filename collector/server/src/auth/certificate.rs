@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::hosts::forms;
 use fabriclens_base::host_name;
 use fabriclens_config::HostId;
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
@@ -22,10 +23,8 @@ impl Certificate {
         let mut names: Vec<Arc<str>> = Vec::new();
         let mut hosts = Vec::new();
         let mut dns = |name: &str, names: &mut Vec<Arc<str>>| {
-            let name = host_name::key(name);
-            hosts.push(name.clone());
-            hosts.extend(name.split_once('.').map(|(short, _)| short.to_owned()));
-            names.push(name.into());
+            hosts.extend(forms(name));
+            names.push(host_name::key(name).into());
         };
         let mut ids = Vec::new();
         for name in certificate.subject_alternative_name().ok().flatten().iter().flat_map(|s| &s.value.general_names) {

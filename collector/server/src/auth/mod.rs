@@ -6,6 +6,7 @@
 mod certificate;
 mod denied;
 mod gate;
+mod hosts;
 mod origin;
 mod proxy;
 mod rate;
@@ -15,6 +16,7 @@ mod tokens;
 pub use certificate::Certificate;
 pub use denied::Denied;
 pub(crate) use gate::{Gate, authorize};
+pub use hosts::Hosts;
 pub use refusal::ErrorFormat;
 pub use tokens::{Token, Tokens, new as new_token};
 
@@ -28,7 +30,7 @@ use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 
 use crate::peer::Peer;
-use fabriclens_base::{host_check, host_name};
+use fabriclens_base::host_check;
 use fabriclens_config as config;
 use fabriclens_config::{Access, Config, Role, Roles};
 use fabriclens_core::byte_quota::ByteQuota;
@@ -41,25 +43,6 @@ use rate::RateLimiter;
 
 /// Minimum interval of logged refusals; the metric counts all.
 const LOG_EVERY: Duration = Duration::from_secs(10);
-
-/// Hosts whose samples a caller may write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hosts {
-    /// Any host.
-    Any,
-    /// These hosts, in lower case.
-    Only(Arc<[String]>),
-}
-
-impl Hosts {
-    /// Whether the set contains a host.
-    pub fn has(&self, host: &str) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Only(own) => own.iter().any(|own| host_name::is_same(own, host)),
-        }
-    }
-}
 
 /// An authorized caller.
 #[derive(Clone, Debug)]
@@ -219,7 +202,7 @@ impl Guard {
             }
             let hosts = match certified {
                 _ if !token.hosts.is_empty() => {
-                    Hosts::Only(token.hosts.iter().map(|host| host_name::key(host)).collect())
+                    Hosts::Only(token.hosts.iter().flat_map(|host| hosts::forms(host)).collect())
                 }
                 // A shared token does not widen what the certificate allows.
                 Some(certified) => certified.hosts,

@@ -40,6 +40,9 @@ pub struct Args {
     /// Switch ports of the InfiniBand subnet, about
     #[arg(long, default_value_t = 10_000)]
     subnet_ports: usize,
+    /// Datagrams that the reader of the InfiniBand subnet may send per second; 10,000 ports need 4,100
+    #[arg(long, default_value_t = 20_000)]
+    mads_per_second: u32,
 }
 
 /// A part of the benchmark.

@@ -16,6 +16,7 @@ fn layouts_are_those_of_the_kernel() {
 fn device() -> (File, UnixDatagram) {
     let (device, kernel) = UnixDatagram::pair().expect("a pair of sockets");
     device.set_nonblocking(true).expect("not blocking");
+    kernel.set_read_timeout(Some(Duration::from_secs(5))).expect("a deadline");
     (File::from(OwnedFd::from(device)), kernel)
 }
 
