@@ -16,6 +16,8 @@ pub struct Window {
     end: Option<Arc<Window>>,
     /// Windows of some of its frames, ascending by the index of their first frame: their sums are needed by other windows too.
     groups: Vec<(usize, Arc<Window>)>,
+    /// Loads of the jobs in each frame, with the revision of the jobs that first asked.
+    loads: OnceLock<(u64, Vec<Arc<[f64]>>)>,
 }
 
 impl Default for Window {
@@ -26,7 +28,7 @@ impl Default for Window {
 
 impl Window {
     pub(crate) fn new(frames: Vec<Arc<Frame>>) -> Self {
-        Self { frames, totals: vec![OnceLock::new(); COLUMNS], end: None, groups: Vec::new() }
+        Self { frames, totals: vec![OnceLock::new(); COLUMNS], end: None, groups: Vec::new(), loads: OnceLock::new() }
     }
 
     /// Attaches windows of some of its frames, each with the index of its first frame, ascending.
@@ -155,8 +157,14 @@ impl Window {
     /// The same with its frames.
     pub fn job_frames<'a>(&'a self, fabric: &'a Fabric, job: usize) -> impl Iterator<Item = (&'a Frame, f64)> + 'a {
         let since_ns = fabric.jobs[job].since_ns;
-        let frames = self.frames.iter().filter(move |f| f.time_ns >= since_ns);
-        frames.map(move |f| (&**f, f.job_loads(fabric)[job])).filter(|(_, load)| !load.is_nan())
+        let all = || self.frames.iter().map(|frame| frame.job_loads(fabric)).collect();
+        let known = Some(self.loads.get_or_init(|| (fabric.revision(), all())));
+        let known = known.filter(|(revision, _)| *revision == fabric.revision()).map(|(_, loads)| loads);
+        let load = move |(at, frame): (usize, &'a Arc<Frame>)| {
+            (&**frame, known.map_or_else(|| frame.job_loads(fabric)[job], |loads| loads[at][job]))
+        };
+        let frames = self.frames.iter().enumerate().filter(move |(_, frame)| frame.time_ns >= since_ns);
+        frames.map(load).filter(|(_, load)| !load.is_nan())
     }
 
     /// The same for some ports.
