@@ -42,18 +42,11 @@ impl Totals {
         }
     }
 
-    /// Sum of a port's values.
-    pub fn sum(&self, port: usize) -> f64 {
-        self.0
-            .get(port / BLOCK)
-            .and_then(Option::as_deref)
-            .and_then(|block| block.sums.as_deref())
-            .map_or(0.0, |sums| sums[port % BLOCK])
-    }
-
-    /// Frames in which a port has a value.
-    pub fn count(&self, port: usize) -> u32 {
-        self.0.get(port / BLOCK).and_then(Option::as_deref).map_or(0, |block| block.counts[port % BLOCK].into())
+    /// Sum of a port's values, and the frames in which it has one; zeros if there is none.
+    pub fn get(&self, port: usize) -> (f64, u32) {
+        let Some(block) = self.0.get(port / BLOCK).and_then(Option::as_deref) else { return (0.0, 0) };
+        let sum = block.sums.as_deref().map_or(0.0, |sums| sums[port % BLOCK]);
+        (sum, block.counts[port % BLOCK].into())
     }
 
     fn block(&mut self, at: usize) -> &mut BlockTotals {
@@ -85,7 +78,7 @@ mod tests {
         totals.add_column(&frame.columns[Signal::Tx as usize]);
         (0..2).for_each(|_| twice.add(&totals));
         assert_eq!(
-            [3, 130, 4, 900].map(|port| (twice.sum(port), twice.count(port))),
+            [3, 130, 4, 900].map(|port| twice.get(port)),
             [(0.0, 2), (4.0, 2), (0.0, 0), (0.0, 0)]
         );
     }

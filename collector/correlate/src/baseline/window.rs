@@ -100,9 +100,9 @@ impl Window {
 
     fn mean_of(&self, column: usize, port: usize) -> Option<f64> {
         // Zero parts are not stored: a frame with the total but no part counts as zero.
-        let counted = whole(column).map_or(column, |whole| whole as usize);
-        let count = Some(self.totals(counted).count(port)).filter(|count| *count > 0)?;
-        Some(self.totals(column).sum(port) / f64::from(count))
+        let (sum, own) = self.totals(column).get(port);
+        let count = whole(column).map_or(own, |whole| self.totals(whole as usize).get(port).1);
+        (count > 0).then(|| sum / f64::from(count))
     }
 
     fn totals(&self, column: usize) -> &Totals {
@@ -129,8 +129,8 @@ impl Window {
 
     /// Sum of a signal over the frames; `None` if nothing was measured.
     pub fn sum(&self, signal: Signal, port: usize) -> Option<f64> {
-        let totals = self.totals(signal as usize);
-        (totals.count(port) > 0).then(|| totals.sum(port))
+        let (sum, count) = self.totals(signal as usize).get(port);
+        (count > 0).then_some(sum)
     }
 
     /// The last value of a signal. Most ports have no value of most signals: the sums tell that at once.
