@@ -8,11 +8,10 @@ pub(super) struct Totals(Vec<Option<Box<BlockTotals>>>);
 
 #[derive(Clone, Debug)]
 struct BlockTotals {
-    sums: [f64; BLOCK],
     /// Frames with a value.
-    counts: [u32; BLOCK],
-    /// Some value is not zero.
-    moves: bool,
+    counts: [u16; BLOCK],
+    /// `None` while all values are zero, as most counters of events are.
+    sums: Option<Box<[f64; BLOCK]>>,
 }
 
 impl Totals {
@@ -21,12 +20,10 @@ impl Totals {
         for (at, block) in column.blocks() {
             let totals = self.block(at);
             for (count, value) in totals.counts.iter_mut().zip(&block.values) {
-                *count += u32::from(!value.is_nan());
+                *count += u16::from(!value.is_nan());
             }
-            // Most counters of events rest.
             if block.moves {
-                totals.moves = true;
-                for (sum, value) in totals.sums.iter_mut().zip(&block.values) {
+                for (sum, value) in totals.sums().iter_mut().zip(&block.values) {
                     *sum += f64::from(if value.is_nan() { 0.0 } else { *value });
                 }
             }
@@ -39,29 +36,30 @@ impl Totals {
         for (at, more) in blocks {
             let totals = self.block(at);
             totals.counts.iter_mut().zip(&more.counts).for_each(|(count, more)| *count += more);
-            if more.moves {
-                totals.moves = true;
-                totals.sums.iter_mut().zip(&more.sums).for_each(|(sum, more)| *sum += more);
+            if let Some(more) = more.sums.as_deref() {
+                totals.sums().iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
             }
         }
     }
 
-    /// Sum of a port's values.
-    pub fn sum(&self, port: usize) -> f64 {
-        self.0.get(port / BLOCK).and_then(Option::as_deref).map_or(0.0, |block| block.sums[port % BLOCK])
-    }
-
-    /// Frames in which a port has a value.
-    pub fn count(&self, port: usize) -> u32 {
-        self.0.get(port / BLOCK).and_then(Option::as_deref).map_or(0, |block| block.counts[port % BLOCK])
+    /// Sum of a port's values, and the frames in which it has one; zeros if there is none.
+    pub fn get(&self, port: usize) -> (f64, u32) {
+        let Some(block) = self.0.get(port / BLOCK).and_then(Option::as_deref) else { return (0.0, 0) };
+        let sum = block.sums.as_deref().map_or(0.0, |sums| sums[port % BLOCK]);
+        (sum, block.counts[port % BLOCK].into())
     }
 
     fn block(&mut self, at: usize) -> &mut BlockTotals {
         if self.0.len() <= at {
             self.0.resize(at + 1, None);
         }
-        let empty = || Box::new(BlockTotals { sums: [0.0; BLOCK], counts: [0; BLOCK], moves: false });
-        self.0[at].get_or_insert_with(empty)
+        self.0[at].get_or_insert_with(|| Box::new(BlockTotals { counts: [0; BLOCK], sums: None }))
+    }
+}
+
+impl BlockTotals {
+    fn sums(&mut self) -> &mut [f64; BLOCK] {
+        self.sums.get_or_insert_with(|| Box::new([0.0; BLOCK]))
     }
 }
 
@@ -80,7 +78,7 @@ mod tests {
         totals.add_column(&frame.columns[Signal::Tx as usize]);
         (0..2).for_each(|_| twice.add(&totals));
         assert_eq!(
-            [3, 130, 4, 900].map(|port| (twice.sum(port), twice.count(port))),
+            [3, 130, 4, 900].map(|port| twice.get(port)),
             [(0.0, 2), (4.0, 2), (0.0, 0), (0.0, 0)]
         );
     }

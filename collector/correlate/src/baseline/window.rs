@@ -16,6 +16,8 @@ pub struct Window {
     end: Option<Arc<Window>>,
     /// Windows of some of its frames, ascending by the index of their first frame: their sums are needed by other windows too.
     groups: Vec<(usize, Arc<Window>)>,
+    /// Loads of the jobs in each frame, with the revision of the jobs that first asked.
+    loads: OnceLock<(u64, Vec<Arc<[f64]>>)>,
 }
 
 impl Default for Window {
@@ -26,7 +28,7 @@ impl Default for Window {
 
 impl Window {
     pub(crate) fn new(frames: Vec<Arc<Frame>>) -> Self {
-        Self { frames, totals: vec![OnceLock::new(); COLUMNS], end: None, groups: Vec::new() }
+        Self { frames, totals: vec![OnceLock::new(); COLUMNS], end: None, groups: Vec::new(), loads: OnceLock::new() }
     }
 
     /// Attaches windows of some of its frames, each with the index of its first frame, ascending.
@@ -98,9 +100,9 @@ impl Window {
 
     fn mean_of(&self, column: usize, port: usize) -> Option<f64> {
         // Zero parts are not stored: a frame with the total but no part counts as zero.
-        let counted = whole(column).map_or(column, |whole| whole as usize);
-        let count = Some(self.totals(counted).count(port)).filter(|count| *count > 0)?;
-        Some(self.totals(column).sum(port) / f64::from(count))
+        let (sum, own) = self.totals(column).get(port);
+        let count = whole(column).map_or(own, |whole| self.totals(whole as usize).get(port).1);
+        (count > 0).then(|| sum / f64::from(count))
     }
 
     fn totals(&self, column: usize) -> &Totals {
@@ -127,8 +129,8 @@ impl Window {
 
     /// Sum of a signal over the frames; `None` if nothing was measured.
     pub fn sum(&self, signal: Signal, port: usize) -> Option<f64> {
-        let totals = self.totals(signal as usize);
-        (totals.count(port) > 0).then(|| totals.sum(port))
+        let (sum, count) = self.totals(signal as usize).get(port);
+        (count > 0).then_some(sum)
     }
 
     /// The last value of a signal. Most ports have no value of most signals: the sums tell that at once.
@@ -155,8 +157,14 @@ impl Window {
     /// The same with its frames.
     pub fn job_frames<'a>(&'a self, fabric: &'a Fabric, job: usize) -> impl Iterator<Item = (&'a Frame, f64)> + 'a {
         let since_ns = fabric.jobs[job].since_ns;
-        let frames = self.frames.iter().filter(move |f| f.time_ns >= since_ns);
-        frames.map(move |f| (&**f, f.job_loads(fabric)[job])).filter(|(_, load)| !load.is_nan())
+        let all = || self.frames.iter().map(|frame| frame.job_loads(fabric)).collect();
+        let known = Some(self.loads.get_or_init(|| (fabric.revision(), all())));
+        let known = known.filter(|(revision, _)| *revision == fabric.revision()).map(|(_, loads)| loads);
+        let load = move |(at, frame): (usize, &'a Arc<Frame>)| {
+            (&**frame, known.map_or_else(|| frame.job_loads(fabric)[job], |loads| loads[at][job]))
+        };
+        let frames = self.frames.iter().enumerate().filter(move |(_, frame)| frame.time_ns >= since_ns);
+        frames.map(load).filter(|(_, load)| !load.is_nan())
     }
 
     /// The same for some ports.

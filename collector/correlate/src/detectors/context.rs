@@ -264,9 +264,9 @@ impl<'a> DetectorContext<'a> {
         // A job that computes for a while loses nothing: the speed of its stretches of communication counts.
         let mean = baseline.mean();
         let frames = self.window.job_frames(self.fabric, job);
-        let ports = self.suspects(job);
-        let frames =
-            frames.map(|(frame, load)| JobFrame { load: load / mean, troubled: self.is_troubled(frame, &ports) });
+        let suspects = OnceCell::new();
+        let troubled = |frame| self.is_troubled(frame, suspects.get_or_init(|| self.suspects(job)));
+        let frames = frames.map(|(frame, load)| JobFrame { load: load / mean, troubled: troubled(frame) });
         if let Some(in_cycles) = baseline.phases().compare(frames, all.ratio) {
             return in_cycles.map(|(ratio, noise)| JobSlowdown { ratio, noise, ..all });
         }

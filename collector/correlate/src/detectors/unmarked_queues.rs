@@ -61,7 +61,7 @@ pub(super) fn find(ctx: &DetectorContext<'_>) -> Option<Finding> {
     let long = ctx.baseline.derived.marked_queue.get(ctx.domain.switches.clone(), || marking_queue(ctx))?;
     // Most of the time there is none, and a minute takes long to read.
     let now = Switch::all(ctx, ctx.window, long);
-    let passes = |switch: &Switch| ctx.window.frames().iter().any(|f| Sample::of(ctx, f, switch, long).passes());
+    let passes = |switch: &Switch| ctx.window.frames().iter().any(|frame| switch.passes(ctx, frame, long));
     if !now.iter().any(passes) {
         return None;
     }
@@ -147,6 +147,22 @@ impl Switch {
         };
         ctx.domain.nodes.iter().filter_map(some).collect()
     }
+
+    /// Whether it marks in a frame.
+    fn marks(&self, frame: &Frame) -> bool {
+        self.marking.iter().any(|port| frame.get(Signal::Marks, *port).is_some_and(|marks| marks > 0.0))
+    }
+
+    /// Ports with long queues in a frame that send freely.
+    fn long(&self, ctx: &DetectorContext<'_>, frame: &Frame, long: f64) -> impl Iterator<Item = usize> {
+        let waits = move |p: &usize| frame.get(Signal::QueueMax, *p).is_some_and(|queue| queue >= long);
+        self.waiting.iter().copied().filter(waits).filter(move |p| drains(ctx, frame, *p))
+    }
+
+    /// Whether a long queue passes a frame without a mark.
+    fn passes(&self, ctx: &DetectorContext<'_>, frame: &Frame, long: f64) -> bool {
+        self.long(ctx, frame, long).next().is_some() && !self.marks(frame)
+    }
 }
 
 /// A switch in one frame.
@@ -158,16 +174,8 @@ struct Sample {
 }
 
 impl Sample {
-    /// Whether a long queue passes without a mark.
-    fn passes(&self) -> bool {
-        !self.marks && !self.long.is_empty()
-    }
-
     fn of(ctx: &DetectorContext<'_>, frame: &Frame, switch: &Switch, long: f64) -> Self {
-        let marks = switch.marking.iter().any(|p| frame.get(Signal::Marks, *p).is_some_and(|marks| marks > 0.0));
-        let waits = |p: &usize| frame.get(Signal::QueueMax, *p).is_some_and(|queue| queue >= long);
-        let waiting = switch.waiting.iter().copied();
-        Self { marks, long: waiting.filter(waits).filter(|p| drains(ctx, frame, *p)).collect() }
+        Self { marks: switch.marks(frame), long: switch.long(ctx, frame, long).collect() }
     }
 }
 

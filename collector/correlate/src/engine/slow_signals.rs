@@ -5,6 +5,7 @@ use crate::engine::kept_series::{KeptSeries, SeriesId};
 use crate::engine::latest_values::LatestValues;
 use crate::model::fabric::Fabric;
 use crate::model::frame::Frame;
+use crate::signals::expression::Term;
 use crate::signals::query_eval::QueriedSignal;
 use crate::signals::table::SignalSpec;
 use fabriclens_model::{Layout, LayoutId, is_absent};
@@ -45,8 +46,8 @@ struct SlowSignal {
     values: QueriedSignal,
     /// Reads it without a query.
     reader: Option<LatestValues>,
-    /// Whether the recording has a series that it reads.
-    has_series: bool,
+    /// Metrics of its terms that the recording has.
+    metrics: HashSet<&'static str>,
 }
 
 impl SlowSignals {
@@ -57,7 +58,7 @@ impl SlowSignals {
         let signal = |row: &'static SignalSpec| SlowSignal {
             values: QueriedSignal::new(row),
             reader: LatestValues::of(row),
-            has_series: false,
+            metrics: HashSet::new(),
         };
         let signals = rows.into_iter().map(signal).collect();
         Self {
@@ -92,8 +93,8 @@ impl SlowSignals {
             let one = kept.get_mut(column.series);
             if column.last.is_none() {
                 for signal in signals.iter_mut() {
-                    let mut terms = signal.values.row.expression.0.iter();
-                    signal.has_series |= terms.any(|term| term.selector.metric == one.labels.metric());
+                    let metrics = signal.values.row.expression.0.iter().map(|term| term.selector.metric);
+                    signal.metrics.extend(metrics.filter(|metric| *metric == one.labels.metric()));
                 }
             }
             column.last = Some((time_ms, value));
@@ -116,10 +117,11 @@ impl SlowSignals {
         let now_ms = frame.time_ns / 1_000_000;
         let due = if self.moved { QUERY_MS } else { STILL_MS };
         if now_ms >= self.queried_ms.saturating_add(due) {
-            for SlowSignal { values, reader, .. } in self.signals.iter_mut().filter(|signal| signal.has_series) {
+            for SlowSignal { values, reader, metrics } in self.signals.iter_mut().filter(|s| !s.metrics.is_empty()) {
+                let has_series = |term: &Term| metrics.contains(term.selector.metric);
                 match reader {
                     Some(reader) => values.set(reader.at(&self.kept, fabric, now_ms)),
-                    None => values.query(&self.engine, &self.kept, fabric, now_ms)?,
+                    None => values.query_terms(&self.engine, &self.kept, fabric, now_ms, has_series)?,
                 }
             }
             (self.moved, self.queried_ms) = (false, now_ms);

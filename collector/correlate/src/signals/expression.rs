@@ -153,8 +153,13 @@ impl Alternatives {
 
     /// The expression in PromQL. `window` is the range of rates since the sample before, such as `5s`.
     pub fn promql(&self, window: &str) -> String {
-        let terms: Vec<String> = self.0.iter().map(|term| WithWindow { term, window }.to_string()).collect();
-        terms.join(" or ")
+        self.promql_of(window, |_| true)
+    }
+
+    /// The same with some of its terms.
+    pub(crate) fn promql_of(&self, window: &str, which: impl Fn(&Term) -> bool) -> String {
+        let terms = self.0.iter().filter(|term| which(term));
+        terms.map(|term| WithWindow { term, window }.to_string()).collect::<Vec<_>>().join(" or ")
     }
 }
 

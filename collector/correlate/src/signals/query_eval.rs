@@ -4,6 +4,7 @@ use crate::model::fabric::Fabric;
 use crate::model::frame::Frame;
 use crate::model::priority;
 use crate::model::topology::{LinkEnd, port_name};
+use crate::signals::expression::Term;
 use crate::signals::table::LOOK_BACK;
 use crate::signals::table::SignalSpec;
 use fabriclens_model::{Labels, Read};
@@ -12,6 +13,9 @@ use std::collections::HashSet;
 
 /// When a port was last sampled; every port has this metric.
 const LAST_SAMPLE: &str = r#"timestamp(fabric_port_io_bytes_total{direction="transmit"})"#;
+
+/// Range of rates since the sample before, in queries of single instants.
+const WINDOW: &str = "30s";
 
 /// Queries signals at instants (Unix ms, ascending), which are `step_ms` or multiples of it apart, and returns a frame
 /// for each.
@@ -107,7 +111,20 @@ impl QueriedSignal {
     /// # Errors
     /// [`QueryError`] if the query fails.
     pub fn query(&mut self, engine: &Engine, read: &dyn Read, fabric: &Fabric, time_ms: i64) -> Result<(), QueryError> {
-        self.answer = query_at(engine, read, fabric, self.row, time_ms)?;
+        self.query_terms(engine, read, fabric, time_ms, |_| true)
+    }
+
+    /// The same with the terms that `has_series` accepts; the others give nothing.
+    pub(crate) fn query_terms(
+        &mut self,
+        engine: &Engine,
+        read: &dyn Read,
+        fabric: &Fabric,
+        time_ms: i64,
+        has_series: impl Fn(&Term) -> bool,
+    ) -> Result<(), QueryError> {
+        let query = self.row.expression.promql_of(WINDOW, has_series);
+        self.answer = answer(engine, read, fabric, self.row, (&query, time_ms))?;
         Ok(())
     }
 
@@ -138,8 +155,17 @@ pub fn query_at(
     row: &SignalSpec,
     time_ms: i64,
 ) -> Result<Vec<(usize, f64)>, QueryError> {
-    let query = row.promql("30s");
-    let Value::Vector(samples) = engine.instant(read, &query, time_ms)?.value else { return Ok(Vec::new()) };
+    answer(engine, read, fabric, row, (&row.promql(WINDOW), time_ms))
+}
+
+fn answer(
+    engine: &Engine,
+    read: &dyn Read,
+    fabric: &Fabric,
+    row: &SignalSpec,
+    (query, time_ms): (&str, i64),
+) -> Result<Vec<(usize, f64)>, QueryError> {
+    let Value::Vector(samples) = engine.instant(read, query, time_ms)?.value else { return Ok(Vec::new()) };
     Ok(row.by_port(samples.iter().filter_map(|s| Some((port_of(fabric, &s.labels)?, s.value))).collect()))
 }
 

@@ -45,6 +45,8 @@ impl Slot {
 /// One signal at one port: series that become one value.
 pub(super) struct Cell {
     pub row: usize,
+    /// Its signal is a rate.
+    pub is_rate: bool,
     pub port: usize,
     pub members: Vec<u32>,
 }
@@ -93,14 +95,14 @@ pub(super) struct CellValue<'a> {
 impl<'a> CellValue<'a> {
     /// The value of a cell in a frame, if its series have any, of which `newest` is the last that was sampled.
     pub(super) fn of(cell: &'a Cell, slots: &[Slot], newest: u32, (frame, step_ms): (i64, i64)) -> Option<Self> {
-        let row = &ALL[cell.row];
         if cell.members.len() == 1 {
             let slot = &slots[newest as usize];
-            let one = || Self { cell, value: slot.value, covers_gap: row.is_rate() && slot.covers_gap(step_ms) };
+            let one = || Self { cell, value: slot.value, covers_gap: cell.is_rate && slot.covers_gap(step_ms) };
             return (!slot.value.is_nan()).then(one);
         }
-        let value = first_terms(cell, slots, frame).map(|s| s.value).reduce(|a, b| row.join.of(a, b))?;
-        let covers_gap = row.is_rate() && here(cell, slots, frame).any(|slot| slot.covers_gap(step_ms));
+        let join = ALL[cell.row].join;
+        let value = first_terms(cell, slots, frame).map(|s| s.value).reduce(|a, b| join.of(a, b))?;
+        let covers_gap = cell.is_rate && here(cell, slots, frame).any(|slot| slot.covers_gap(step_ms));
         Some(Self { cell, value, covers_gap })
     }
 

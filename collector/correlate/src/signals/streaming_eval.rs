@@ -147,7 +147,7 @@ impl StreamingEval {
 
     /// Writes samples (column-major, as the store has them) into the frames of `sink`; drops samples that no frame
     /// covers.
-    pub fn take(&mut self, series: &Layout, times: &[i64], values: &[f64], sink: &mut dyn FrameSink) {
+    pub fn take(&mut self, series: &Layout, times: &[i64], samples: &[f64], sink: &mut dyn FrameSink) {
         let id = series.id();
         if !self.plans.contains_key(&id) {
             if self.plans.len() >= self.plan_limit {
@@ -163,18 +163,19 @@ impl StreamingEval {
         for (row, time) in times.iter().enumerate() {
             let frame = frame_of(*time, *step_ms);
             late.record(slots[first].same, *time, slots[first].newest.0, now_ms);
-            let values = plan.uses.chunk_by(|a, b| a.cell == b.cell).filter_map(|of_cell| {
+            let mut values = Vec::with_capacity(plan.uses.len());
+            for of_cell in plan.uses.chunk_by(|a, b| a.cell == b.cell) {
                 let mut any = false;
                 for column in of_cell {
-                    let value = values[column.at as usize * times.len() + row];
+                    let value = samples[column.at as usize * times.len() + row];
                     if !is_absent(value) && !is_stale(value) {
                         any |= sample(slots, column.slot, &readers.terms, (*time, value), (frame, *step_ms));
                     }
                 }
-                let cell = cells.get(of_cell[0].cell as usize).filter(|_| any)?;
-                CellValue::of(cell, slots, of_cell[0].slot, (frame, *step_ms))
-            });
-            let (values, time_ns): (Vec<CellValue<'_>>, i64) = (values.collect(), frame.saturating_mul(1_000_000));
+                let cell = cells.get(of_cell[0].cell as usize).filter(|_| any);
+                values.extend(cell.and_then(|cell| CellValue::of(cell, slots, of_cell[0].slot, (frame, *step_ms))));
+            }
+            let time_ns = frame.saturating_mul(1_000_000);
             if values.is_empty() {
                 continue;
             }
@@ -222,7 +223,7 @@ impl StreamingEval {
         let next = self.cells.len() as u32;
         let cell = *self.of_port.entry((row, port)).or_insert(next);
         if cell == next {
-            self.cells.push(Cell { row, port, members: Vec::new() });
+            self.cells.push(Cell { row, is_rate: ALL[row].is_rate(), port, members: Vec::new() });
         }
         let slot = self.slots.len() as u32;
         self.cells[cell as usize].members.push(slot);

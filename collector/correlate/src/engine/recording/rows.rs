@@ -121,7 +121,7 @@ impl<W: Fn(&str) -> bool> Rows<W> {
             self.ends.clear();
             self.ends.extend(line.bytes().enumerate().filter(|(_, byte)| *byte == b',').map(|(at, _)| at));
             self.ends.push(line.len());
-            let (line, ends) = (line, &self.ends[..]);
+            let ends = &self.ends[..];
             if ends.len() != self.cells {
                 return Err(wrong(format!("{} cells under {} columns", ends.len(), self.cells)));
             }
@@ -147,11 +147,11 @@ impl<W: Fn(&str) -> bool> Rows<W> {
             let bad = |at: usize| wrong(format!("{:?} is no number", cell(at)));
             let tick = number(cell(self.tick)).ok_or_else(|| bad(self.tick))?;
             let time_ms = (tick as i64).saturating_mul(self.stretch) / 1_000_000;
-            let value = |(places, column): &(Vec<usize>, CellReader)| {
+            let mut values = Vec::with_capacity(self.columns.len());
+            for (places, column) in &self.columns {
                 let told = places.iter().copied().find(|at| !cell(*at).is_empty()).unwrap_or(places[0]);
-                column.value(cell(told)).ok_or_else(|| bad(told))
-            };
-            let values = self.columns.iter().map(value).collect::<Result<Vec<f64>, _>>()?;
+                values.push(column.value(cell(told)).ok_or_else(|| bad(told))?);
+            }
             let name = new.then(|| [node.to_owned(), port.to_owned()]);
             return Ok(Some((Row { port: index, time_ms, values }, name)));
         }
