@@ -168,7 +168,8 @@ fn delays(ctx: &DetectorContext<'_>, now_ns: [i64; 2]) -> BTreeMap<usize, f64> {
     };
     let mean = |probes: &LinkProbes| probes.delay_ns / f64::from(probes.answered);
     let (now, before) = (of(now_ns), of(ctx.baseline.window.time_range_ns()));
-    let grown = |(link, probes): (&usize, &LinkProbes)| (*link, (mean(probes) - before.get(link).map_or(0.0, mean)).max(0.0));
+    let grown =
+        |(link, probes): (&usize, &LinkProbes)| (*link, (mean(probes) - before.get(link).map_or(0.0, mean)).max(0.0));
     now.iter().map(grown).collect()
 }
 
