@@ -47,7 +47,7 @@ pub use engine::recording;
 pub use model::fabric::{Fabric, Job};
 pub use model::finding::{Evidence, Finding};
 pub use model::frame::{FULL_PACKET_BYTES, Frame};
-pub use model::incident::{Incident, Sender};
+pub use model::incident::{Incident, IncidentPath, Sender};
 pub use model::kind::{IncidentKind, KindSpec, ObservedBy, Severity, SeverityRule};
 pub use model::location::{Location, LocationId};
 pub use model::ports::{Port, Ports};

@@ -256,6 +256,7 @@ pub fn incident(id: &str, start_ns: i64) -> Incident {
         low_before: Default::default(),
         victim_ports: vec![],
         senders: vec![],
+        path: None,
         evidence: vec![Evidence {
             metric: "fabric_pfc_pause_seconds_total".to_owned(),
             at: "h3 port 1".to_owned(),

@@ -43,6 +43,7 @@ fn incident(id: &str) -> Incident {
         low_before: Default::default(),
         victim_ports: vec![],
         senders: vec![],
+        path: None,
         evidence: vec![],
         explanation: "leaf1 - spine2 corrupts \"frames\".".to_owned(),
         action: "Replace the cable.".to_owned(),

@@ -1,7 +1,7 @@
 //! Places a lossy link by paths: what the pairs of ports that lose packets have in common, what pairs without losses share
 //! with them, and which links lost probes crossed. Refines what `transport` finds.
 
-use crate::detectors::context::DetectorContext;
+use crate::detectors::context::{DetectorContext, SlowdownCache};
 use crate::detectors::evidence::{evidence, name};
 use crate::detectors::lossy_link::RATE_COST;
 use crate::detectors::path_votes::{PairLoss, losses, peers, share};
@@ -23,6 +23,8 @@ thresholds! {
     AHEAD = "transport.path_ahead", 3.0, "times";
 }
 
+/// Seconds of samples that tell where packets are lost: few probes and few packets of others cross a link each second.
+const LONG_S: f64 = 120.0;
 /// Logarithm of the likelihood that a pair lost packets elsewhere than on a link, and the most that one observation counts.
 const ELSEWHERE: f64 = -4.0;
 /// Chance that a probe is lost on a good link: what answers of others and host trouble leave.
@@ -39,11 +41,16 @@ pub(super) fn find(ctx: &DetectorContext<'_>) -> Option<Finding> {
     if ctx.fabric.routes.is_empty() || ctx.switches_report(Signal::Tx) {
         return None;
     }
-    let losses = losses(ctx);
-    let all: f64 = losses.iter().map(|loss| loss.samples).sum();
-    if all < ctx.threshold(&LOSSES) {
+    let samples = |losses: &[PairLoss]| losses.iter().map(|loss| loss.samples).sum::<f64>();
+    if samples(&losses(ctx)) < ctx.threshold(&LOSSES) {
         return None;
     }
+    // Whether there are losses, the last seconds tell; where, all that was seen.
+    let window = ctx.history.last((LONG_S / ctx.step_s).ceil() as usize);
+    let slowdowns = SlowdownCache::new();
+    let ctx = &ctx.with_window(&window, &slowdowns);
+    let losses = losses(ctx);
+    let all = samples(&losses);
     let suspects = suspects(ctx, &losses);
     let &(best, likely) = suspects.first()?;
     let common: f64 = losses.iter().filter(|loss| loss.share(best) > 0.0).map(|loss| loss.samples).sum();
@@ -73,7 +80,8 @@ pub(super) fn find(ctx: &DetectorContext<'_>) -> Option<Finding> {
     let sure = if near.len() > 1 { 0.65 } else { 0.8 };
     let total: f64 = losses.iter().filter_map(|loss| ctx.mean(Signal::SequenceNaks, loss.from)).sum();
     let found = Finding::new(IncidentKind::LossyLink, LocationId::Link(link), sure, own, text);
-    Some(found.observed_at(worst.from).harmless_if(total < ctx.threshold(&RATE_COST)))
+    let found = found.along(way).observed_at(worst.from).harmless_if(total < ctx.threshold(&RATE_COST));
+    Some(if near.len() > 1 { found.as_inferred() } else { found })
 }
 
 /// Links on the paths of the pairs that lose, the likeliest first.

@@ -2,20 +2,23 @@
 //! others of it reach their former rate. What the paths of the slow pairs have in common is narrowed by the congestion
 //! notifications of each pair and by the delay of probes.
 
-use crate::detectors::context::DetectorContext;
+use crate::baseline::window::Window;
+use crate::detectors::context::{DetectorContext, SlowdownCache};
 use crate::detectors::detector::Detector;
 use crate::detectors::ecmp_collision::FULL;
-use crate::detectors::evidence::{evidence, name, percent};
+use crate::detectors::evidence::{evidence, name, nth, percent};
 use crate::detectors::hold_signal::PAUSED;
 use crate::detectors::path_votes::{peers, share};
-use crate::detectors::receive_ceiling::{Ceiling, FELL};
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
 use crate::model::frame::Frame;
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
-use crate::model::routes::path::{self, Path, is_between_switches};
+use crate::model::routes::QueuePair;
+use crate::model::routes::path::{self, Path, PathSource, is_between_switches};
+use crate::model::routes::probes::LinkProbes;
 use crate::model::signal::Signal;
+use crate::model::stats::mean;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -32,30 +35,50 @@ pub(super) const DETECTOR: Detector = Detector {
 thresholds! {
     /// what the job of the slow ports must have lost
     LOSS = "slow_path.loss", 0.1, "share of usual bytes";
-    /// share of its former highest rate that another port of the job must still reach: otherwise the application sends less
-    KEEPS = "slow_path.keeps", 0.85, "times usual";
+    /// rate of both ends of a pair while they move data, from which it is slow
+    FELL = "slow_path.fell", 0.7, "times usual";
+    /// the same, relative to the median of the job's ports: an application that sends less does so at all of them
+    BEHIND = "slow_path.behind", 0.8, "times the median";
     /// votes of the slow pairs, relative to the first link, from which a link fits as well
-    ALIKE = "slow_path.alike", 0.9, "share of votes";
-    /// growth of the mean delay of probes over a link that says that its queue grew
-    DELAY = "slow_path.delay", 1_000.0, "nanoseconds";
+    ALIKE = "slow_path.alike", 0.75, "share of votes";
+    /// notifications of a pair from which its packets meet a queue that they did not meet before
+    TOLD = "slow_path.told", 2.0, "times usual";
+    /// growth of the mean delay of probes over a link, relative to the link between switches where it is longest, that says that
+    /// its queue grew
+    DELAYED = "slow_path.delayed", 0.8, "share of nanoseconds";
     /// answered probes over a link that a mean delay needs
     PROBES = "slow_path.probes", 15.0, "probes";
+    /// ports at the ends of these probes: with fewer, one slow host looks like a slow link
+    ENDS = "slow_path.ends", 4.0, "ports";
 }
 
+/// Shortest time of probes that is compared, nanoseconds: their results are complete 15 s later.
+const PROBED_NS: i64 = 45_000_000_000;
+/// Time before the end of the baseline in which a queue pair is as new, nanoseconds: a slow onset may be part of it.
+const SETTLES_NS: i64 = 20_000_000_000;
 /// Highest samples that may be chance.
 const TOP: usize = 2;
-/// Share of its former highest rate below which a port is idle rather than slow.
+/// Load from which a port moves data of its job.
 const LEAST: f64 = 0.05;
+/// Samples with data that a mean rate needs, now and in the baseline.
+const BUSY: [usize; 2] = [4, 10];
 
 /// A port that sends to another, both far below their former rates.
 struct SlowPair {
     from: usize,
     to: usize,
-    /// Highest rate now relative to the former one, of the end that reaches more of it.
+    /// Rate while data moves, relative to the baseline, at the end where it fell less.
     part: f64,
     /// Growth of notifications from the receiver to the sender, per second.
     told: f64,
     paths: Vec<Arc<Path>>,
+}
+
+impl SlowPair {
+    /// Whether all of its paths are known, as opposed to one of several.
+    fn is_exact(&self) -> bool {
+        self.paths.iter().all(|path| path.source != PathSource::OneOf)
+    }
 }
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
@@ -63,30 +86,35 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     if ctx.fabric.routes.is_empty() || ctx.switches_report(Signal::Tx) || ctx.host_ports().any(pauses) {
         return Vec::new();
     }
+    let [begin_ns, end_ns] = ctx.window.time_range_ns();
+    let probed_ns = [begin_ns.min(end_ns - PROBED_NS), end_ns];
+    // Of a longer window, the first samples may be from before it began.
+    let window = ctx.window.last((DETECTOR.warm_up_s / ctx.step_s).ceil() as usize);
+    let slowdowns = SlowdownCache::new();
+    let ctx = &ctx.with_window(&window, &slowdowns);
     let slow: Vec<SlowPair> = ctx
         .slowdowns()
         .filter(|(_, slowdown)| slowdown.lost_more_than(ctx.threshold(&LOSS)))
         .flat_map(|(job, _)| slow_pairs(ctx, job))
         .collect();
-    judge(ctx, &slow).into_iter().collect()
+    judge(ctx, &slow, probed_ns).into_iter().collect()
 }
 
-/// Slow pairs of a job; none if no port of it reaches its former rate.
+/// Slow pairs of a job: both ends move data far slower than they did while they do, and much slower than its other ports.
 fn slow_pairs(ctx: &DetectorContext<'_>, job: usize) -> Vec<SlowPair> {
     let ports = &ctx.fabric.jobs[job].ports;
-    let part = |signal, port: &usize| Ceiling::of(ctx, signal, *port).map(Ceiling::part);
-    let parts = |signal| ports.iter().filter_map(|p| Some((*p, part(signal, p)?))).collect::<BTreeMap<_, _>>();
+    let parts = |signal| ports.iter().filter_map(|p| Some((*p, speed(ctx, signal, *p)?))).collect::<BTreeMap<_, _>>();
     let (sends, receives) = (parts(Signal::Tx), parts(Signal::Rx));
-    if !sends.values().any(|part| *part >= ctx.threshold(&KEEPS)) {
-        return Vec::new();
-    }
-    let fell = |part: f64| (LEAST..=ctx.threshold(&FELL)).contains(&part);
+    let mut all: Vec<f64> = sends.values().chain(receives.values()).copied().collect();
+    all.sort_by(f64::total_cmp);
+    let Some(usual) = nth(&all, 0.5) else { return Vec::new() };
+    let most = ctx.threshold(&FELL).min(ctx.threshold(&BEHIND) * usual);
     let mut pairs = Vec::new();
-    for (from, sent) in sends.iter().filter(|(_, part)| fell(**part)) {
+    for (from, sent) in sends.iter().filter(|(_, part)| **part <= most) {
         let peers = peers(ctx, *from);
         let all: Vec<usize> = peers.keys().copied().collect();
         for (to, paths) in peers {
-            let Some(got) = receives.get(&to).copied().filter(|part| fell(*part)) else { continue };
+            let Some(got) = receives.get(&to).copied().filter(|part| *part <= most) else { continue };
             let between = paths.iter().any(|path| path.hops.iter().any(|hop| is_between_switches(ctx.fabric, *hop)));
             if between {
                 let told = notified(ctx, *from, to, &all);
@@ -97,10 +125,22 @@ fn slow_pairs(ctx: &DetectorContext<'_>, job: usize) -> Vec<SlowPair> {
     pairs
 }
 
+/// Mean rate of a port in the samples in which it moves data, relative to the baseline: when a job sends is up to the job, how
+/// fast is up to the network. `None` of a port with too few such samples.
+fn speed(ctx: &DetectorContext<'_>, signal: Signal, port: usize) -> Option<f64> {
+    let least = LEAST * ctx.line_rate(port)?;
+    let busy = |window: &Window, samples: usize| {
+        let rates: Vec<f64> = window.values(signal, port).filter(|rate| *rate >= least).collect();
+        mean(rates.iter().copied()).filter(|_| rates.len() >= samples)
+    };
+    let [few, many] = BUSY;
+    Some(busy(ctx.window, few)? / busy(&ctx.baseline.window, many)?)
+}
+
 /// Growth of the notifications that a sender gets from one of its peers: those that it gets, divided over the peers that send
 /// notifications in the same sample.
 fn notified(ctx: &DetectorContext<'_>, from: usize, to: usize, peers: &[usize]) -> f64 {
-    let mean = |frames: &[Arc<Frame>]| {
+    let of = |frames: &[Arc<Frame>]| {
         let of_frame = |frame: &Arc<Frame>| {
             let got = frame.get(Signal::CnpRx, from).filter(|n| *n > 0.0)?;
             let sent = |port: usize| frame.get(Signal::CnpTx, port).unwrap_or(0.0);
@@ -109,60 +149,89 @@ fn notified(ctx: &DetectorContext<'_>, from: usize, to: usize, peers: &[usize]) 
         };
         frames.iter().filter_map(of_frame).sum::<f64>() / frames.len().max(1) as f64
     };
-    (mean(ctx.window.frames()) - mean(ctx.baseline.window.frames())).max(0.0)
+    let (now, before) = (of(ctx.window.frames()), of(ctx.baseline.window.frames()));
+    if now >= ctx.threshold(&TOLD) * before { now - before } else { 0.0 }
 }
 
-/// Growth of the mean delay of probes over links, nanoseconds; nothing of links with too few probes.
-fn delays(ctx: &DetectorContext<'_>) -> BTreeMap<usize, f64> {
-    let mean = |span_ns| {
-        let mut links: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+/// Growth of the mean delay of probes over links between switches, nanoseconds; nothing of links with too few probes.
+fn delays(ctx: &DetectorContext<'_>, now_ns: [i64; 2]) -> BTreeMap<usize, f64> {
+    let of = |span_ns| {
+        let mut links: BTreeMap<usize, LinkProbes> = BTreeMap::new();
         for (link, probes) in ctx.fabric.routes.probes.within(span_ns).flat_map(|window| &window.links) {
-            let (count, sum) = links.entry(*link).or_default();
-            *count += f64::from(probes.answered);
-            *sum += probes.delay_ns;
+            links.entry(*link).or_default().merge(probes);
         }
-        links.retain(|_, (count, _)| *count >= ctx.threshold(&PROBES));
+        let few = |probes: &LinkProbes| {
+            f64::from(probes.answered) < ctx.threshold(&PROBES) || (probes.ends.len() as f64) < ctx.threshold(&ENDS)
+        };
+        links.retain(|link, probes| !few(probes) && is_between_switches(ctx.fabric, *link));
         links
     };
-    let (now, before) = (mean(ctx.window.time_range_ns()), mean(ctx.baseline.window.time_range_ns()));
-    let grown = |(link, (count, sum)): (usize, (f64, f64))| {
-        let before = before.get(&link).map_or(0.0, |(count, sum)| sum / count);
-        (link, (sum / count - before).max(0.0))
-    };
-    now.into_iter().map(grown).collect()
+    let mean = |probes: &LinkProbes| probes.delay_ns / f64::from(probes.answered);
+    let (now, before) = (of(now_ns), of(ctx.baseline.window.time_range_ns()));
+    let grown =
+        |(link, probes): (&usize, &LinkProbes)| (*link, (mean(probes) - before.get(link).map_or(0.0, mean)).max(0.0));
+    now.iter().map(grown).collect()
 }
 
-fn judge(ctx: &DetectorContext<'_>, slow: &[SlowPair]) -> Option<Finding> {
+fn judge(ctx: &DetectorContext<'_>, slow: &[SlowPair], probed_ns: [i64; 2]) -> Option<Finding> {
     let told: f64 = slow.iter().map(|pair| pair.told).sum();
-    // Without notifications all slow pairs count alike.
-    let weight = |pair: &SlowPair| if told > 0.0 { pair.told / told } else { 1.0 / slow.len() as f64 };
+    // Where no port counts notifications, all slow pairs count alike.
+    let counted = slow.iter().any(|pair| ctx.mean(Signal::CnpRx, pair.from).is_some());
+    let weight = |pair: &SlowPair| match counted {
+        true if told > 0.0 => pair.told / told,
+        true => 0.0,
+        false => 1.0 / slow.len() as f64,
+    };
     let links: BTreeSet<usize> =
         slow.iter().flat_map(|p| &p.paths).flat_map(|path| path.hops.iter().copied()).collect();
     let between = links.into_iter().filter(|link| is_between_switches(ctx.fabric, *link));
     let votes = |link: usize| slow.iter().map(|pair| weight(pair) * share(&pair.paths, link)).sum::<f64>();
     let votes: BTreeMap<usize, f64> = between.map(|link| (link, votes(link))).collect();
     let most = votes.values().copied().fold(0.0, f64::max);
-    let mut delays = delays(ctx);
-    delays.retain(|link, _| votes.contains_key(link));
-    let longest = delays.values().copied().fold(0.0, f64::max);
-    let delayed = |link: &usize| match delays.get(link) {
-        Some(delay) if longest >= ctx.threshold(&DELAY) => delay / longest,
-        _ => 0.0,
+    let delays = delays(ctx, probed_ns);
+    // A slow link is slow in both directions.
+    let delay = |link: &usize| {
+        let back = ctx.fabric.ports.list[*link].peer.and_then(|peer| delays.get(&peer));
+        delays.get(link).into_iter().chain(back).copied().fold(0.0, f64::max)
     };
-    let score = |link: &usize| votes[link] / most + delayed(link);
+    let longest = delays.values().copied().fold(0.0, f64::max);
+    let among = votes.keys().map(delay).fold(0.0, f64::max);
+    let score = |link: &usize| votes[link] / most + if among > 0.0 { delay(link) / among } else { 0.0 };
     let mut best = votes.keys().copied().max_by(|a, b| score(a).total_cmp(&score(b))).filter(|_| most > 0.0)?;
-    let over = |link: usize| slow.iter().filter(move |pair| share(&pair.paths, link) > 0.5).collect::<Vec<_>>();
+    // Pairs that meet the queue, and whose path is exactly known if any is.
+    let over = |link: usize| {
+        let meets = |pair: &&SlowPair| share(&pair.paths, link) > 0.0 && (pair.told > 0.0 || !counted);
+        let (exact, others): (Vec<_>, Vec<_>) = slow.iter().filter(meets).partition(|pair| pair.is_exact());
+        if exact.is_empty() { others } else { exact }
+    };
     let (senders, load) = load(ctx, &over(best));
     let rate = ctx.fabric.nominal_rate(best).or_else(|| ctx.line_rate(slow[0].from))?;
-    let collides = senders >= 2 && load >= ctx.threshold(&FULL) * rate;
+    let collides = senders >= 2 && (load >= ctx.threshold(&FULL) * rate || has_new_flow(ctx, best));
     if collides {
         // What collides meets at the first link that it shares: links behind it get no more than that carries.
         let alike = |link: &usize| votes.get(link).is_some_and(|v| *v >= ctx.threshold(&ALIKE) * votes[&best]);
         let way = slow.iter().flat_map(|pair| &pair.paths).find(|path| path.hops.contains(&best))?;
         best = way.hops.iter().copied().find(|hop| alike(hop)).unwrap_or(best);
     }
-    let measured = delayed(&best) > 0.5;
+    let measured = delay(&best) > 0.0 && delay(&best) >= ctx.threshold(&DELAYED) * longest;
+    // Losses slow a job too, and say nothing of queues.
+    let loses = |pair: &SlowPair| {
+        [Signal::SequenceNaks, Signal::Timeouts].iter().any(|s| ctx.mean(*s, pair.from).is_some_and(|n| n > 0.0))
+    };
+    if !measured && slow.iter().any(loses) {
+        return None;
+    }
     Some(found(ctx, best, slow, (collides, load / rate), measured))
+}
+
+/// Whether a queue pair over a link was connected since the baseline: flows that shared a link before without trouble do not begin
+/// to collide.
+fn has_new_flow(ctx: &DetectorContext<'_>, link: usize) -> bool {
+    let span_ns = ctx.window.time_range_ns();
+    let since_ns = ctx.baseline.window.time_range_ns()[1] - SETTLES_NS;
+    let is_over = |flow| ctx.fabric.routes.path(flow, span_ns[1]).is_some_and(|path| path.hops.contains(&link));
+    let is_new = |pair: &QueuePair| pair.open_ns >= since_ns && pair.close_ns.is_none() && is_over(pair.flow);
+    ctx.host_ports().any(|port| ctx.fabric.routes.queue_pairs(port, span_ns).any(is_new))
 }
 
 /// Distinct senders of pairs, and the bytes per second that they send at once, but for a few samples.
@@ -185,12 +254,12 @@ fn found(
     measured: bool,
 ) -> Finding {
     let over = slow.iter().filter(|pair| share(&pair.paths, link) > 0.0);
-    let worst = over.min_by(|a, b| a.part.total_cmp(&b.part)).unwrap_or(&slow[0]);
+    let worst = over.max_by(|a, b| a.told.total_cmp(&b.told).then(b.part.total_cmp(&a.part))).unwrap_or(&slow[0]);
     let path = worst.paths.iter().find(|path| path.hops.contains(&link)).unwrap_or(&worst.paths[0]);
     let whom = name(ctx, link);
     let way = format!("{} ({})", path::words(ctx.fabric, &path.hops), path.source.words());
     let begin = format!(
-        "{} sends to {} at {} of its former rate, and other ports of its job reach theirs; the path is {way}.",
+        "{} sends to {} at {} of its former rate, much slower than its job's other ports; the path is {way}.",
         name(ctx, worst.from),
         name(ctx, worst.to),
         percent(worst.part)
@@ -219,5 +288,6 @@ fn found(
         threshold: ctx.threshold(&FULL),
         ..sent.clone()
     };
-    Finding::new(kind, root, sure, sent, text).with_evidence(votes).observed_at(worst.from).as_inferred()
+    let found = Finding::new(kind, root, sure, sent, text).with_evidence(votes).observed_at(worst.from).along(path);
+    if measured { found } else { found.as_inferred() }
 }

@@ -4,6 +4,7 @@ use crate::model::fabric::Fabric;
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
 use crate::model::priority::Priorities;
+use crate::model::routes::path::Path;
 use serde::{Deserialize, Serialize};
 
 /// A measured value that supports a finding.
@@ -51,6 +52,8 @@ pub struct Finding {
     /// It costs no job anything that is not the job's own doing: it is an observation, however certain, and has no victims.
     /// `None` if the samples do not show it; an open incident then keeps the value of its last finding.
     pub harmless: Option<bool>,
+    /// Path of the flows that show it, if known.
+    pub path: Option<Path>,
 }
 
 impl Finding {
@@ -71,6 +74,7 @@ impl Finding {
             inferred: !kind.is_observed(),
             observed_at: None,
             harmless: Some(false),
+            path: None,
         }
     }
 
@@ -157,6 +161,12 @@ impl Finding {
     #[must_use]
     pub fn as_inferred(self) -> Self {
         Self { inferred: true, ..self }
+    }
+
+    /// Sets the path of the flows that show it.
+    #[must_use]
+    pub fn along(self, path: &Path) -> Self {
+        Self { path: Some(path.clone()), ..self }
     }
 
     /// Sets the start, if the samples show it.

@@ -4,6 +4,7 @@ use crate::model::finding::Evidence;
 use crate::model::kind::{IncidentKind, Severity};
 use crate::model::location::Location;
 use crate::model::priority::Priorities;
+use crate::model::routes::path::PathSource;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -16,6 +17,15 @@ pub struct Sender {
     /// The only job that uses it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
+}
+
+/// The path of the flows that show an incident.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct IncidentPath {
+    /// Ports in the order in which packets leave by them, then the port that receives them.
+    pub ports: Vec<Location>,
+    /// How it is known.
+    pub known: PathSource,
 }
 
 /// An incident. Times are Unix nanoseconds.
@@ -59,6 +69,9 @@ pub struct Incident {
     /// Ports that send to an overloaded receiver, the largest sender first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub senders: Vec<Sender>,
+    /// Path of the flows that show it, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<IncidentPath>,
     /// Values that support it.
     pub evidence: Vec<Evidence>,
     /// Explanation for an operator.

@@ -8,11 +8,12 @@ use crate::detectors::senders::senders;
 use crate::detectors::victims::{Reach, low, victims};
 use crate::model::fabric::Fabric;
 use crate::model::finding::Finding;
-use crate::model::incident::{Incident, Sender};
+use crate::model::incident::{Incident, IncidentPath, Sender};
 use crate::model::kind::Severity;
 use crate::model::location::Location;
 use crate::model::location::LocationId;
 use crate::model::priority::Priorities;
+use crate::model::routes::path::Path;
 use crate::tracker::past_incidents::{PastIncidents, Recurrence};
 use crate::tracker::timing::{QUIET_S, RECURS_S};
 use std::cmp::Reverse;
@@ -105,6 +106,7 @@ impl OpenIncident {
             inferred: !incident.kind.is_observed(),
             observed_at: None,
             harmless: None,
+            path: None,
         };
         let mut resumed = Self::new(incident.id.clone(), baseline, &finding, incident.start_ns, incident.detected_ns);
         resumed.weight = 1.0;
@@ -333,11 +335,19 @@ impl OpenIncident {
             low_before: self.before.iter().map(|(job, part)| (id(job), *part)).collect(),
             victim_ports: self.paused.iter().map(|p| Location::of(fabric, &LocationId::Port(*p))).collect(),
             senders: self.senders.iter().map(sender).collect(),
+            path: verdict.path.as_ref().map(|path| incident_path(fabric, path)),
             evidence: verdict.evidence.clone(),
             explanation: verdict.explanation.clone() + &self.recurrence.map_or_else(String::new, |usual| usual.text()),
             action: verdict.action.clone(),
         }
     }
+}
+
+/// A path by names.
+fn incident_path(fabric: &Fabric, path: &Path) -> IncidentPath {
+    let last = path.hops.last().and_then(|hop| fabric.ports.list[*hop].peer);
+    let port = |port: usize| Location::of(fabric, &LocationId::Port(port));
+    IncidentPath { ports: path.hops.iter().copied().chain(last).map(port).collect(), known: path.source }
 }
 
 /// Ports that are held back in some of these priorities.

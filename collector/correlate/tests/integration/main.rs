@@ -17,6 +17,7 @@ mod life_of_jobs;
 mod links;
 mod ordinary_life;
 mod partly_read;
+mod paths;
 mod rails;
 mod scenarios;
 mod signals;

@@ -28,6 +28,7 @@ pub(crate) fn incident(id: &str) -> Incident {
         low_before: Default::default(),
         victim_ports: vec![Location::Port { node: "h7".to_owned(), port: "1".to_owned() }],
         senders: vec![],
+        path: None,
         evidence: vec![Evidence {
             metric: "fabric_pfc_pause_seconds_total".to_owned(),
             at: "h3 port 1".to_owned(),

@@ -54,7 +54,7 @@ impl Routes {
 
 impl Fabric {
     /// Stores what became known of paths, queue pairs or probes at an instant, Unix nanoseconds. Ports that the fabric does not
-    /// have are ignored, and so are paths over them.
+    /// have are ignored, and so are paths over them and probes with impossible times.
     pub fn learn(&mut self, time_ns: i64, update: RouteUpdate) {
         match update {
             RouteUpdate::Path { flow, hops, source } => {
@@ -77,6 +77,10 @@ impl Fabric {
             }
             RouteUpdate::Probe { flow, sent_ns, rtt_ns, turn_ns } => {
                 let Some(flow) = self.known_flow(&flow) else { return };
+                let is_time = |ns: Option<f64>| ns.is_none_or(|ns| ns.is_finite() && ns >= 0.0);
+                if !is_time(rtt_ns) || !is_time(turn_ns) || sent_ns > time_ns {
+                    return;
+                }
                 let complete = |flow: Flow| self.routes.path(flow, sent_ns).filter(|path| path.reaches(self, flow.to));
                 let Some((there, back)) = complete(flow).zip(complete(flow.reverse())) else { return };
                 let links = there.hops.iter().chain(&back.hops).copied().collect();

@@ -10,6 +10,11 @@ use std::sync::Arc;
 const WINDOW_NS: i64 = 5_000_000_000;
 /// How much later the results of a window may come, nanoseconds: the time-out of a probe, and the delay of its report.
 const LATE_NS: i64 = 10_000_000_000;
+/// Turn-round of a responder, relative to the median of its window, from which its host is busy: such probes say nothing of the
+/// network.
+const BUSY_TURN: f64 = 10.0;
+/// Ends of probes over a link that are told apart.
+const ENDS: usize = 8;
 /// Windows that are kept: a minute of baseline before the longest window.
 const KEPT: usize = 60;
 
@@ -37,6 +42,26 @@ pub struct LinkProbes {
     pub delay_ns: f64,
     /// Lost ones.
     pub lost: u32,
+    /// Probing and responding ports of the answered ones, the first few.
+    pub ends: Vec<usize>,
+}
+
+impl LinkProbes {
+    fn add_ends(&mut self, ends: [usize; 2]) {
+        for end in ends {
+            if self.ends.len() < ENDS && !self.ends.contains(&end) {
+                self.ends.push(end);
+            }
+        }
+    }
+
+    /// Adds what was seen in another window.
+    pub fn merge(&mut self, other: &Self) {
+        self.answered += other.answered;
+        self.delay_ns += other.delay_ns;
+        self.lost += other.lost;
+        other.ends.iter().for_each(|end| self.add_ends([*end; 2]));
+    }
 }
 
 /// Probes of a span of time. All of its results are known.
@@ -96,6 +121,7 @@ impl Probes {
         let mut window = ProbeWindow { begin_ns, ..ProbeWindow::default() };
         let lossy: HashSet<usize> =
             probes.iter().filter(|p| p.rtt_ns.is_none()).flat_map(|p| p.links.iter().copied()).collect();
+        let busy_ns = BUSY_TURN * median(probes.iter().filter_map(|probe| probe.turn_ns).collect());
         for probe in probes {
             let Some(rtt_ns) = probe.rtt_ns else {
                 probe.links.iter().for_each(|link| window.links.entry(*link).or_default().lost += 1);
@@ -103,12 +129,16 @@ impl Probes {
                 continue;
             };
             let shortest = self.shortest_ns.get(&probe.links.len()).copied().unwrap_or(rtt_ns);
+            let is_busy = probe.turn_ns.is_some_and(|turn_ns| turn_ns > busy_ns);
             for link in probe.links.iter() {
-                let of_link = window.links.entry(*link).or_default();
-                of_link.answered += 1;
-                of_link.delay_ns += rtt_ns - shortest;
                 if lossy.contains(link) {
                     window.answered_ns.entry(*link).or_default().push(probe.sent_ns);
+                }
+                if !is_busy {
+                    let of_link = window.links.entry(*link).or_default();
+                    of_link.answered += 1;
+                    of_link.delay_ns += rtt_ns - shortest;
+                    of_link.add_ends(probe.ends);
                 }
             }
             if let Some(turn_ns) = probe.turn_ns {
@@ -140,6 +170,11 @@ impl Probes {
     }
 }
 
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::INFINITY)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,12 +194,24 @@ mod tests {
         assert_eq!(probes.newest(9).count(), 0, "a probe of second 4 may still be found lost");
         probes.close(15 * S);
         let window = probes.newest(9).next().unwrap().clone();
-        assert_eq!(window.links[&4], LinkProbes { answered: 5, delay_ns: 1000.0, lost: 1 });
+        assert_eq!(window.links[&4], LinkProbes { answered: 5, delay_ns: 1000.0, lost: 1, ends: vec![0, 9] });
         assert_eq!((window.turns[&9], window.lost.len(), window.answered_ns[&5].len()), ((5, 15e3), 1, 5));
         probes.take(probe(2, None));
         probes.close(60 * S);
         assert_eq!(probes.newest(9).count(), 1, "too late: its window was judged");
         assert_eq!(probes.within([0, 5 * S]).count(), 1);
         assert_eq!(probes.within([S, 60 * S]).count(), 0, "it began before");
+    }
+
+    #[test]
+    fn a_busy_responder_says_nothing_of_links() {
+        let mut probes = Probes::default();
+        (0..5).for_each(|second| probes.take(probe(second, Some(4000.0))));
+        let busy = Probe { turn_ns: Some(31e3), ..probe(4, Some(90_000.0)) };
+        probes.take(busy);
+        probes.close(15 * S);
+        let window = probes.newest(1).next().unwrap().clone();
+        assert_eq!((window.links[&4].answered, window.links[&4].delay_ns), (5, 0.0));
+        assert_eq!(window.turns[&9].0, 6, "its host is seen to be busy");
     }
 }
