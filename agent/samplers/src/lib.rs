@@ -22,6 +22,7 @@ mod per_interface;
 pub mod plan;
 mod queue_pair_totals;
 mod sampler;
+mod source_port;
 pub mod sources;
 pub mod target;
 

@@ -61,6 +61,7 @@ pub use signals::expression::{Alternatives, Divisor, Measure, Selector, Spread, 
 pub use signals::frame_sink::FrameSink;
 pub use signals::late_samples::TimeSpans;
 pub use signals::query_eval::{QueriedSignal, query_at, query_frames};
+pub use signals::queue_pair_flows::{QueuePairFlows, queue_pair_flows};
 pub use signals::queue_pairs::{HostPort, QueuePairIndex, connected_ports};
 pub use signals::streaming_eval::StreamingEval;
 pub use signals::table::{ALL, Join, SignalSpec};

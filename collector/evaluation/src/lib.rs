@@ -6,3 +6,4 @@ mod backfill;
 mod flows;
 mod late;
 pub mod live;
+mod queue_pairs;

@@ -13,6 +13,7 @@ use tokio::sync::watch::Receiver;
 
 use super::flows::PeerQueries;
 use super::late::{self, LateSamples};
+use super::queue_pairs::QueuePairQueries;
 use crate::backfill::{Backfill, STEP_MS, frame_of};
 use fabriclens_core::periodic::{Trigger, periodic};
 use fabriclens_core::time::now_ms;
@@ -70,6 +71,7 @@ struct LiveEvaluation {
     /// Time of the next query, Unix ms.
     ask_ms: i64,
     peers: PeerQueries,
+    queue_pairs: QueuePairQueries,
     running: Running,
     topology: Option<Arc<Topology>>,
     /// Number of ports ever added when jobs were last assigned theirs.
@@ -105,6 +107,7 @@ impl LiveEvaluation {
             late,
             ask_ms: 0,
             peers: PeerQueries::default(),
+            queue_pairs: QueuePairQueries::default(),
             running: Running::default(),
             topology: None,
             ports: 0,
@@ -144,6 +147,7 @@ impl LiveEvaluation {
         self.resume_late(now);
         self.infer();
         self.peers.round(&self.state, &mut self.backfill.tracker, now);
+        self.queue_pairs.round(&self.state, &mut self.backfill.tracker, now);
         self.state.telemetry.verdict_seconds.with_label_values(&["take"]).observe(began.elapsed().as_secs_f64());
         let began = Instant::now();
         let mut seen = self.backfill.tracker.evaluate();

@@ -11,8 +11,8 @@ metrics! {
     JOB_QUEUE_PAIRS, Gauge, Port, "fabric.job.queue_pairs", Count("{queue_pair}"), ["cluster", "job", "scheduler"],
         "User queue pairs on the port by job; queue pairs of processes outside any job have no `job` and `scheduler`.";
     QUEUE_PAIR_INFO, Info, Port, "fabric.queue_pair.info", None,
-        ["job", "local", "peer", "pid", "remote", "scheduler", "type"],
-        "A connected user queue pair: its number, the peer's number, the process, its job, and the peer's address if the connection manager knows it. Two series describe the ends of one connection if `remote` of each equals `local` of the other. At most 512 per port.";
+        ["job", "local", "peer", "pid", "remote", "scheduler", "source_port", "type"],
+        "A connected user queue pair: its number, the peer's number, the process, its job, and the peer's address if the connection manager knows it. `source_port` is the UDP source port of its packets, computed by the driver's rule; absent if it cannot be known, and on InfiniBand. Two series describe the ends of one connection if `remote` of each equals `local` of the other. At most 512 per port.";
     QUEUE_PAIRS_OMITTED, Gauge, Port, "fabric.queue_pair.omitted", Count("{queue_pair}"), [],
         "Connected user queue pairs that have no series of their own because there are too many.";
     TCP_PEER_IO, Counter, Host, "fabric.job.tcp.peer.io", Bytes, ["cluster", "job", "local", "peer", "scheduler"],

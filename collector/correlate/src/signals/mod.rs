@@ -4,6 +4,7 @@ pub mod expression;
 pub mod frame_sink;
 pub mod late_samples;
 pub mod query_eval;
+pub mod queue_pair_flows;
 pub mod queue_pairs;
 mod stream_readers;
 mod stream_slots;

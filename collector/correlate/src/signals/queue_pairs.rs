@@ -5,14 +5,14 @@ use crate::model::topology::port_name;
 use fabriclens_model::{FixedBudget, Labels, MatchOp, Matcher, Read, ReadError, Series, is_stale};
 use std::collections::{BTreeSet, HashMap};
 
-const INFO: &str = "fabric_queue_pair_info";
+pub(super) const INFO: &str = "fabric_queue_pair_info";
 /// Greater than zero if an agent exports only some of its queue pairs.
-const OMITTED: &str = "fabric_queue_pair_omitted";
+pub(super) const OMITTED: &str = "fabric_queue_pair_omitted";
 /// How long the last sample of a series stays valid, ms.
-const VALID_MS: i64 = 300_000;
+pub(super) const VALID_MS: i64 = 300_000;
 /// Bytes that the query may read. Queue pair numbers are not unique across hosts: if ten thousand hosts use the same
 /// numbers, every match is ambiguous and worth nothing.
-const MAX_BYTES: usize = 16 << 20;
+pub(super) const MAX_BYTES: usize = 16 << 20;
 
 /// Host and port name, as [`port_name`] writes it.
 pub type HostPort = (String, String);
@@ -81,12 +81,12 @@ impl<'a> QueuePairIndex<'a> {
 }
 
 /// Host and port of a series.
-fn place(labels: &Labels) -> HostPort {
+pub(super) fn place(labels: &Labels) -> HostPort {
     (labels.get("host").to_owned(), port_name(labels))
 }
 
 /// Matches a label against all numbers that these series have in another label.
-fn any(label: &str, of: &[Labels], other: &str) -> Result<Matcher, ReadError> {
+pub(super) fn any(label: &str, of: &[Labels], other: &str) -> Result<Matcher, ReadError> {
     let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let mut numbers: Vec<&str> = of.iter().map(|labels| labels.get(other)).filter(is_number).collect();
     numbers.sort_unstable();

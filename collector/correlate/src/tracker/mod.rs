@@ -8,6 +8,7 @@ mod open_incident;
 mod open_summary;
 mod opening;
 mod past_incidents;
+mod path_suspects;
 mod reevaluation;
 #[cfg(test)]
 mod tests;

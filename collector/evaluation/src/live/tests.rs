@@ -14,6 +14,7 @@ use fabriclens_topology::Topologies;
 
 const HOUR: i64 = 3_600_000;
 const CNP: &str = "fabric_cnp_packets_total";
+const NAKS: &str = "fabric_rdma_sequence_naks_total";
 
 fn state(dir: &std::path::Path) -> AppState {
     state_of(Config { data: dir.to_owned(), ..Config::default() })
@@ -49,6 +50,8 @@ struct Hosts {
     up: bool,
     /// Marked packets received per second, and in total.
     marked: [f64; 2],
+    /// Sequence errors that the first host is told per second, and in total.
+    lost: [f64; 2],
 }
 
 /// The first host is connected to the second.
@@ -59,7 +62,8 @@ fn queue_pair(host: &str) -> Labels {
         _ => ["19", "20"],
     };
     let ends = [("local", local), ("remote", remote), ("device", "mlx5_0"), ("port", "1"), ("host", host)];
-    Labels::new([("__name__", "fabric_queue_pair_info")].into_iter().chain(ends))
+    let flow = [("__name__", "fabric_queue_pair_info"), ("source_port", "49458")];
+    Labels::new(flow.into_iter().chain(ends))
 }
 
 impl Hosts {
@@ -73,7 +77,8 @@ impl Hosts {
             let own = ["fabric_pfc_pause_seconds_total", "fabric_port_up"].map(|name| one(host, name, "transmit"));
             let got = ["fabric_port_packets_total", "fabric_ecn_packets_total", "fabric_cnp_packets_total"];
             let got = got.map(|name| one(host, name, "receive"));
-            bytes.into_iter().chain(own).chain(got).chain([one(host, CNP, "transmit"), queue_pair(host)]).collect()
+            let rest = [one(host, CNP, "transmit"), queue_pair(host), one(host, NAKS, "receive")];
+            bytes.into_iter().chain(own).chain(got).chain(rest).collect()
         };
         state.sink.sample_feed().open();
         let now_ms = now_ms() / 1000 * 1000 - 2 * HOUR;
@@ -84,6 +89,7 @@ impl Hosts {
             paused_s: 0.0,
             up: true,
             marked: [0.0; 2],
+            lost: [0.0; 2],
         }
     }
 
@@ -101,10 +107,11 @@ impl Hosts {
             self.paused_s += share;
             let moved = (self.now_ms % HOUR) as f64 * 1e6;
             self.marked[1] += self.marked[0];
+            self.lost[1] += self.lost[0];
             let (packets, marked, notified) = (moved / 1000.0, self.marked[1], self.marked[1] / 10.0);
             let own = |at: usize| match at {
-                0 => [self.paused_s, f64::from(u8::from(self.up)), packets, marked, 0.0, notified, 1.0],
-                _ => [0.0, 1.0, packets, 0.0, notified / 2.0, 0.0, 1.0],
+                0 => [self.paused_s, f64::from(u8::from(self.up)), packets, marked, 0.0, notified, 1.0, self.lost[1]],
+                _ => [0.0, 1.0, packets, 0.0, notified / 2.0, 0.0, 1.0, 0.0],
             };
             let group = |(at, series): (usize, &Layout)| RowGroup {
                 series: series.clone(),
@@ -182,6 +189,40 @@ fn connected_hosts_are_the_senders() {
     }
     let senders = senders(&fabric);
     assert!(senders.len() == 1 && senders[0].contains("h1"), "h2 is notified as often, by another: {senders:?}");
+}
+
+#[test]
+fn queue_pairs_of_losing_ports_are_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut fabric = Hosts::new(state(dir.path()));
+    fabric.pass(30, 0, 0.0);
+    /// Connected queue pairs: host, peer, source port.
+    fn connected(fabric: &mut Hosts) -> Vec<(&'static str, String, Option<u16>)> {
+        let tracker = &mut fabric.live.backfill.tracker;
+        let now_ns = tracker.now_ns();
+        let mut all = Vec::new();
+        for host in ["h0", "h1", "h2"] {
+            let port = tracker.measured_port(host, "mlx5_0/1").unwrap();
+            let known = tracker.fabric();
+            let name = |port: usize| known.topology.nodes[known.ports.list[port].end.node].name.clone();
+            let open = known.routes.queue_pairs(port, [0, now_ns]).filter(|pair| pair.close_ns.is_none());
+            all.extend(open.map(|pair| (host, name(pair.flow.to), pair.flow.source_port)));
+        }
+        all
+    }
+    assert_eq!(connected(&mut fabric), [], "nothing is lost");
+    fabric.lost[0] = 5.0;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while connected(&mut fabric).is_empty() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+        fabric.pass(1, 0, 0.0);
+    }
+    assert_eq!(connected(&mut fabric), [("h0", "h1".to_owned(), Some(49458))], "only of the port that loses");
+    fabric.lost[0] = 0.0;
+    fabric.pass(100, 0, 0.0);
+    assert_eq!(connected(&mut fabric).len(), 1, "kept for a while");
+    fabric.pass(260, 0, 0.0);
+    assert_eq!(connected(&mut fabric), []);
 }
 
 #[test]

@@ -1,0 +1,224 @@
+//! Tells the tracker the queue pairs of ports that lose packets or throughput, with their source ports, so that rules of paths
+//! can place the loss. Queried on a separate thread, a few ports at a time: a fleet has millions of queue pairs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::time::{Duration, Instant};
+
+use fabriclens_correlate::{
+    HostPort, IncidentTracker, LinkEnd, PortName, QueuePairFlows, RouteUpdate, queue_pair_flows,
+};
+
+use fabriclens_state::AppState;
+
+/// Pause between two queries, as a multiple of the duration of the last one, and at least this long.
+const PAUSE: u32 = 20;
+const LEAST: Duration = Duration::from_secs(1);
+/// Ports of a query.
+const BATCH: usize = 8;
+/// Limit of ports whose queue pairs are followed.
+const MOST: usize = 1024;
+/// Interval at which suspects are determined, ms.
+const SUSPECT_MS: i64 = 5_000;
+/// Interval at which the queue pairs of a suspect are read again, ms: agents list them each 15 s or less often.
+const REFRESH_MS: i64 = 60_000;
+/// How long the queue pairs of a port that is no longer a suspect are kept, ms.
+const KEPT_MS: i64 = 300_000;
+
+/// The query in progress, and what the tracker was told.
+#[derive(Default)]
+pub(super) struct QueuePairQueries {
+    pending: Option<Query>,
+    /// Earliest time of the next query.
+    next: Option<Instant>,
+    /// When suspects were last determined, Unix ms.
+    suspected_ms: i64,
+    followed: BTreeMap<HostPort, Followed>,
+}
+
+/// A port whose queue pairs are followed.
+struct Followed {
+    /// What the tracker knows.
+    pairs: QueuePairFlows,
+    /// When they were last read, Unix ms; `None` if never.
+    read_ms: Option<i64>,
+    /// When the port was last a suspect, Unix ms.
+    suspect_ms: i64,
+    /// Position among the suspects: the lowest are read first.
+    rank: usize,
+}
+
+struct Query {
+    of: BTreeSet<HostPort>,
+    began: Instant,
+    /// Instant of the query, Unix ms.
+    at_ms: i64,
+    answer: Receiver<BTreeMap<HostPort, QueuePairFlows>>,
+}
+
+impl QueuePairQueries {
+    /// Applies the finished query, and starts the next one at an instant (Unix ms).
+    pub(super) fn round(&mut self, state: &AppState, tracker: &mut IncidentTracker, now_ms: i64) {
+        if let Some(pending) = &self.pending {
+            let found = match pending.answer.try_recv() {
+                Err(TryRecvError::Empty) => return,
+                // A port whose query failed keeps what was known, until the next reading.
+                Err(TryRecvError::Disconnected) => None,
+                Ok(found) => Some(found),
+            };
+            self.next = Some(Instant::now() + (pending.began.elapsed() * PAUSE).max(LEAST));
+            if let Some(Query { of, at_ms, .. }) = self.pending.take() {
+                self.apply(tracker, of, at_ms, found);
+            }
+        }
+        if now_ms >= self.suspected_ms + SUSPECT_MS {
+            self.suspected_ms = now_ms;
+            self.follow(tracker, now_ms);
+        }
+        if self.next.is_some_and(|next| Instant::now() < next) {
+            return;
+        }
+        let of = self.due(now_ms);
+        if of.is_empty() {
+            return;
+        }
+        let (sender, answer) = sync_channel(1);
+        let (data, ports) = (state.data.clone(), of.clone());
+        let ask = move || match queue_pair_flows(data.reader(), &ports, now_ms) {
+            // The collector may have stopped.
+            Ok(found) => _ = sender.send(found),
+            Err(error) => tracing::debug!(ports = ports.len(), %error, "cannot query the queue pairs of ports"),
+        };
+        match std::thread::Builder::new().name("queue pairs".to_owned()).spawn(ask) {
+            Ok(_) => self.pending = Some(Query { of, began: Instant::now(), at_ms: now_ms, answer }),
+            Err(error) => {
+                tracing::debug!(%error, "cannot start a thread to query queue pairs");
+                self.next = Some(Instant::now() + LEAST);
+            }
+        }
+    }
+
+    /// Determines the suspects, and closes the queue pairs of ports that have not been among them for a while.
+    fn follow(&mut self, tracker: &mut IncidentTracker, now_ms: i64) {
+        for (rank, port) in tracker.path_suspects(MOST).into_iter().enumerate() {
+            let of = name(tracker, port);
+            let new = || Followed { pairs: QueuePairFlows::new(), read_ms: None, suspect_ms: now_ms, rank };
+            let followed = self.followed.entry(of).or_insert_with(new);
+            (followed.suspect_ms, followed.rank) = (now_ms, rank);
+        }
+        let none = QueuePairFlows::new();
+        self.followed.retain(|of, followed| {
+            let stays = followed.suspect_ms + KEPT_MS >= now_ms;
+            if !stays {
+                changes(of, &followed.pairs, &none).for_each(|update| tracker.learn(now_ns(now_ms), update));
+            }
+            stays
+        });
+    }
+
+    /// The next ports to read: those that were never read first, by rank; then those last read longest ago.
+    fn due(&self, now_ms: i64) -> BTreeSet<HostPort> {
+        let is_due = |followed: &Followed| {
+            followed.suspect_ms + SUSPECT_MS >= now_ms && followed.read_ms.is_none_or(|at| at + REFRESH_MS <= now_ms)
+        };
+        let mut due: Vec<_> = self.followed.iter().filter(|(_, followed)| is_due(followed)).collect();
+        due.sort_by_key(|(_, followed)| (followed.read_ms, followed.rank));
+        due.into_iter().take(BATCH).map(|(of, _)| of.clone()).collect()
+    }
+
+    /// Tells the tracker what changed; `found` is `None` if the query failed.
+    fn apply(
+        &mut self,
+        tracker: &mut IncidentTracker,
+        of: BTreeSet<HostPort>,
+        at_ms: i64,
+        found: Option<BTreeMap<HostPort, QueuePairFlows>>,
+    ) {
+        let failed = found.is_none();
+        let mut found = found.unwrap_or_default();
+        for port in of {
+            let Some(followed) = self.followed.get_mut(&port) else { continue };
+            followed.read_ms = Some(at_ms);
+            if failed {
+                continue;
+            }
+            let mut pairs = found.remove(&port).unwrap_or_default();
+            // The tracker ignores ports that it does not know, yet.
+            pairs.retain(|_, flow| [&flow.from, &flow.to].into_iter().all(|end| is_known(tracker, end)));
+            changes(&port, &followed.pairs, &pairs).for_each(|update| tracker.learn(now_ns(at_ms), update));
+            followed.pairs = pairs;
+        }
+    }
+}
+
+/// Updates that lead from the known queue pairs of a port to others. A number may have been reused.
+fn changes<'a>(
+    of: &'a HostPort,
+    known: &'a QueuePairFlows,
+    now: &'a QueuePairFlows,
+) -> impl Iterator<Item = RouteUpdate> + 'a {
+    let port = || PortName { node: of.0.clone(), port: of.1.clone() };
+    let closed = known.keys().filter(|number| !now.contains_key(number));
+    let closed = closed.map(move |number| RouteUpdate::Closed { port: port(), number: *number });
+    let new = now.iter().filter(|(number, flow)| known.get(number) != Some(flow));
+    closed.chain(new.map(|(number, flow)| RouteUpdate::Connected { flow: flow.clone(), number: *number }))
+}
+
+fn name(tracker: &IncidentTracker, port: usize) -> HostPort {
+    let LinkEnd { node, port } = &tracker.fabric().ports.list[port].end;
+    (tracker.fabric().topology.nodes[*node].name.clone(), port.clone())
+}
+
+fn is_known(tracker: &IncidentTracker, end: &PortName) -> bool {
+    let fabric = tracker.fabric();
+    let node = fabric.topology.node(&end.node);
+    node.is_some_and(|node| fabric.ports.at(&LinkEnd { node, port: end.port.clone() }).is_some())
+}
+
+fn now_ns(now_ms: i64) -> i64 {
+    now_ms.saturating_mul(1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_correlate::FlowName;
+
+    const S: i64 = 1000;
+
+    fn of(host: usize) -> HostPort {
+        (format!("h{host}"), "mlx5_0/1".to_owned())
+    }
+
+    fn flow(to: usize, source_port: u16) -> FlowName {
+        let [from, to] = [0, to].map(|host| PortName { node: of(host).0, port: of(host).1 });
+        FlowName { from, to, source_port: Some(source_port) }
+    }
+
+    #[test]
+    fn only_changes_are_told() {
+        let known = QueuePairFlows::from([(1, flow(1, 50_000)), (2, flow(2, 50_001)), (3, flow(3, 50_002))]);
+        let now = QueuePairFlows::from([(1, flow(1, 50_000)), (2, flow(4, 50_003)), (5, flow(5, 50_004))]);
+        let port = PortName { node: "h0".into(), port: "mlx5_0/1".into() };
+        let connected = |number, flow| RouteUpdate::Connected { flow, number };
+        let want =
+            [RouteUpdate::Closed { port, number: 3 }, connected(2, flow(4, 50_003)), connected(5, flow(5, 50_004))];
+        assert_eq!(changes(&of(0), &known, &now).collect::<Vec<_>>(), want);
+        assert_eq!(changes(&of(0), &known, &known).count(), 0);
+    }
+
+    #[test]
+    fn few_ports_are_read_at_a_time_and_again_after_a_while() {
+        let mut queries = QueuePairQueries::default();
+        let followed = |rank| Followed { pairs: QueuePairFlows::new(), read_ms: None, suspect_ms: 1000 * S, rank };
+        (0..BATCH + 2).for_each(|host| _ = queries.followed.insert(of(host), followed(BATCH + 2 - host)));
+        let first = queries.due(1000 * S);
+        assert_eq!(first.len(), BATCH);
+        assert!(!first.contains(&of(0)) && !first.contains(&of(1)), "those with most losses come first: {first:?}");
+        first.iter().for_each(|port| queries.followed.get_mut(port).unwrap().read_ms = Some(1000 * S));
+        assert_eq!(queries.due(1000 * S), BTreeSet::from([of(0), of(1)]));
+        assert_eq!(queries.due(1100 * S), BTreeSet::new(), "they are no longer suspects");
+        queries.followed.values_mut().for_each(|followed| followed.suspect_ms = 1100 * S);
+        assert_eq!(queries.due(1100 * S).len(), BATCH, "their queue pairs may have changed");
+    }
+}
