@@ -33,6 +33,8 @@ thresholds! {
     OTHERS = "ecn_marking.others", 0.3, "times usual";
     /// notifications to the hosts that a leaf pauses, below which it does not mark
     UNTOLD = "ecn_marking.untold", 0.3, "times usual";
+    /// bytes that hosts receive, from which marked packets should arrive too
+    LOAD = "ecn_marking.load", 0.5, "times usual";
     /// windows of this length without marked packets in the baseline, up to which their absence is no coincidence
     SILENT = "ecn_marking.silent", 0.1, "share of windows";
 }
@@ -77,7 +79,10 @@ fn hosts_see_no_marks(ctx: &DetectorContext<'_>) -> Option<Finding> {
         return None;
     }
     let (now, baseline) = sums(Signal::EcnRx, &mut ctx.host_ports());
-    if baseline > 0.0 && now <= ctx.threshold(&CEASED) * baseline {
+    let (received, usual) = sums(Signal::Rx, &mut ctx.host_ports());
+    // Jobs that compute fill no queue, so nothing is marked.
+    let loaded = received >= ctx.threshold(&LOAD) * usual;
+    if baseline > 0.0 && now <= ctx.threshold(&CEASED) * baseline && loaded {
         let text = format!(
             "switches pause hosts ({} {} of the time), and marked packets, which arrived before, no longer arrive \
              at any host.",

@@ -106,8 +106,9 @@ fn a_job_that_is_faster_overloads_none_of_its_hosts() {
     assert_eq!((receives(1.0), receives(1.8)), (1, 0));
 }
 
-/// Switches pause hosts and no marked packet arrives; before, marked packets arrived in so many of ten seconds.
-fn unmarked(of_ten: i64) -> usize {
+/// Switches pause hosts and no marked packet arrives, while hosts move this part of what they did; before, marked packets
+/// arrived in so many of ten seconds.
+fn unmarked(of_ten: i64, moved: f64) -> usize {
     let calm = move |fabric: &Fabric, frame: &mut Frame| {
         for port in fabric.switch_ports() {
             ETHERNET.iter().chain(&[Signal::Tx, Signal::Rx]).for_each(|signal| frame.set(*signal, port, f64::NAN));
@@ -117,6 +118,7 @@ fn unmarked(of_ten: i64) -> usize {
     };
     let found = watched_each(1, &fabric(), Thresholds::default(), calm, [90, 8, 0], |fabric, frame| {
         for port in fabric.host_ports() {
+            moves(frame, port, moved * USUAL);
             frame.set(Signal::PauseRx, port, 0.1);
             frame.set(Signal::EcnRx, port, 0.0);
         }
@@ -126,5 +128,10 @@ fn unmarked(of_ten: i64) -> usize {
 
 #[test]
 fn marks_that_came_now_and_then_have_not_ceased() {
-    assert_eq!((unmarked(10), unmarked(2)), (1, 0));
+    assert_eq!((unmarked(10, 1.0), unmarked(2, 1.0)), (1, 0));
+}
+
+#[test]
+fn jobs_that_compute_mark_nothing() {
+    assert_eq!((unmarked(10, 0.7), unmarked(10, 0.2)), (1, 0));
 }
