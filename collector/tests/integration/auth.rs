@@ -155,6 +155,7 @@ async fn every_route_checks_every_role() {
             "Write PATCH /api/v1/jobs/x",
             "Admin DELETE /api/v1/jobs/x",
             "Write POST /api/v1/jobs/x/end",
+            "Admin DELETE /api/v1/metadata",
             "Admin POST /api/v1/admin/tsdb/snapshot",
             "Admin PUT /api/v1/admin/tsdb/snapshot",
             "Ingest POST /api/v1/write",
