@@ -3,14 +3,13 @@
 mod browsers;
 mod callers;
 
-use crate::common;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::common::{Collector, now_ms, now_ns, otlp, until};
 use axum::http::Method;
 use fabriclens_api as api;
-use fabriclens_config::{Access, Proxy, ROLES, Role, Roles};
+use fabriclens_config::{Access, ROLES};
 use fabriclens_ingest as ingest;
 use fabriclens_server::auth::new_token;
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
