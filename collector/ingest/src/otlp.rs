@@ -13,20 +13,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use fabriclens_wire::decode::{CacheBudget, Decoder, Limits};
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
 
 use super::admission;
 use super::foreign::Translations;
 use super::hosts::Owners;
 use super::reserved::ReservedColumns;
-use super::unpack::{Compression, Unpacker};
+use super::unpack::Unpacker;
 use super::{Ingest, IngestError, Report};
-use fabriclens_core::protocol::Protocol;
 use fabriclens_forward::PendingWrite;
-use fabriclens_server::auth::{Caller, Hosts};
+use fabriclens_server::auth::Hosts;
 pub(super) use queue::Job;
 use queue::Queue;
 
@@ -228,6 +225,11 @@ impl Batcher {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::unpack::Compression;
+    use bytes::Bytes;
+    use fabriclens_core::protocol::Protocol;
+    use fabriclens_server::auth::Caller;
+    use tokio::sync::oneshot;
 
     /// Longer than any test.
     const TIMEOUT: Duration = Duration::from_secs(600);

@@ -3,14 +3,13 @@
 mod browsers;
 mod callers;
 
-use crate::common;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::common::{Collector, now_ms, now_ns, otlp, until};
 use axum::http::Method;
 use fabriclens_api as api;
-use fabriclens_config::{Access, Proxy, ROLES, Role, Roles};
+use fabriclens_config::{Access, ROLES};
 use fabriclens_ingest as ingest;
 use fabriclens_server::auth::new_token;
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_client::MetricsServiceClient;
@@ -155,6 +154,7 @@ async fn every_route_checks_every_role() {
             "Write PATCH /api/v1/jobs/x",
             "Admin DELETE /api/v1/jobs/x",
             "Write POST /api/v1/jobs/x/end",
+            "Admin DELETE /api/v1/metadata",
             "Admin POST /api/v1/admin/tsdb/snapshot",
             "Admin PUT /api/v1/admin/tsdb/snapshot",
             "Ingest POST /api/v1/write",

@@ -221,7 +221,7 @@ fn label_names_and_values_span_head_and_blocks() {
     assert_eq!(values(&[m("zone", MatchOp::NotEqual, "")]).len(), 0);
     let series = store.series(&[m("c", MatchOp::Equal, "1")], all.0, all.1, &Unlimited).unwrap();
     assert_eq!(series.iter().map(Labels::to_string).collect::<Vec<_>>(), [r#"new{c="1"}"#, r#"old{c="1"}"#]);
-    let top = store.cardinality(10, &fabriclens_model::Unlimited).unwrap();
+    let top = store.cardinality(10, &Unlimited).unwrap();
     let short = fabriclens_model::FixedBudget::new(100);
     assert!(store.cardinality(10, &short).is_err(), "counting costs memory");
     assert_eq!((top.series, &top.by_metric[..]), (5, &[("new".to_owned(), 3), ("old".to_owned(), 2)][..]));
