@@ -77,9 +77,6 @@ mod tests {
         let (mut totals, mut twice) = (Totals::default(), Totals::default());
         totals.add_column(&frame.columns[Signal::Tx as usize]);
         (0..2).for_each(|_| twice.add(&totals));
-        assert_eq!(
-            [3, 130, 4, 900].map(|port| twice.get(port)),
-            [(0.0, 2), (4.0, 2), (0.0, 0), (0.0, 0)]
-        );
+        assert_eq!([3, 130, 4, 900].map(|port| twice.get(port)), [(0.0, 2), (4.0, 2), (0.0, 0), (0.0, 0)]);
     }
 }
