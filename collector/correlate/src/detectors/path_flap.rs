@@ -8,7 +8,6 @@ use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
-use crate::model::routes::path::is_between_switches;
 use crate::model::routes::probes::{Probe, ProbeWindow};
 use crate::model::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +59,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         });
         let Some(link) = most.map(|(link, _)| *link) else { break };
-        if is_between_switches(ctx.fabric, link) {
+        if ctx.fabric.is_between_switches(link) {
             found.extend(judge(ctx, link, &windows, &lost));
         }
         lost.retain(|probe| !probe.links.contains(&link));

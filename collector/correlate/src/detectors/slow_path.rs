@@ -15,7 +15,7 @@ use crate::model::frame::Frame;
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
 use crate::model::routes::QueuePair;
-use crate::model::routes::path::{self, Path, PathSource, is_between_switches};
+use crate::model::routes::path::{Path, PathSource};
 use crate::model::routes::probes::LinkProbes;
 use crate::model::signal::Signal;
 use crate::model::stats::mean;
@@ -115,7 +115,7 @@ fn slow_pairs(ctx: &DetectorContext<'_>, job: usize) -> Vec<SlowPair> {
         let all: Vec<usize> = peers.keys().copied().collect();
         for (to, paths) in peers {
             let Some(got) = receives.get(&to).copied().filter(|part| *part <= most) else { continue };
-            let between = paths.iter().any(|path| path.hops.iter().any(|hop| is_between_switches(ctx.fabric, *hop)));
+            let between = paths.iter().any(|path| path.hops.iter().any(|hop| ctx.fabric.is_between_switches(*hop)));
             if between {
                 let told = notified(ctx, *from, to, &all);
                 pairs.push(SlowPair { from: *from, to, part: sent.max(got), told, paths });
@@ -163,7 +163,7 @@ fn delays(ctx: &DetectorContext<'_>, now_ns: [i64; 2]) -> BTreeMap<usize, f64> {
         let few = |probes: &LinkProbes| {
             f64::from(probes.answered) < ctx.threshold(&PROBES) || (probes.ends.len() as f64) < ctx.threshold(&ENDS)
         };
-        links.retain(|link, probes| !few(probes) && is_between_switches(ctx.fabric, *link));
+        links.retain(|link, probes| !few(probes) && ctx.fabric.is_between_switches(*link));
         links
     };
     let mean = |probes: &LinkProbes| probes.delay_ns / f64::from(probes.answered);
@@ -184,7 +184,7 @@ fn judge(ctx: &DetectorContext<'_>, slow: &[SlowPair], probed_ns: [i64; 2]) -> O
     };
     let links: BTreeSet<usize> =
         slow.iter().flat_map(|p| &p.paths).flat_map(|path| path.hops.iter().copied()).collect();
-    let between = links.into_iter().filter(|link| is_between_switches(ctx.fabric, *link));
+    let between = links.into_iter().filter(|link| ctx.fabric.is_between_switches(*link));
     let votes = |link: usize| slow.iter().map(|pair| weight(pair) * share(&pair.paths, link)).sum::<f64>();
     let votes: BTreeMap<usize, f64> = between.map(|link| (link, votes(link))).collect();
     let most = votes.values().copied().fold(0.0, f64::max);
@@ -257,7 +257,7 @@ fn found(
     let worst = over.max_by(|a, b| a.told.total_cmp(&b.told).then(b.part.total_cmp(&a.part))).unwrap_or(&slow[0]);
     let path = worst.paths.iter().find(|path| path.hops.contains(&link)).unwrap_or(&worst.paths[0]);
     let whom = name(ctx, link);
-    let way = format!("{} ({})", path::words(ctx.fabric, &path.hops), path.source.words());
+    let way = format!("{} ({})", ctx.fabric.path_words(&path.hops), path.source.words());
     let begin = format!(
         "{} sends to {} at {} of its former rate, much slower than its job's other ports; the path is {way}.",
         name(ctx, worst.from),
