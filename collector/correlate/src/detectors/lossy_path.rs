@@ -10,7 +10,7 @@ use crate::model::finding::Finding;
 use crate::model::frame::FULL_PACKET_BYTES;
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
-use crate::model::routes::path;
+use crate::model::routes::path::Path;
 use crate::model::signal::Signal;
 use std::collections::BTreeSet;
 
@@ -74,7 +74,7 @@ pub(super) fn find(ctx: &DetectorContext<'_>) -> Option<Finding> {
         "{} lost packets to {} ({pairs} pairs of ports lost some); their path is {} ({}).{order}",
         name(ctx, worst.from),
         name(ctx, worst.to),
-        path::words(ctx.fabric, &way.hops),
+        ctx.fabric.path_words(&way.hops),
         way.source.words(),
     );
     let sure = if near.len() > 1 { 0.65 } else { 0.8 };
@@ -128,7 +128,7 @@ struct PairBytes {
     ends: [usize; 2],
     /// Bytes per second.
     bytes: f64,
-    paths: Vec<std::sync::Arc<path::Path>>,
+    paths: Vec<std::sync::Arc<Path>>,
 }
 
 /// What each host port sends, divided over its peers by what they receive.

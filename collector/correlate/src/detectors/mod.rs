@@ -38,6 +38,7 @@ mod receive_ceiling;
 mod send_ceiling;
 pub mod senders;
 mod slow_hosts;
+mod slow_pairs;
 mod slow_path;
 mod sprayed_uplink;
 mod straggler_rail;
@@ -82,7 +83,7 @@ pub const ALL: [Detector; 25] = [
 ];
 
 /// Thresholds of files that several detectors use.
-const SHARED: [&[&Threshold]; 7] = [
+const SHARED: [&[&Threshold]; 8] = [
     credit_receiver::THRESHOLDS,
     hold_signal::THRESHOLDS,
     backpressure::THRESHOLDS,
@@ -90,6 +91,7 @@ const SHARED: [&[&Threshold]; 7] = [
     paging::THRESHOLDS,
     unmarked_queues::THRESHOLDS,
     lossy_path::THRESHOLDS,
+    slow_pairs::THRESHOLDS,
 ];
 
 /// Every threshold once: those of the detectors in the order of [`ALL`], then the shared ones.

@@ -8,7 +8,6 @@ use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
-use crate::model::routes::path::is_between_switches;
 use crate::model::routes::probes::{Probe, ProbeWindow};
 use crate::model::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +28,8 @@ thresholds! {
     FALLS = "path_flap.falls", 3.0, "times in two minutes";
     /// consecutive probes over a link that must be lost to be a fall: corruption hits single ones
     RUN = "path_flap.run", 2.0, "probes";
+    /// such falls from which single lost probes at other times are falls too, which few probes met
+    SURE = "path_flap.sure", 2.0, "times in two minutes";
     /// lost probes in a row, with none answered since, from which the link is down
     DOWN = "path_flap.down", 6.0, "probes";
     /// probing hosts that must have lost probes over it: one alone may be at fault itself
@@ -58,7 +59,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         });
         let Some(link) = most.map(|(link, _)| *link) else { break };
-        if is_between_switches(ctx.fabric, link) {
+        if ctx.fabric.is_between_switches(link) {
             found.extend(judge(ctx, link, &windows, &lost));
         }
         lost.retain(|probe| !probe.links.contains(&link));
@@ -71,14 +72,16 @@ fn answered<'a>(windows: &'a [&Arc<ProbeWindow>], link: usize) -> impl Iterator<
     windows.iter().flat_map(move |window| window.answered_ns.get(&link).into_iter().flatten().copied())
 }
 
-/// Consecutive lost probes over a link: first and last instant, and how many.
+/// Lost probes over a link close together: first and last instant, and how many.
 struct Fall {
     span_ns: [i64; 2],
     lost: usize,
+    /// Longest sequence of lost probes without an answered one between.
+    in_a_row: usize,
 }
 
 /// Falls of a link, and whether its newest probe was lost.
-fn falls(link: usize, windows: &[&Arc<ProbeWindow>], lost: &[&Probe], least: f64) -> (Vec<Fall>, bool) {
+fn falls(ctx: &DetectorContext<'_>, link: usize, windows: &[&Arc<ProbeWindow>], lost: &[&Probe]) -> (Vec<Fall>, bool) {
     let of_link = lost.iter().filter(|probe| probe.links.contains(&link)).map(|probe| (probe.sent_ns, true));
     let mut all: Vec<(i64, bool)> = of_link.chain(answered(windows, link).map(|ns| (ns, false))).collect();
     // Windows without a loss have answers too, which end a fall.
@@ -89,19 +92,27 @@ fn falls(link: usize, windows: &[&Arc<ProbeWindow>], lost: &[&Probe], least: f64
     let mut before = false;
     for (at_ns, is_lost) in &all {
         match runs.last_mut().filter(|_| before) {
-            Some(run) if *is_lost => (run.span_ns[1], run.lost) = (*at_ns, run.lost + 1),
-            _ if *is_lost => runs.push(Fall { span_ns: [*at_ns; 2], lost: 1 }),
+            Some(run) if *is_lost => {
+                (run.span_ns[1], run.lost, run.in_a_row) = (*at_ns, run.lost + 1, run.in_a_row + 1);
+            }
+            _ if *is_lost => runs.push(Fall { span_ns: [*at_ns; 2], lost: 1, in_a_row: 1 }),
             _ => {}
         }
         before = *is_lost;
     }
-    runs.retain(|run| run.lost as f64 >= least);
     let mut falls: Vec<Fall> = Vec::new();
     for run in runs {
         match falls.last_mut().filter(|last| run.span_ns[0] - last.span_ns[1] < ONE_FALL_NS) {
-            Some(last) => (last.span_ns[1], last.lost) = (run.span_ns[1], last.lost + run.lost),
+            Some(last) => {
+                (last.span_ns[1], last.lost, last.in_a_row) =
+                    (run.span_ns[1], last.lost + run.lost, last.in_a_row.max(run.in_a_row));
+            }
             None => falls.push(run),
         }
+    }
+    let whole = |fall: &Fall| fall.in_a_row as f64 >= ctx.threshold(&RUN);
+    if (falls.iter().filter(|fall| whole(fall)).count() as f64) < ctx.threshold(&SURE) {
+        falls.retain(whole);
     }
     (falls, before)
 }
@@ -109,7 +120,7 @@ fn falls(link: usize, windows: &[&Arc<ProbeWindow>], lost: &[&Probe], least: f64
 fn judge(ctx: &DetectorContext<'_>, link: usize, windows: &[&Arc<ProbeWindow>], lost: &[&Probe]) -> Option<Finding> {
     let of_link = || lost.iter().filter(|probe| probe.links.contains(&link));
     let hosts: BTreeSet<usize> = of_link().map(|probe| ctx.fabric.ports.list[probe.ends[0]].end.node).collect();
-    let (falls, is_down) = falls(link, windows, lost, ctx.threshold(&RUN));
+    let (falls, is_down) = falls(ctx, link, windows, lost);
     let last = falls.last()?;
     let near = |probe: &&&Probe| {
         falls
@@ -121,7 +132,7 @@ fn judge(ctx: &DetectorContext<'_>, link: usize, windows: &[&Arc<ProbeWindow>], 
     if (hosts.len() as f64) < ctx.threshold(&HOSTS) || common < ctx.threshold(&COMMON) {
         return None;
     }
-    let down = is_down && last.lost as f64 >= ctx.threshold(&DOWN);
+    let down = is_down && last.in_a_row as f64 >= ctx.threshold(&DOWN);
     let times = falls.len() as f64;
     if !down && times < ctx.threshold(&FALLS) {
         return None;

@@ -2,23 +2,21 @@
 //! others of it reach their former rate. What the paths of the slow pairs have in common is narrowed by the congestion
 //! notifications of each pair and by the delay of probes.
 
-use crate::baseline::window::Window;
 use crate::detectors::context::{DetectorContext, SlowdownCache};
 use crate::detectors::detector::Detector;
 use crate::detectors::ecmp_collision::FULL;
-use crate::detectors::evidence::{evidence, name, nth, percent};
+use crate::detectors::evidence::{evidence, name, percent};
 use crate::detectors::hold_signal::PAUSED;
-use crate::detectors::path_votes::{peers, share};
+use crate::detectors::path_votes::share;
+use crate::detectors::slow_pairs::{FELL, SlowPair, slow_pairs};
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
 use crate::model::frame::Frame;
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
 use crate::model::routes::QueuePair;
-use crate::model::routes::path::{self, Path, PathSource, is_between_switches};
 use crate::model::routes::probes::LinkProbes;
 use crate::model::signal::Signal;
-use crate::model::stats::mean;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -35,14 +33,8 @@ pub(super) const DETECTOR: Detector = Detector {
 thresholds! {
     /// what the job of the slow ports must have lost
     LOSS = "slow_path.loss", 0.1, "share of usual bytes";
-    /// rate of both ends of a pair while they move data, from which it is slow
-    FELL = "slow_path.fell", 0.7, "times usual";
-    /// the same, relative to the median of the job's ports: an application that sends less does so at all of them
-    BEHIND = "slow_path.behind", 0.8, "times the median";
     /// votes of the slow pairs, relative to the first link, from which a link fits as well
     ALIKE = "slow_path.alike", 0.75, "share of votes";
-    /// notifications of a pair from which its packets meet a queue that they did not meet before
-    TOLD = "slow_path.told", 2.0, "times usual";
     /// growth of the mean delay of probes over a link, relative to the link between switches where it is longest, that says that
     /// its queue grew
     DELAYED = "slow_path.delayed", 0.8, "share of nanoseconds";
@@ -58,28 +50,6 @@ const PROBED_NS: i64 = 45_000_000_000;
 const SETTLES_NS: i64 = 20_000_000_000;
 /// Highest samples that may be chance.
 const TOP: usize = 2;
-/// Load from which a port moves data of its job.
-const LEAST: f64 = 0.05;
-/// Samples with data that a mean rate needs, now and in the baseline.
-const BUSY: [usize; 2] = [4, 10];
-
-/// A port that sends to another, both far below their former rates.
-struct SlowPair {
-    from: usize,
-    to: usize,
-    /// Rate while data moves, relative to the baseline, at the end where it fell less.
-    part: f64,
-    /// Growth of notifications from the receiver to the sender, per second.
-    told: f64,
-    paths: Vec<Arc<Path>>,
-}
-
-impl SlowPair {
-    /// Whether all of its paths are known, as opposed to one of several.
-    fn is_exact(&self) -> bool {
-        self.paths.iter().all(|path| path.source != PathSource::OneOf)
-    }
-}
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let pauses = |port| ctx.mean(Signal::PauseTx, port).is_some_and(|share| share >= ctx.threshold(&PAUSED));
@@ -100,59 +70,6 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     judge(ctx, &slow, probed_ns).into_iter().collect()
 }
 
-/// Slow pairs of a job: both ends move data far slower than they did while they do, and much slower than its other ports.
-fn slow_pairs(ctx: &DetectorContext<'_>, job: usize) -> Vec<SlowPair> {
-    let ports = &ctx.fabric.jobs[job].ports;
-    let parts = |signal| ports.iter().filter_map(|p| Some((*p, speed(ctx, signal, *p)?))).collect::<BTreeMap<_, _>>();
-    let (sends, receives) = (parts(Signal::Tx), parts(Signal::Rx));
-    let mut all: Vec<f64> = sends.values().chain(receives.values()).copied().collect();
-    all.sort_by(f64::total_cmp);
-    let Some(usual) = nth(&all, 0.5) else { return Vec::new() };
-    let most = ctx.threshold(&FELL).min(ctx.threshold(&BEHIND) * usual);
-    let mut pairs = Vec::new();
-    for (from, sent) in sends.iter().filter(|(_, part)| **part <= most) {
-        let peers = peers(ctx, *from);
-        let all: Vec<usize> = peers.keys().copied().collect();
-        for (to, paths) in peers {
-            let Some(got) = receives.get(&to).copied().filter(|part| *part <= most) else { continue };
-            let between = paths.iter().any(|path| path.hops.iter().any(|hop| is_between_switches(ctx.fabric, *hop)));
-            if between {
-                let told = notified(ctx, *from, to, &all);
-                pairs.push(SlowPair { from: *from, to, part: sent.max(got), told, paths });
-            }
-        }
-    }
-    pairs
-}
-
-/// Mean rate of a port in the samples in which it moves data, relative to the baseline: when a job sends is up to the job, how
-/// fast is up to the network. `None` of a port with too few such samples.
-fn speed(ctx: &DetectorContext<'_>, signal: Signal, port: usize) -> Option<f64> {
-    let least = LEAST * ctx.line_rate(port)?;
-    let busy = |window: &Window, samples: usize| {
-        let rates: Vec<f64> = window.values(signal, port).filter(|rate| *rate >= least).collect();
-        mean(rates.iter().copied()).filter(|_| rates.len() >= samples)
-    };
-    let [few, many] = BUSY;
-    Some(busy(ctx.window, few)? / busy(&ctx.baseline.window, many)?)
-}
-
-/// Growth of the notifications that a sender gets from one of its peers: those that it gets, divided over the peers that send
-/// notifications in the same sample.
-fn notified(ctx: &DetectorContext<'_>, from: usize, to: usize, peers: &[usize]) -> f64 {
-    let of = |frames: &[Arc<Frame>]| {
-        let of_frame = |frame: &Arc<Frame>| {
-            let got = frame.get(Signal::CnpRx, from).filter(|n| *n > 0.0)?;
-            let sent = |port: usize| frame.get(Signal::CnpTx, port).unwrap_or(0.0);
-            let all: f64 = peers.iter().map(|port| sent(*port)).sum();
-            (all > 0.0).then(|| got * sent(to) / all)
-        };
-        frames.iter().filter_map(of_frame).sum::<f64>() / frames.len().max(1) as f64
-    };
-    let (now, before) = (of(ctx.window.frames()), of(ctx.baseline.window.frames()));
-    if now >= ctx.threshold(&TOLD) * before { now - before } else { 0.0 }
-}
-
 /// Growth of the mean delay of probes over links between switches, nanoseconds; nothing of links with too few probes.
 fn delays(ctx: &DetectorContext<'_>, now_ns: [i64; 2]) -> BTreeMap<usize, f64> {
     let of = |span_ns| {
@@ -163,7 +80,7 @@ fn delays(ctx: &DetectorContext<'_>, now_ns: [i64; 2]) -> BTreeMap<usize, f64> {
         let few = |probes: &LinkProbes| {
             f64::from(probes.answered) < ctx.threshold(&PROBES) || (probes.ends.len() as f64) < ctx.threshold(&ENDS)
         };
-        links.retain(|link, probes| !few(probes) && is_between_switches(ctx.fabric, *link));
+        links.retain(|link, probes| !few(probes) && ctx.fabric.is_between_switches(*link));
         links
     };
     let mean = |probes: &LinkProbes| probes.delay_ns / f64::from(probes.answered);
@@ -184,7 +101,7 @@ fn judge(ctx: &DetectorContext<'_>, slow: &[SlowPair], probed_ns: [i64; 2]) -> O
     };
     let links: BTreeSet<usize> =
         slow.iter().flat_map(|p| &p.paths).flat_map(|path| path.hops.iter().copied()).collect();
-    let between = links.into_iter().filter(|link| is_between_switches(ctx.fabric, *link));
+    let between = links.into_iter().filter(|link| ctx.fabric.is_between_switches(*link));
     let votes = |link: usize| slow.iter().map(|pair| weight(pair) * share(&pair.paths, link)).sum::<f64>();
     let votes: BTreeMap<usize, f64> = between.map(|link| (link, votes(link))).collect();
     let most = votes.values().copied().fold(0.0, f64::max);
@@ -257,7 +174,7 @@ fn found(
     let worst = over.max_by(|a, b| a.told.total_cmp(&b.told).then(b.part.total_cmp(&a.part))).unwrap_or(&slow[0]);
     let path = worst.paths.iter().find(|path| path.hops.contains(&link)).unwrap_or(&worst.paths[0]);
     let whom = name(ctx, link);
-    let way = format!("{} ({})", path::words(ctx.fabric, &path.hops), path.source.words());
+    let way = format!("{} ({})", ctx.fabric.path_words(&path.hops), path.source.words());
     let begin = format!(
         "{} sends to {} at {} of its former rate, much slower than its job's other ports; the path is {way}.",
         name(ctx, worst.from),

@@ -1,6 +1,7 @@
 //! The vocabulary of every later layer: topology, ports, jobs, frames of measured values, findings and incidents.
 
 pub mod fabric;
+mod fabric_paths;
 pub mod finding;
 pub mod frame;
 pub mod incident;

@@ -1,11 +1,14 @@
 //! Reads a table that a recording may lack: columns by name, errors with file and line.
 
 use super::error::RecordingError;
-use crate::model::routes::update::PortName;
+use crate::model::routes::update::{PortName, RouteUpdate};
 use flate2::read::MultiGzDecoder;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
+
+/// When something became known, Unix nanoseconds, and what.
+pub(crate) type TimedUpdate = (i64, RouteUpdate);
 
 /// A compressed CSV file under way.
 pub(super) struct Table<const N: usize> {

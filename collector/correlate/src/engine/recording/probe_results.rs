@@ -1,8 +1,7 @@
 //! Reads `probes.csv.gz`: results of probes in the order in which they were known.
 
 use super::error::RecordingError;
-use super::optional_table::{Table, number, number_if_known, port, time_ns};
-use super::route_updates::TimedUpdate;
+use super::optional_table::{Table, TimedUpdate, number, number_if_known, port, time_ns};
 use crate::model::routes::update::{FlowName, RouteUpdate};
 use std::path::Path;
 

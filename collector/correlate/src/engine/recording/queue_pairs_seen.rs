@@ -1,8 +1,7 @@
 //! Reads `flows_seen.csv.gz`: connected queue pairs as the agent of each end sees them.
 
 use super::error::RecordingError;
-use super::optional_table::{Table, number, number_if_known, port, time_ns};
-use super::route_updates::TimedUpdate;
+use super::optional_table::{Table, TimedUpdate, number, number_if_known, port, time_ns};
 use crate::model::routes::update::{FlowName, RouteUpdate};
 use std::path::Path;
 

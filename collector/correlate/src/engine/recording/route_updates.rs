@@ -1,12 +1,9 @@
 //! Paths, queue pairs and probes of a recording in order of time.
 
 use super::error::RecordingError;
+use super::optional_table::TimedUpdate;
 use super::{probe_results, queue_pairs_seen, traced_paths};
-use crate::model::routes::update::RouteUpdate;
 use std::path::Path;
-
-/// When something became known, Unix nanoseconds, and what.
-pub type TimedUpdate = (i64, RouteUpdate);
 
 /// Gives the next update of one file; `None` at its end.
 type Source = Box<dyn FnMut() -> Result<Option<TimedUpdate>, RecordingError>>;
@@ -56,7 +53,7 @@ impl RouteUpdates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::routes::update::PortName;
+    use crate::model::routes::update::{PortName, RouteUpdate};
 
     fn closed(number: u32) -> RouteUpdate {
         RouteUpdate::Closed { port: PortName { node: "h".into(), port: "1".into() }, number }

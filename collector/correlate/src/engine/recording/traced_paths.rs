@@ -1,8 +1,7 @@
 //! Reads `paths.csv.gz`: what tracing a source port told, each time that it differed from the last.
 
 use super::error::RecordingError;
-use super::optional_table::{Table, number, port, time_ns};
-use super::route_updates::TimedUpdate;
+use super::optional_table::{Table, TimedUpdate, number, port, time_ns};
 use crate::model::routes::path::PathSource;
 use crate::model::routes::update::{FlowName, PortName, RouteUpdate};
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! The path of a flow: the egress ports that its packets take, and how that is known.
 
-use crate::model::fabric::Fabric;
-use crate::model::topology::Role;
 use serde::{Deserialize, Serialize};
 
 /// How a path is known.
@@ -55,28 +53,4 @@ pub struct Path {
     pub hops: Vec<usize>,
     /// How it is known.
     pub source: PathSource,
-}
-
-impl Path {
-    /// Whether it leads to a port.
-    pub fn reaches(&self, fabric: &Fabric, to: usize) -> bool {
-        self.hops.last().is_some_and(|hop| fabric.ports.list[*hop].peer == Some(to))
-    }
-}
-
-/// Whether the link behind an egress port connects two switches.
-pub fn is_between_switches(fabric: &Fabric, egress: usize) -> bool {
-    let is_switch = |node: usize| fabric.topology.nodes[node].role != Role::Host;
-    is_switch(fabric.ports.list[egress].end.node) && fabric.peer_node(egress).is_some_and(is_switch)
-}
-
-/// The ports of a path in words: `h1 port 1 > leaf1 port 9 > spine2 port 3 > h7 port 1`.
-pub fn words(fabric: &Fabric, hops: &[usize]) -> String {
-    let name = |port: usize| {
-        let end = &fabric.ports.list[port].end;
-        format!("{} port {}", fabric.topology.nodes[end.node].name, end.port)
-    };
-    let last = hops.last().and_then(|hop| fabric.ports.list[*hop].peer);
-    let all: Vec<String> = hops.iter().copied().chain(last).map(name).collect();
-    all.join(" > ")
 }

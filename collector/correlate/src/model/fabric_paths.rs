@@ -1,0 +1,93 @@
+//! Paths over a fabric: stores what is told of them by names, and finds the paths of a flow.
+
+use crate::model::fabric::Fabric;
+use crate::model::routes::path::{Flow, Path};
+use crate::model::routes::probes::Probe;
+use crate::model::routes::update::{FlowName, PortName, RouteUpdate};
+use crate::model::topology::{LinkEnd, Role};
+use std::sync::Arc;
+
+impl Fabric {
+    /// Stores what became known of paths, queue pairs or probes at an instant, Unix nanoseconds. Ports that the fabric does not
+    /// have are ignored, and so are paths over them and probes with impossible times.
+    pub fn learn(&mut self, time_ns: i64, update: RouteUpdate) {
+        match update {
+            RouteUpdate::Path { flow, hops, source } => {
+                let hops: Option<Vec<usize>> = hops.iter().map(|hop| self.known_port(hop)).collect();
+                if let Some((flow, hops)) = self.known_flow(&flow).zip(hops) {
+                    let path = Path { hops, source };
+                    let leaves = self.leaves(flow).filter(|_| self.reaches(&path, flow.to));
+                    self.routes.paths.set(flow, path, time_ns, leaves);
+                }
+            }
+            RouteUpdate::Connected { flow, number } => {
+                if let Some(flow) = self.known_flow(&flow) {
+                    self.routes.queue_pairs.open(number, flow, time_ns);
+                }
+            }
+            RouteUpdate::Closed { port, number } => {
+                if let Some(port) = self.known_port(&port) {
+                    self.routes.queue_pairs.close(port, number, time_ns);
+                }
+            }
+            RouteUpdate::Probe { flow, sent_ns, rtt_ns, turn_ns } => {
+                let Some(flow) = self.known_flow(&flow) else { return };
+                let is_time = |ns: Option<f64>| ns.is_none_or(|ns| ns.is_finite() && ns >= 0.0);
+                if !is_time(rtt_ns) || !is_time(turn_ns) || sent_ns > time_ns {
+                    return;
+                }
+                let complete = |flow: Flow| self.routes.path(flow, sent_ns).filter(|path| self.reaches(path, flow.to));
+                let Some((there, back)) = complete(flow).zip(complete(flow.reverse())) else { return };
+                let links = there.hops.iter().chain(&back.hops).copied().collect();
+                let probe = Probe { sent_ns, ends: [flow.from, flow.to], links, rtt_ns, turn_ns };
+                self.routes.probes.take(probe);
+            }
+        }
+    }
+
+    /// Paths that a flow took or may have taken at an instant: its own, or else all between the same two switches.
+    pub fn paths_of(&self, flow: Flow, time_ns: i64) -> Vec<Arc<Path>> {
+        if let Some(own) = self.routes.path(flow, time_ns) {
+            return vec![own.clone()];
+        }
+        let last = self.ports.list[flow.to].peer;
+        let Some((leaves, last)) = self.leaves(flow).zip(last) else { return Vec::new() };
+        self.routes.paths.alternatives(flow, leaves, last).into_iter().map(Arc::new).collect()
+    }
+
+    /// Switches of the two ports of a flow.
+    fn leaves(&self, flow: Flow) -> Option<[usize; 2]> {
+        Some([self.peer_node(flow.from)?, self.peer_node(flow.to)?])
+    }
+
+    fn known_port(&self, PortName { node, port }: &PortName) -> Option<usize> {
+        let node = self.topology.node(node)?;
+        self.ports.at(&LinkEnd { node, port: port.clone() })
+    }
+
+    fn known_flow(&self, FlowName { from, to, source_port }: &FlowName) -> Option<Flow> {
+        Some(Flow { from: self.known_port(from)?, to: self.known_port(to)?, source_port: *source_port })
+    }
+
+    /// Whether a path leads to a port.
+    fn reaches(&self, path: &Path, to: usize) -> bool {
+        path.hops.last().is_some_and(|hop| self.ports.list[*hop].peer == Some(to))
+    }
+
+    /// Whether the link behind an egress port connects two switches.
+    pub fn is_between_switches(&self, egress: usize) -> bool {
+        let is_switch = |node: usize| self.topology.nodes[node].role != Role::Host;
+        is_switch(self.ports.list[egress].end.node) && self.peer_node(egress).is_some_and(is_switch)
+    }
+
+    /// The ports of a path, then the port that it leads to, in words: `h1 port 1 > leaf1 port 9 > spine2 port 3 > h7 port 1`.
+    pub fn path_words(&self, hops: &[usize]) -> String {
+        let name = |port: usize| {
+            let end = &self.ports.list[port].end;
+            format!("{} port {}", self.topology.nodes[end.node].name, end.port)
+        };
+        let last = hops.last().and_then(|hop| self.ports.list[*hop].peer);
+        let all: Vec<String> = hops.iter().copied().chain(last).map(name).collect();
+        all.join(" > ")
+    }
+}
