@@ -1,8 +1,8 @@
 //! UDP source port of a connected RoCE v2 queue pair, by the rule of its driver. Called by the sampler `queue_pairs`.
 //!
 //! Switches hash the source port to choose among equal paths, and no kernel interface reports it. Most drivers derive it
-//! from the numbers of the two queue pairs, so it can be computed. The rules are those of Linux 5.18 and later for a flow
-//! label of 0, which NCCL and most MPIs leave; the connection manager sets another label, and so may other programs.
+//! from the numbers of the two queue pairs, so it can be computed. The rules are those of Linux 5.18 and later for flow
+//! label 0, which NCCL uses; the connection manager sets another label, and so may other programs.
 
 use fabriclens_catalog::DriverFamily;
 

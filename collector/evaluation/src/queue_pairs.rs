@@ -20,7 +20,7 @@ const BATCH: usize = 8;
 const MOST: usize = 1024;
 /// Interval at which suspects are determined, ms.
 const SUSPECT_MS: i64 = 5_000;
-/// Interval at which the queue pairs of a suspect are read again, ms: agents list them each 15 s or less often.
+/// Interval at which the queue pairs of a suspect are read again, ms: agents list them each 30 s or less often.
 const REFRESH_MS: i64 = 60_000;
 /// How long the queue pairs of a port that is no longer a suspect are kept, ms.
 const KEPT_MS: i64 = 300_000;

@@ -36,3 +36,48 @@ impl IncidentTracker {
         ports.filter(|port| known.insert(*port)).take(most).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::detectors::thresholds::Thresholds;
+    use crate::model::fabric::{Fabric, Job};
+    use crate::model::frame::Frame;
+    use crate::model::ports::Ports;
+    use crate::model::topology::{Node, Role, Topology};
+
+    /// Suspects by host, after 20 s in which `h0` and `h1` lost packets and `h4` slowed down.
+    fn suspects(most: usize, switch_is_read: bool) -> Vec<String> {
+        let leaf = Node { name: "leaf".into(), role: Role::Leaf };
+        let fabric = Fabric::new(Topology::new(vec![leaf], Vec::new()), Ports::default(), Vec::new());
+        let mut tracker = IncidentTracker::new(fabric, Thresholds::default());
+        let names = ["h0", "h1", "h2", "h3", "h4", "h5", "leaf"];
+        let ports = names.map(|name| tracker.measured_port(name, "1").unwrap());
+        let job = |id: &str, at: &[usize]| Job {
+            id: id.into(),
+            ports: at.iter().map(|at| ports[*at]).collect(),
+            since_ns: 0,
+        };
+        tracker.set_jobs(vec![job("loses", &[1, 2]), job("slow", &[4]), job("healthy", &[5])]);
+        for second in 0..100 {
+            let mut frame = Frame::new(second * 1_000_000_000);
+            for (at, port) in ports.iter().enumerate().filter(|(at, _)| *at < 6 || switch_is_read) {
+                let bytes = if at == 4 && second >= 80 { 3e9 } else { 1e10 };
+                [Signal::Tx, Signal::Rx].into_iter().for_each(|signal| frame.set(signal, *port, bytes));
+                let naks = [1.0, 5.0].get(at).filter(|_| second >= 80).copied().unwrap_or(0.0);
+                frame.set(Signal::SequenceNaks, *port, naks);
+            }
+            tracker.push(frame);
+        }
+        let suspects = tracker.path_suspects(most);
+        let at = |port: usize| ports.iter().position(|known| *known == port).unwrap();
+        suspects.into_iter().map(|port| names[at(port)].to_owned()).collect()
+    }
+
+    #[test]
+    fn ports_that_lose_come_before_their_jobs_and_slow_jobs() {
+        assert_eq!(suspects(9, false), ["h1", "h0", "h2", "h4"]);
+        assert_eq!(suspects(2, false), ["h1", "h0"]);
+        assert_eq!(suspects(9, true), [""; 0], "the switch shows where packets are lost");
+    }
+}
