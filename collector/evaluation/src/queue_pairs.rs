@@ -138,6 +138,8 @@ impl QueuePairQueries {
         let mut found = found.unwrap_or_default();
         for port in of {
             let Some(followed) = self.followed.get_mut(&port) else { continue };
+            // Pairs that a first reading finds are not new: rules ask which flow was connected just before.
+            let since_ms = if followed.read_ms.is_some() { at_ms } else { at_ms - KEPT_MS };
             followed.read_ms = Some(at_ms);
             if failed {
                 continue;
@@ -145,7 +147,7 @@ impl QueuePairQueries {
             let mut pairs = found.remove(&port).unwrap_or_default();
             // The tracker ignores ports that it does not know, yet.
             pairs.retain(|_, flow| [&flow.from, &flow.to].into_iter().all(|end| is_known(tracker, end)));
-            changes(&port, &followed.pairs, &pairs).for_each(|update| tracker.learn(now_ns(at_ms), update));
+            changes(&port, &followed.pairs, &pairs).for_each(|update| tracker.learn(now_ns(since_ms), update));
             followed.pairs = pairs;
         }
     }

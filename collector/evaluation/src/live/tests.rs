@@ -206,7 +206,10 @@ fn queue_pairs_of_losing_ports_are_followed() {
             let known = tracker.fabric();
             let name = |port: usize| known.topology.nodes[known.ports.list[port].end.node].name.clone();
             let open = known.routes.queue_pairs(port, [0, now_ns]).filter(|pair| pair.close_ns.is_none());
-            all.extend(open.map(|pair| (host, name(pair.flow.to), pair.flow.source_port)));
+            all.extend(open.map(|pair| {
+                assert!(pair.open_ns < now_ns - 60_000_000_000, "it existed before it was read");
+                (host, name(pair.flow.to), pair.flow.source_port)
+            }));
         }
         all
     }
