@@ -40,8 +40,10 @@ pub(super) struct QueuePairQueries {
 struct Followed {
     /// What the tracker knows.
     pairs: QueuePairFlows,
-    /// When they were last read, Unix ms; `None` if never.
+    /// When they were last asked for, Unix ms; `None` if never.
     read_ms: Option<i64>,
+    /// Whether they were ever read.
+    is_known: bool,
     /// When the port was last a suspect, Unix ms.
     suspect_ms: i64,
     /// Position among the suspects: the lowest are read first.
@@ -102,7 +104,8 @@ impl QueuePairQueries {
     fn follow(&mut self, tracker: &mut IncidentTracker, now_ms: i64) {
         for (rank, port) in tracker.path_suspects(MOST).into_iter().enumerate() {
             let of = name(tracker, port);
-            let new = || Followed { pairs: QueuePairFlows::new(), read_ms: None, suspect_ms: now_ms, rank };
+            let new =
+                || Followed { pairs: QueuePairFlows::new(), read_ms: None, is_known: false, suspect_ms: now_ms, rank };
             let followed = self.followed.entry(of).or_insert_with(new);
             (followed.suspect_ms, followed.rank) = (now_ms, rank);
         }
@@ -138,12 +141,13 @@ impl QueuePairQueries {
         let mut found = found.unwrap_or_default();
         for port in of {
             let Some(followed) = self.followed.get_mut(&port) else { continue };
-            // Pairs that a first reading finds are not new: rules ask which flow was connected just before.
-            let since_ms = if followed.read_ms.is_some() { at_ms } else { at_ms - KEPT_MS };
             followed.read_ms = Some(at_ms);
             if failed {
                 continue;
             }
+            // Pairs that a first reading finds are not new: rules ask which flow was connected just before.
+            let since_ms = if followed.is_known { at_ms } else { at_ms - KEPT_MS };
+            followed.is_known = true;
             let mut pairs = found.remove(&port).unwrap_or_default();
             // The tracker ignores ports that it does not know, yet.
             pairs.retain(|_, flow| [&flow.from, &flow.to].into_iter().all(|end| is_known(tracker, end)));
@@ -212,7 +216,13 @@ mod tests {
     #[test]
     fn few_ports_are_read_at_a_time_and_again_after_a_while() {
         let mut queries = QueuePairQueries::default();
-        let followed = |rank| Followed { pairs: QueuePairFlows::new(), read_ms: None, suspect_ms: 1000 * S, rank };
+        let followed = |rank| Followed {
+            pairs: QueuePairFlows::new(),
+            read_ms: None,
+            is_known: false,
+            suspect_ms: 1000 * S,
+            rank,
+        };
         (0..BATCH + 2).for_each(|host| _ = queries.followed.insert(of(host), followed(BATCH + 2 - host)));
         let first = queries.due(1000 * S);
         assert_eq!(first.len(), BATCH);
