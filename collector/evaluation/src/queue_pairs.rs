@@ -73,6 +73,10 @@ impl QueuePairQueries {
                 self.apply(tracker, of, at_ms, found);
             }
         }
+        // Without paths no rule asks for queue pairs.
+        if tracker.fabric().routes.is_empty() {
+            return;
+        }
         if now_ms >= self.suspected_ms + SUSPECT_MS {
             self.suspected_ms = now_ms;
             self.follow(tracker, now_ms);

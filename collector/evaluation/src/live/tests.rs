@@ -4,6 +4,7 @@ use super::*;
 use fabriclens_config::Config;
 use fabriclens_core::pressure::Pressure;
 use fabriclens_core::telemetry::Telemetry;
+use fabriclens_correlate::{FlowName, PathSource, PortName, RouteUpdate};
 use fabriclens_data::Data;
 use fabriclens_forward::Sink;
 use fabriclens_incidents::IncidentStore;
@@ -215,6 +216,15 @@ fn queue_pairs_of_losing_ports_are_followed() {
     }
     assert_eq!(connected(&mut fabric), [], "nothing is lost");
     fabric.lost[0] = 5.0;
+    fabric.pass(10, 0, 0.0);
+    std::thread::sleep(Duration::from_millis(200));
+    fabric.pass(1, 0, 0.0);
+    assert_eq!(connected(&mut fabric), [], "no path is known");
+    let [from, to] = ["h0", "h1"].map(|node| PortName { node: node.into(), port: "mlx5_0/1".into() });
+    let flow = FlowName { from: from.clone(), to, source_port: Some(49458) };
+    let path = RouteUpdate::Path { flow, hops: vec![from], source: PathSource::Traced };
+    let tracker = &mut fabric.live.backfill.tracker;
+    tracker.learn(tracker.now_ns(), path);
     let deadline = Instant::now() + Duration::from_secs(30);
     while connected(&mut fabric).is_empty() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(20));
