@@ -79,10 +79,13 @@ fn collector_series() -> &'static BTreeSet<String> {
     static NAMES: std::sync::OnceLock<BTreeSet<String>> = std::sync::OnceLock::new();
     NAMES.get_or_init(|| {
         let sources = [
+            "core/src/forward_telemetry.rs",
             "core/src/gnmi_telemetry.rs",
             "core/src/reader_leases/mod.rs",
             "core/src/switch_list.rs",
             "core/src/telemetry.rs",
+            "core/src/telemetry/declared.rs",
+            "core/src/telemetry/observed.rs",
             "incidents/src/series.rs",
             "job-sources/src/series.rs",
             "job-sources/src/rollup/table.rs",
