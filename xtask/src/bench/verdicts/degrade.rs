@@ -40,6 +40,9 @@ pub fn prepare(from: &Path, to: &Path, mode: &Mode, truth: &Truth) -> Result<Pre
     let kept = columns.places(|name| !mode.infiniband || infiniband::has(name));
     let mut output = RowWriter::create(&to.join("ports.csv.gz"), &columns, kept, mode.renamed)?;
     let mut changes = changes(mode, &columns, truth);
+    for file in mode.routes {
+        std::fs::copy(from.join(file), to.join(file)).with_context(|| format!("copy {file}"))?;
+    }
     let (interval_ns, mut first_ns, mut rows) = (truth.tick_ns / truth.stretch, None, 0);
     for line in lines {
         let mut cells: Vec<String> = line?.split(',').map(str::to_owned).collect();

@@ -33,6 +33,8 @@ pub struct Mode {
     pub unrelated: bool,
     /// Counters of one host are broken.
     pub defect: Option<Defect>,
+    /// Files of paths, queue pairs and probes that are given as they are.
+    pub routes: &'static [&'static str],
 }
 
 const fn mode(name: &'static str) -> Mode {
@@ -51,6 +53,7 @@ const fn mode(name: &'static str) -> Mode {
         unwired: false,
         unrelated: false,
         defect: None,
+        routes: &[],
     }
 }
 
@@ -87,8 +90,19 @@ pub static MAIN: [Mode; 12] = [
     HOSTS_PHASES,
 ];
 
-/// Further modes, of the sets for which all are measured.
-static OTHERS: [Mode; 14] = [
+/// Further modes, of recordings with traced paths and probes.
+pub static ROUTES: [Mode; 3] = [
+    Mode { hosts_only: true, routes: &["flows_seen.csv.gz"], ..mode("host ports, queue pairs") },
+    Mode { hosts_only: true, routes: &["flows_seen.csv.gz", "paths.csv.gz"], ..mode("host ports, paths") },
+    Mode {
+        hosts_only: true,
+        routes: &["flows_seen.csv.gz", "paths.csv.gz", "probes.csv.gz"],
+        ..mode("host ports, paths, probes")
+    },
+];
+
+/// Further modes, of the simplest recordings.
+pub static OTHERS: [Mode; 14] = [
     Mode { unwired: true, ..mode("cables inferred") },
     Mode { unwired: true, skew_ns: SKEW_NS, ..mode("the same, clocks apart") },
     Mode { hosts_only: true, every: 10, ..mode("host ports, each ten") },
@@ -107,5 +121,5 @@ static OTHERS: [Mode; 14] = [
 
 /// All modes.
 pub fn all() -> impl Iterator<Item = &'static Mode> {
-    MAIN.iter().chain(&OTHERS)
+    MAIN.iter().chain(&ROUTES).chain(&OTHERS)
 }

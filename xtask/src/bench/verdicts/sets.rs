@@ -24,8 +24,8 @@ pub struct Set {
     variable: &'static str,
     /// How it is judged.
     pub judge: Judge,
-    /// Whether all modes of degradation are measured, or only [`modes::MAIN`].
-    pub all_modes: bool,
+    /// Modes that are measured beside [`modes::MAIN`].
+    further: &'static [Mode],
 }
 
 /// All sets.
@@ -35,28 +35,28 @@ pub const ALL: [Set; 4] = [
         what: "RoCE, one NIC a host, one fault, steady jobs",
         variable: "FABRICLENS_SCENARIOS",
         judge: Judge::Faults,
-        all_modes: true,
+        further: &modes::OTHERS,
     },
     Set {
         name: "scenarios-probed",
         what: "RoCE, four NICs a host, job phases, up to two faults",
         variable: "FABRICLENS_SCENARIOS_PROBED",
         judge: Judge::Faults,
-        all_modes: false,
+        further: &modes::ROUTES,
     },
     Set {
         name: "scenarios-ib",
         what: "InfiniBand, one or four HCAs a host, one fault",
         variable: "FABRICLENS_SCENARIOS_IB",
         judge: Judge::Faults,
-        all_modes: false,
+        further: &[],
     },
     Set {
         name: "scenarios-life",
         what: "ordinary life of a fleet, rare faults",
         variable: "FABRICLENS_SCENARIOS_LIFE",
         judge: Judge::Life,
-        all_modes: false,
+        further: &[],
     },
 ];
 
@@ -66,7 +66,7 @@ pub const FLEETS: Set = Set {
     what: "nothing but ordinary life of made-up fleets",
     variable: "",
     judge: Judge::Life,
-    all_modes: false,
+    further: &[],
 };
 
 impl Set {
@@ -97,6 +97,6 @@ impl Set {
 
     /// Modes that are measured.
     pub fn modes(&self) -> impl Iterator<Item = &'static Mode> {
-        modes::all().take(if self.all_modes { usize::MAX } else { modes::MAIN.len() })
+        modes::MAIN.iter().chain(self.further)
     }
 }
