@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 thresholds! {
     /// rate of both ends of a pair while they move data, from which it is slow
-    FELL = "slow_path.fell", 0.7, "times usual";
+    FELL = "slow_path.fell", 0.75, "times usual";
     /// the same, relative to the median of the job's ports: an application that sends less does so at all of them
-    BEHIND = "slow_path.behind", 0.8, "times the median";
+    BEHIND = "slow_path.behind", 0.85, "times the median";
     /// notifications of a pair from which its packets meet a queue that they did not meet before
     TOLD = "slow_path.told", 2.0, "times usual";
 }
@@ -56,12 +56,14 @@ pub(super) fn slow_pairs(ctx: &DetectorContext<'_>, job: usize) -> Vec<SlowPair>
     all.sort_by(f64::total_cmp);
     let Some(usual) = nth(&all, 0.5) else { return Vec::new() };
     let most = ctx.threshold(&FELL).min(ctx.threshold(&BEHIND) * usual);
+    let slow = |signal, port: &usize, part: f64| part <= most && !was_as_slow(ctx, signal, *port);
     let mut pairs = Vec::new();
-    for (from, sent) in sends.iter().filter(|(_, part)| **part <= most) {
+    for (from, sent) in sends.iter().filter(|(port, part)| slow(Signal::Tx, port, **part)) {
         let peers = peers(ctx, *from);
         let all: Vec<usize> = peers.keys().copied().collect();
         for (to, paths) in peers {
-            let Some(got) = receives.get(&to).copied().filter(|part| *part <= most) else { continue };
+            let got = receives.get(&to).copied().filter(|part| slow(Signal::Rx, &to, *part));
+            let Some(got) = got else { continue };
             let between = paths.iter().any(|path| path.hops.iter().any(|hop| ctx.fabric.is_between_switches(*hop)));
             if between {
                 let told = notified(ctx, *from, to, &all);
@@ -76,12 +78,26 @@ pub(super) fn slow_pairs(ctx: &DetectorContext<'_>, job: usize) -> Vec<SlowPair>
 /// fast is up to the network. `None` of a port with too few such samples.
 fn speed(ctx: &DetectorContext<'_>, signal: Signal, port: usize) -> Option<f64> {
     let least = LEAST * ctx.line_rate(port)?;
-    let busy = |window: &Window, samples: usize| {
-        let rates: Vec<f64> = window.values(signal, port).filter(|rate| *rate >= least).collect();
-        mean(rates.iter().copied()).filter(|_| rates.len() >= samples)
-    };
+    let rate = |window: &Window| busy(window.values(signal, port), least);
     let [few, many] = BUSY;
-    Some(busy(ctx.window, few)? / busy(&ctx.baseline.window, many)?)
+    let enough = |least: usize| move |(rate, samples): (f64, usize)| (samples >= least).then_some(rate);
+    Some(rate(ctx.window).and_then(enough(few))? / rate(&ctx.baseline.window).and_then(enough(many))?)
+}
+
+/// Whether a port was as slow in any part of the baseline that is as long as the window: phases of a job differ.
+fn was_as_slow(ctx: &DetectorContext<'_>, signal: Signal, port: usize) -> bool {
+    let Some(least) = ctx.line_rate(port).map(|rate| LEAST * rate) else { return true };
+    let rate = |frames: &[Arc<Frame>]| busy(frames.iter().filter_map(|frame| frame.get(signal, port)), least);
+    let Some((now, _)) = rate(ctx.window.frames()) else { return true };
+    let frames = ctx.baseline.window.frames();
+    let length = ctx.window.ticks().min(frames.len() / 2).max(1);
+    frames.windows(length).filter_map(rate).any(|(rate, samples)| samples >= BUSY[0] && rate <= now)
+}
+
+/// Mean of the rates from which a port moves data, and their number; `None` if there are none.
+fn busy(rates: impl Iterator<Item = f64>, least: f64) -> Option<(f64, usize)> {
+    let rates: Vec<f64> = rates.filter(|rate| *rate >= least).collect();
+    Some((mean(rates.iter().copied())?, rates.len()))
 }
 
 /// Growth of the notifications that a sender gets from one of its peers: those that it gets, divided over the peers that send
