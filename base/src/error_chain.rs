@@ -7,8 +7,8 @@ pub fn with_causes(error: &dyn Error) -> String {
     causes(error).fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// Appends the causes of an error to its text, except those that the text tells already: errors of HTTP libraries repeat
-/// some of theirs.
+/// A text, and the causes of an error that the text does not contain. HTTP libraries write some causes into the text of the
+/// error itself.
 pub fn with_new_causes(text: &str, error: &dyn Error) -> String {
     causes(error).fold(text.to_owned(), |text, cause| {
         let cause = cause.to_string();

@@ -143,6 +143,29 @@ pub struct Device {
     pub ports: Vec<Port>,
 }
 
+impl Device {
+    /// A physical function without ports of which nothing else is known.
+    pub fn bare(name: &str, driver: &str) -> Self {
+        Self {
+            name: name.into(),
+            index: None,
+            node_guid: None,
+            driver: driver.into(),
+            firmware: None,
+            model: None,
+            board: None,
+            pci: None,
+            pci_dir: None,
+            numa: None,
+            class: Class::Physical,
+            class_reason: "",
+            lag: Vec::new(),
+            dir: PathBuf::new(),
+            ports: Vec::new(),
+        }
+    }
+}
+
 /// A port of an RDMA device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Port {

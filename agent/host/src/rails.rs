@@ -90,21 +90,12 @@ mod tests {
             dir: "/nowhere".into(),
         };
         Arc::new(Device {
-            name: name.into(),
-            index: None,
-            node_guid: None,
-            driver: "mlx5_core".into(),
-            firmware: None,
             model: Some("MT4129".into()),
             board: Some(board.into()),
             pci: Some(pci.into()),
-            pci_dir: None,
-            numa: None,
             class,
-            class_reason: "",
-            lag: Vec::new(),
-            dir: "/nowhere".into(),
             ports: vec![port],
+            ..Device::bare(name, "mlx5_core")
         })
     }
 

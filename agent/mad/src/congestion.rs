@@ -1,7 +1,8 @@
 //! Attributes of performance management that congestion control adds (specification, annex A10): marks received, and time
 //! that senders were held back.
 //!
-//! No capability bit announces them. A node is asked for each once, at one port, and those that it answers are read.
+//! No capability bit says which of them a node has. The agent asks each node once, at one port, for each attribute, and reads
+//! those that the node answers.
 
 use crate::pma::{Attribute, Field, Offered, field};
 

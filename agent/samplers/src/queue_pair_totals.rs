@@ -90,29 +90,13 @@ pub fn parts(owner: &Owner) -> (&str, &str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabriclens_agent_host::inventory::{Class, Device};
+    use fabriclens_agent_host::inventory::Device;
     use fabriclens_agent_host::no_calls::NoCalls;
     use fabriclens_agent_host::roots::Roots;
 
     /// A device whose driver is in the catalog.
     fn target() -> SamplingTarget {
-        let device = Device {
-            name: "mlx5_0".into(),
-            index: None,
-            node_guid: None,
-            driver: "mlx5_core".into(),
-            firmware: None,
-            model: None,
-            board: None,
-            pci: None,
-            pci_dir: None,
-            numa: None,
-            class: Class::Physical,
-            class_reason: "",
-            lag: Vec::new(),
-            dir: "/nowhere".into(),
-            ports: Vec::new(),
-        };
+        let device = Device::bare("mlx5_0", "mlx5_core");
         let roots = Roots::with_calls("/nowhere".into(), Arc::new(NoCalls));
         SamplingTarget::of_device(&Arc::new(roots), &Arc::from("h"), &Arc::new(device)).remove(0)
     }

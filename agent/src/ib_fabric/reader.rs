@@ -147,7 +147,8 @@ impl<'a> Reader<'a> {
     /// Reads until the engine stops or this host may not.
     fn read(&mut self, mad: &mut dyn Mad) -> Result<(), Error> {
         let now = Instant::now();
-        // Whoever takes over knows the ports from standing by, and reads them first: a large subnet takes long to sweep.
+        // An agent that stood by has swept the subnet and knows its ports. It reads them first, because another sweep of a
+        // large subnet takes long.
         let known = self.swept.is_some() && !self.ports.is_empty();
         let mut sweep = if known { self.next_sweep().max(now + self.config.period) } else { now };
         let mut round = now;

@@ -22,7 +22,7 @@ pub struct Timetable {
     details: Duration,
     sweep: Duration,
     per_second: u32,
-    /// Rounds that took longer than their period, less those that did not.
+    /// Counts up with each round that took longer than its period, and down with each that did not.
     late: u32,
 }
 

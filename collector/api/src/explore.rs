@@ -19,7 +19,8 @@ use fabriclens_data::Data;
 use fabriclens_server::error::{ApiError, Kind};
 use fabriclens_store::Metadata;
 
-/// Bytes of a character in JSON, beside those of the names of an entry: metadata have no control characters but line breaks.
+/// Most bytes in JSON of a byte of metadata: quotes, backslashes and line breaks are escaped, and there are no other control
+/// characters.
 const ESCAPED: usize = 2;
 const METADATA_FRAME: usize = 64;
 /// Beyond the time of any sample, with a margin for arithmetic.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod backfill;
+mod background_query;
 mod flows;
 mod late;
 pub mod live;

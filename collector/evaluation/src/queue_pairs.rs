@@ -2,8 +2,6 @@
 //! can place the loss. Queried on a separate thread, a few ports at a time: a fleet has millions of queue pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
-use std::time::{Duration, Instant};
 
 use fabriclens_correlate::{
     HostPort, IncidentTracker, LinkEnd, PortName, QueuePairFlows, RouteUpdate, queue_pair_flows,
@@ -11,9 +9,8 @@ use fabriclens_correlate::{
 
 use fabriclens_state::AppState;
 
-/// Pause between two queries, as a multiple of the duration of the last one, and at least this long.
-const PAUSE: u32 = 20;
-const LEAST: Duration = Duration::from_secs(1);
+use crate::background_query::BackgroundQuery;
+
 /// Ports of a query.
 const BATCH: usize = 8;
 /// Limit of ports whose queue pairs are followed.
@@ -28,9 +25,7 @@ const KEPT_MS: i64 = 300_000;
 /// The query in progress, and what the tracker was told.
 #[derive(Default)]
 pub(super) struct QueuePairQueries {
-    pending: Option<Query>,
-    /// Earliest time of the next query.
-    next: Option<Instant>,
+    query: BackgroundQuery<Asked, BTreeMap<HostPort, QueuePairFlows>>,
     /// When suspects were last determined, Unix ms.
     suspected_ms: i64,
     followed: BTreeMap<HostPort, Followed>,
@@ -50,28 +45,21 @@ struct Followed {
     rank: usize,
 }
 
-struct Query {
-    of: BTreeSet<HostPort>,
-    began: Instant,
+/// What was asked of the store.
+struct Asked {
+    ports: BTreeSet<HostPort>,
     /// Instant of the query, Unix ms.
     at_ms: i64,
-    answer: Receiver<BTreeMap<HostPort, QueuePairFlows>>,
 }
 
 impl QueuePairQueries {
     /// Applies the finished query, and starts the next one at an instant (Unix ms).
     pub(super) fn round(&mut self, state: &AppState, tracker: &mut IncidentTracker, now_ms: i64) {
-        if let Some(pending) = &self.pending {
-            let found = match pending.answer.try_recv() {
-                Err(TryRecvError::Empty) => return,
-                // A port whose query failed keeps what was known, until the next reading.
-                Err(TryRecvError::Disconnected) => None,
-                Ok(found) => Some(found),
-            };
-            self.next = Some(Instant::now() + (pending.began.elapsed() * PAUSE).max(LEAST));
-            if let Some(Query { of, at_ms, .. }) = self.pending.take() {
-                self.apply(tracker, of, at_ms, found);
-            }
+        if let Some((asked, found)) = self.query.finished() {
+            self.apply(tracker, asked, found);
+        }
+        if self.query.is_running() {
+            return;
         }
         // Without paths no rule asks for queue pairs.
         if tracker.fabric().routes.is_empty() {
@@ -81,27 +69,20 @@ impl QueuePairQueries {
             self.suspected_ms = now_ms;
             self.follow(tracker, now_ms);
         }
-        if self.next.is_some_and(|next| Instant::now() < next) {
+        if !self.query.is_free() {
             return;
         }
-        let of = self.due(now_ms);
-        if of.is_empty() {
+        let ports = self.due(now_ms);
+        if ports.is_empty() {
             return;
         }
-        let (sender, answer) = sync_channel(1);
-        let (data, ports) = (state.data.clone(), of.clone());
-        let ask = move || match queue_pair_flows(data.reader(), &ports, now_ms) {
-            // The collector may have stopped.
-            Ok(found) => _ = sender.send(found),
-            Err(error) => tracing::debug!(ports = ports.len(), %error, "cannot query the queue pairs of ports"),
-        };
-        match std::thread::Builder::new().name("queue pairs".to_owned()).spawn(ask) {
-            Ok(_) => self.pending = Some(Query { of, began: Instant::now(), at_ms: now_ms, answer }),
-            Err(error) => {
-                tracing::debug!(%error, "cannot start a thread to query queue pairs");
-                self.next = Some(Instant::now() + LEAST);
-            }
-        }
+        let (data, of) = (state.data.clone(), ports.clone());
+        self.query.start("queue pairs", Asked { ports, at_ms: now_ms }, move || {
+            let found = queue_pair_flows(data.reader(), &of, now_ms);
+            found
+                .inspect_err(|error| tracing::debug!(ports = of.len(), %error, "cannot query the queue pairs of ports"))
+                .ok()
+        });
     }
 
     /// Determines the suspects, and closes the queue pairs of ports that have not been among them for a while.
@@ -133,22 +114,18 @@ impl QueuePairQueries {
         due.into_iter().take(BATCH).map(|(of, _)| of.clone()).collect()
     }
 
-    /// Tells the tracker what changed; `found` is `None` if the query failed.
+    /// Tells the tracker what changed. A port whose query failed (`found` is `None`) keeps what was known, until the next
+    /// reading.
     fn apply(
         &mut self,
         tracker: &mut IncidentTracker,
-        of: BTreeSet<HostPort>,
-        at_ms: i64,
-        found: Option<BTreeMap<HostPort, QueuePairFlows>>,
+        Asked { ports, at_ms }: Asked,
+        mut found: Option<BTreeMap<HostPort, QueuePairFlows>>,
     ) {
-        let failed = found.is_none();
-        let mut found = found.unwrap_or_default();
-        for port in of {
+        for port in ports {
             let Some(followed) = self.followed.get_mut(&port) else { continue };
             followed.read_ms = Some(at_ms);
-            if failed {
-                continue;
-            }
+            let Some(found) = &mut found else { continue };
             // Pairs that a first reading finds are not new: rules ask which flow was connected just before.
             let since_ms = if followed.is_known { at_ms } else { at_ms - KEPT_MS };
             followed.is_known = true;

@@ -199,7 +199,7 @@ fn pairs(list: &List, rule: Option<SourcePortRule>, out: &mut Batch) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabriclens_agent_host::inventory::{Class, Device, LinkLayer, Port};
+    use fabriclens_agent_host::inventory::{Device, LinkLayer, Port};
     use fabriclens_agent_host::no_calls::NoCalls;
     use fabriclens_agent_host::roots::Roots;
     use fabriclens_agent_workload::Key;
@@ -302,23 +302,8 @@ mod tests {
                 link: None,
                 dir: dir.path().to_owned(),
             };
-            let device = Device {
-                name: "mlx5_0".into(),
-                index: None,
-                node_guid: None,
-                driver: "mlx5_core".into(),
-                firmware: None,
-                model: None,
-                board: None,
-                pci: None,
-                pci_dir: None,
-                numa: None,
-                class: Class::Physical,
-                class_reason: "",
-                lag: Vec::new(),
-                dir: dir.path().to_owned(),
-                ports: vec![port],
-            };
+            let device =
+                Device { dir: dir.path().to_owned(), ports: vec![port], ..Device::bare("mlx5_0", "mlx5_core") };
             let roots = Arc::new(Roots::with_calls(dir.path().to_owned(), Arc::new(NoCalls)));
             rule(&SamplingTarget::of_device(&roots, &Arc::from("h"), &Arc::new(device))[1])
         };

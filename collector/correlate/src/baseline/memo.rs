@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
-/// Answers by what was asked.
+/// Values that were computed before, by key.
 #[derive(Debug)]
 pub(crate) struct Memo<K, V>(Mutex<HashMap<K, V>>);
 

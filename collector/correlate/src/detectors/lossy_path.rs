@@ -13,6 +13,7 @@ use crate::model::location::LocationId;
 use crate::model::routes::path::Path;
 use crate::model::signal::Signal;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 thresholds! {
     /// samples with a loss, of all pairs together, from which they are no coincidence
@@ -128,7 +129,7 @@ struct PairBytes {
     ends: [usize; 2],
     /// Bytes per second.
     bytes: f64,
-    paths: Vec<std::sync::Arc<Path>>,
+    paths: Vec<Arc<Path>>,
 }
 
 /// What each host port sends, divided over its peers by what they receive.

@@ -18,7 +18,7 @@ thresholds! {
     /// the same, relative to the median of the job's ports: an application that sends less does so at all of them
     BEHIND = "slow_path.behind", 0.85, "times the median";
     /// notifications of a pair from which its packets meet a queue that they did not meet before
-    TOLD = "slow_path.told", 2.0, "times usual";
+    MORE_NOTIFIED = "slow_path.notified", 2.0, "times usual";
 }
 
 /// Load from which a port moves data of its job.
@@ -35,7 +35,7 @@ pub(super) struct SlowPair {
     /// Rate while data moves, relative to the baseline, at the end where it fell less.
     pub part: f64,
     /// Growth of notifications from the receiver to the sender, per second.
-    pub told: f64,
+    pub notifications: f64,
     /// Paths that its packets may take.
     pub paths: Vec<Arc<Path>>,
 }
@@ -66,8 +66,8 @@ pub(super) fn slow_pairs(ctx: &DetectorContext<'_>, job: usize) -> Vec<SlowPair>
             let Some(got) = got else { continue };
             let between = paths.iter().any(|path| path.hops.iter().any(|hop| ctx.fabric.is_between_switches(*hop)));
             if between {
-                let told = notified(ctx, *from, to, &all);
-                pairs.push(SlowPair { from: *from, to, part: sent.max(got), told, paths });
+                let notifications = notified(ctx, *from, to, &all);
+                pairs.push(SlowPair { from: *from, to, part: sent.max(got), notifications, paths });
             }
         }
     }
@@ -113,5 +113,5 @@ fn notified(ctx: &DetectorContext<'_>, from: usize, to: usize, peers: &[usize]) 
         frames.iter().filter_map(of_frame).sum::<f64>() / frames.len().max(1) as f64
     };
     let (now, before) = (of(ctx.window.frames()), of(ctx.baseline.window.frames()));
-    if now >= ctx.threshold(&TOLD) * before { now - before } else { 0.0 }
+    if now >= ctx.threshold(&MORE_NOTIFIED) * before { now - before } else { 0.0 }
 }

@@ -91,13 +91,17 @@ fn delays(ctx: &DetectorContext<'_>, now_ns: [i64; 2]) -> BTreeMap<usize, f64> {
 }
 
 fn judge(ctx: &DetectorContext<'_>, slow: &[SlowPair], probed_ns: [i64; 2]) -> Option<Finding> {
-    let told: f64 = slow.iter().map(|pair| pair.told).sum();
+    let notifications: f64 = slow.iter().map(|pair| pair.notifications).sum();
     // Where no port counts notifications, all slow pairs count alike.
     let counted = slow.iter().any(|pair| ctx.mean(Signal::CnpRx, pair.from).is_some());
-    let weight = |pair: &SlowPair| match counted {
-        true if told > 0.0 => pair.told / told,
-        true => 0.0,
-        false => 1.0 / slow.len() as f64,
+    let weight = |pair: &SlowPair| {
+        if !counted {
+            1.0 / slow.len() as f64
+        } else if notifications > 0.0 {
+            pair.notifications / notifications
+        } else {
+            0.0
+        }
     };
     let links: BTreeSet<usize> =
         slow.iter().flat_map(|p| &p.paths).flat_map(|path| path.hops.iter().copied()).collect();
@@ -117,7 +121,7 @@ fn judge(ctx: &DetectorContext<'_>, slow: &[SlowPair], probed_ns: [i64; 2]) -> O
     let mut best = votes.keys().copied().max_by(|a, b| score(a).total_cmp(&score(b))).filter(|_| most > 0.0)?;
     // Pairs that meet the queue, and whose path is exactly known if any is.
     let over = |link: usize| {
-        let meets = |pair: &&SlowPair| share(&pair.paths, link) > 0.0 && (pair.told > 0.0 || !counted);
+        let meets = |pair: &&SlowPair| share(&pair.paths, link) > 0.0 && (pair.notifications > 0.0 || !counted);
         let (exact, others): (Vec<_>, Vec<_>) = slow.iter().filter(meets).partition(|pair| pair.is_exact());
         if exact.is_empty() { others } else { exact }
     };
@@ -171,7 +175,9 @@ fn found(
     measured: bool,
 ) -> Finding {
     let over = slow.iter().filter(|pair| share(&pair.paths, link) > 0.0);
-    let worst = over.max_by(|a, b| a.told.total_cmp(&b.told).then(b.part.total_cmp(&a.part))).unwrap_or(&slow[0]);
+    let worst = over
+        .max_by(|a, b| a.notifications.total_cmp(&b.notifications).then(b.part.total_cmp(&a.part)))
+        .unwrap_or(&slow[0]);
     let path = worst.paths.iter().find(|path| path.hops.contains(&link)).unwrap_or(&worst.paths[0]);
     let whom = name(ctx, link);
     let way = format!("{} ({})", ctx.fabric.path_words(&path.hops), path.source.words());

@@ -98,7 +98,7 @@ impl Run {
         Ok(())
     }
 
-    /// Evaluates all frames so far, with what was known of paths and probes by then.
+    /// Evaluates all frames so far; paths and probes are known up to the newest one.
     fn evaluate(&mut self) -> Result<(), RecordingError> {
         let now_ns = self.tracker.now_ns();
         while let Some((at_ns, update)) = self.routes.next_until(now_ns)? {

@@ -2,8 +2,8 @@
 //! Read for ports whose losses or slowness the rules of paths must place.
 
 use crate::model::routes::update::{FlowName, PortName};
-use crate::signals::queue_pairs::{HostPort, INFO, MAX_BYTES, OMITTED, QueuePairIndex, VALID_MS, any, place};
-use fabriclens_model::{FixedBudget, Labels, MatchOp, Matcher, Read, ReadError, is_stale};
+use crate::signals::queue_pairs::{HostPort, INFO, OMITTED, QueuePairIndex, QueuePairSeries, any, one_of, place};
+use fabriclens_model::{Labels, Read, ReadError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Queue pairs of a port by their number: from that port to the port at the other end.
@@ -20,15 +20,9 @@ pub fn queue_pair_flows(
     ports: &BTreeSet<HostPort>,
     time_ms: i64,
 ) -> Result<BTreeMap<HostPort, QueuePairFlows>, ReadError> {
-    let budget = FixedBudget::new(MAX_BYTES);
-    let newest = |name: &str, more: Vec<Matcher>| -> Result<Vec<Labels>, ReadError> {
-        let matchers: Vec<Matcher> = [Matcher::equal("__name__", name)].into_iter().chain(more).collect();
-        let mut all = read.select_within(&matchers, time_ms - VALID_MS, time_ms, &budget)?;
-        all.retain(|series| series.values.last().is_some_and(|v| !is_stale(*v) && *v > 0.0));
-        Ok(all.into_iter().map(|series| series.labels).collect())
-    };
+    let series = QueuePairSeries::at(read, time_ms);
     let of_ports = |name| -> Result<Vec<Labels>, ReadError> {
-        let mut all = newest(name, vec![one_of("host", ports.iter().map(|(host, _)| host.as_str()))?])?;
+        let mut all = series.standing(name, vec![one_of("host", ports.iter().map(|(host, _)| host.as_str()))?])?;
         all.retain(|labels| ports.contains(&place(labels)));
         Ok(all)
     };
@@ -39,7 +33,7 @@ pub fn queue_pair_flows(
         return Ok(BTreeMap::new());
     }
     let jobs = one_of("job", own.iter().map(|labels| labels.get("job")))?;
-    let others = newest(INFO, vec![jobs, any("local", &own, "remote")?, any("remote", &own, "local")?])?;
+    let others = series.standing(INFO, vec![jobs, any("local", &own, "remote")?, any("remote", &own, "local")?])?;
     let mut all: BTreeMap<HostPort, QueuePairFlows> = BTreeMap::new();
     let (same, other) = (QueuePairIndex::of(&own), QueuePairIndex::of(&others));
     for pair in &own {
@@ -60,19 +54,6 @@ pub fn queue_pair_flows(
 
 fn port((node, port): &HostPort) -> PortName {
     PortName { node: node.clone(), port: port.clone() }
-}
-
-/// Matches a label against any of these values.
-fn one_of<'a>(label: &str, values: impl Iterator<Item = &'a str>) -> Result<Matcher, ReadError> {
-    let values: BTreeSet<String> = values.map(escaped).collect();
-    let pattern = values.into_iter().collect::<Vec<_>>().join("|");
-    Matcher::new(label, MatchOp::Regex, pattern).map_err(|e| ReadError::Storage(e.to_string()))
-}
-
-/// A regular expression that matches this text.
-fn escaped(text: &str) -> String {
-    let escape = |c: char| (!c.is_alphanumeric() && c != '_').then_some('\\').into_iter().chain([c]);
-    text.chars().flat_map(escape).collect()
 }
 
 #[cfg(test)]

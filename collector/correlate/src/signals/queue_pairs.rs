@@ -9,13 +9,39 @@ pub(super) const INFO: &str = "fabric_queue_pair_info";
 /// Greater than zero if an agent exports only some of its queue pairs.
 pub(super) const OMITTED: &str = "fabric_queue_pair_omitted";
 /// How long the last sample of a series stays valid, ms.
-pub(super) const VALID_MS: i64 = 300_000;
+const VALID_MS: i64 = 300_000;
 /// Bytes that the query may read. Queue pair numbers are not unique across hosts: if ten thousand hosts use the same
 /// numbers, every match is ambiguous and worth nothing.
-pub(super) const MAX_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 
 /// Host and port name, as [`port_name`] writes it.
 pub type HostPort = (String, String);
+
+/// Series of queue pairs at an instant, read within one budget.
+pub(super) struct QueuePairSeries<'a> {
+    read: &'a dyn Read,
+    /// Unix ms.
+    time_ms: i64,
+    budget: FixedBudget,
+}
+
+impl<'a> QueuePairSeries<'a> {
+    /// Those that `read` has at an instant (Unix ms).
+    pub fn at(read: &'a dyn Read, time_ms: i64) -> Self {
+        Self { read, time_ms, budget: FixedBudget::new(MAX_BYTES) }
+    }
+
+    /// Labels of the series of a metric whose last sample is valid and not zero.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the store cannot be read, or the answers are too large.
+    pub fn standing(&self, name: &str, more: Vec<Matcher>) -> Result<Vec<Labels>, ReadError> {
+        let matchers: Vec<Matcher> = [Matcher::equal("__name__", name)].into_iter().chain(more).collect();
+        let all = self.read.select_within(&matchers, self.time_ms - VALID_MS, self.time_ms, &self.budget)?;
+        let stands = |s: &Series| s.values.last().is_some_and(|v| !is_stale(*v) && *v > 0.0);
+        Ok(all.into_iter().filter(stands).map(|s| s.labels).collect())
+    }
+}
 
 /// Ports with a queue pair that may be the other end of one of this port's queue pairs at an instant (Unix ms). Empty
 /// if agents export none, or only some, of the port's own. Queue pair numbers are not unique across hosts: of several
@@ -24,15 +50,9 @@ pub type HostPort = (String, String);
 /// # Errors
 /// [`ReadError`] if the store cannot be read.
 pub fn connected_ports(read: &dyn Read, to: &HostPort, time_ms: i64) -> Result<BTreeSet<HostPort>, ReadError> {
-    let purse = FixedBudget::new(MAX_BYTES);
-    let standing = |name: &str, more: Vec<Matcher>| -> Result<Vec<Labels>, ReadError> {
-        let matchers: Vec<Matcher> = [Matcher::equal("__name__", name)].into_iter().chain(more).collect();
-        let all = read.select_within(&matchers, time_ms - VALID_MS, time_ms, &purse)?;
-        let stands = |s: &Series| s.values.last().is_some_and(|v| !is_stale(*v) && *v > 0.0);
-        Ok(all.into_iter().filter(stands).map(|s| s.labels).collect())
-    };
+    let series = QueuePairSeries::at(read, time_ms);
     let of_port = |name| -> Result<Vec<Labels>, ReadError> {
-        let mut all = standing(name, vec![Matcher::equal("host", &to.0)])?;
+        let mut all = series.standing(name, vec![Matcher::equal("host", &to.0)])?;
         all.retain(|labels| place(labels) == *to);
         Ok(all)
     };
@@ -40,7 +60,7 @@ pub fn connected_ports(read: &dyn Read, to: &HostPort, time_ms: i64) -> Result<B
     if own.is_empty() || !of_port(OMITTED)?.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let others = standing(INFO, vec![any("local", &own, "remote")?, any("remote", &own, "local")?])?;
+    let others = series.standing(INFO, vec![any("local", &own, "remote")?, any("remote", &own, "local")?])?;
     let ends = QueuePairIndex::of(&others);
     let mut all = BTreeSet::new();
     for pair in &own {
@@ -88,10 +108,20 @@ pub(super) fn place(labels: &Labels) -> HostPort {
 /// Matches a label against all numbers that these series have in another label.
 pub(super) fn any(label: &str, of: &[Labels], other: &str) -> Result<Matcher, ReadError> {
     let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let mut numbers: Vec<&str> = of.iter().map(|labels| labels.get(other)).filter(is_number).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    Matcher::new(label, MatchOp::Regex, numbers.join("|")).map_err(|e| ReadError::Storage(e.to_string()))
+    one_of(label, of.iter().map(|labels| labels.get(other)).filter(is_number))
+}
+
+/// Matches a label against any of these values.
+pub(super) fn one_of<'a>(label: &str, values: impl Iterator<Item = &'a str>) -> Result<Matcher, ReadError> {
+    let values: BTreeSet<String> = values.map(escaped).collect();
+    let pattern = values.into_iter().collect::<Vec<_>>().join("|");
+    Matcher::new(label, MatchOp::Regex, pattern).map_err(|e| ReadError::Storage(e.to_string()))
+}
+
+/// A regular expression that matches this text.
+fn escaped(text: &str) -> String {
+    let escape = |c: char| (!c.is_alphanumeric() && c != '_').then_some('\\').into_iter().chain([c]);
+    text.chars().flat_map(escape).collect()
 }
 
 #[cfg(test)]

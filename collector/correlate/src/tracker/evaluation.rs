@@ -125,6 +125,20 @@ impl Evaluator {
         incident.decide_paging(&ctx, &self.past);
     }
 
+    /// Asks about the last `ticks` frames of the whole fabric, with the global baseline since an instant (Unix ns).
+    pub(super) fn ask_of_fabric<T>(
+        &mut self,
+        ticks: usize,
+        baseline_from_ns: i64,
+        ask: impl FnOnce(&DetectorContext<'_>) -> T,
+    ) -> T {
+        let baseline = self.history.baseline(&self.fabric, baseline_from_ns);
+        let window = self.history.last_since(ticks, i64::MIN);
+        let (slowdowns, step_s) = (SlowdownCache::new(), self.history.step_s());
+        let (whole, windows) = (FaultDomain::whole(&self.fabric), [&window, &window]);
+        ask(&DetectorContext::new(&self.fabric, &self.thresholds, windows, &baseline, step_s, &whole, &slowdowns))
+    }
+
     /// Findings of one detector in a span, for some fault domains.
     pub(super) fn run(
         &self,

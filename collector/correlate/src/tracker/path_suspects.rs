@@ -1,7 +1,6 @@
 //! Which host ports the rules of paths need queue pairs of: a fleet has millions, so they are read for few ports only.
 
-use crate::detectors::context::{DetectorContext, SlowdownCache};
-use crate::detectors::fault_domain::FaultDomain;
+use crate::detectors::context::DetectorContext;
 use crate::model::signal::Signal;
 use crate::tracker::incident_tracker::IncidentTracker;
 use std::collections::BTreeSet;
@@ -16,25 +15,24 @@ impl IncidentTracker {
     /// way that they share; then ports of jobs that lost throughput. At most `most`. None where switches are read: they show
     /// themselves where packets are lost.
     pub fn path_suspects(&mut self, most: usize) -> Vec<usize> {
-        let fabric = &self.eval.fabric;
-        let baseline = self.eval.history.baseline(fabric, self.baseline_from_ns);
-        let window = self.eval.history.last_since(self.eval.ticks(WINDOW_S), i64::MIN);
-        let (slowdowns, step_s, whole) = (SlowdownCache::new(), self.eval.history.step_s(), FaultDomain::whole(fabric));
-        let windows = [&window, &window];
-        let ctx = DetectorContext::new(fabric, &self.eval.thresholds, windows, &baseline, step_s, &whole, &slowdowns);
-        if ctx.switches_report(Signal::Tx) {
-            return Vec::new();
-        }
-        let losses = |port: usize| ctx.mean(Signal::SequenceNaks, port).filter(|naks| *naks > 0.0);
-        let mut losing: Vec<(usize, f64)> = ctx.host_ports().filter_map(|port| Some((port, losses(port)?))).collect();
-        losing.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let of_losing: BTreeSet<usize> = losing.iter().filter_map(|(port, _)| fabric.job_of(*port)).collect();
-        let slow = ctx.slowdowns().filter(|(job, slowdown)| slowdown.lost_more_than(LOST) && !of_losing.contains(job));
-        let jobs = of_losing.iter().copied().chain(slow.map(|(job, _)| job));
-        let ports = losing.iter().map(|(port, _)| *port).chain(jobs.flat_map(|job| fabric.jobs[job].ports.clone()));
-        let mut known = BTreeSet::new();
-        ports.filter(|port| known.insert(*port)).take(most).collect()
+        let ticks = self.eval.ticks(WINDOW_S);
+        self.eval.ask_of_fabric(ticks, self.baseline_from_ns, |ctx| suspects(ctx, most))
     }
+}
+
+fn suspects(ctx: &DetectorContext<'_>, most: usize) -> Vec<usize> {
+    if ctx.switches_report(Signal::Tx) {
+        return Vec::new();
+    }
+    let losses = |port: usize| ctx.mean(Signal::SequenceNaks, port).filter(|naks| *naks > 0.0);
+    let mut losing: Vec<(usize, f64)> = ctx.host_ports().filter_map(|port| Some((port, losses(port)?))).collect();
+    losing.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let of_losing: BTreeSet<usize> = losing.iter().filter_map(|(port, _)| ctx.fabric.job_of(*port)).collect();
+    let slow = ctx.slowdowns().filter(|(job, slowdown)| slowdown.lost_more_than(LOST) && !of_losing.contains(job));
+    let jobs = of_losing.iter().copied().chain(slow.map(|(job, _)| job));
+    let ports = losing.iter().map(|(port, _)| *port).chain(jobs.flat_map(|job| ctx.fabric.jobs[job].ports.clone()));
+    let mut known = BTreeSet::new();
+    ports.filter(|port| known.insert(*port)).take(most).collect()
 }
 
 #[cfg(test)]
@@ -46,8 +44,8 @@ mod tests {
     use crate::model::ports::Ports;
     use crate::model::topology::{Node, Role, Topology};
 
-    /// Suspects by host, after 20 s in which `h0` and `h1` lost packets and `h4` slowed down.
-    fn suspects(most: usize, switch_is_read: bool) -> Vec<String> {
+    /// Names of the suspects, after 20 s in which `h0` and `h1` lost packets and `h4` slowed down.
+    fn suspect_names(most: usize, switch_is_read: bool) -> Vec<String> {
         let leaf = Node { name: "leaf".into(), role: Role::Leaf };
         let fabric = Fabric::new(Topology::new(vec![leaf], Vec::new()), Ports::default(), Vec::new());
         let mut tracker = IncidentTracker::new(fabric, Thresholds::default());
@@ -76,8 +74,8 @@ mod tests {
 
     #[test]
     fn ports_that_lose_come_before_their_jobs_and_slow_jobs() {
-        assert_eq!(suspects(9, false), ["h1", "h0", "h2", "h4"]);
-        assert_eq!(suspects(2, false), ["h1", "h0"]);
-        assert_eq!(suspects(9, true), [""; 0], "the switch shows where packets are lost");
+        assert_eq!(suspect_names(9, false), ["h1", "h0", "h2", "h4"]);
+        assert_eq!(suspect_names(2, false), ["h1", "h0"]);
+        assert_eq!(suspect_names(9, true), [""; 0], "the switch shows where packets are lost");
     }
 }

@@ -1,10 +1,8 @@
 //! Evaluates open incidents at each tick: still open, over, or split into parts.
 
 use crate::baseline::window::Window;
-use crate::detectors::context::{DetectorContext, SlowdownCache};
 use crate::detectors::counter_sanity::ImplausibleReason;
 use crate::detectors::detector::Detector;
-use crate::detectors::fault_domain::FaultDomain;
 use crate::model::finding::Finding;
 use crate::model::incident::Incident;
 use crate::model::location::LocationId;
@@ -33,20 +31,8 @@ impl IncidentTracker {
             self.implausible.record(port, ImplausibleReason::Leaps, now_ns);
         }
         if let Some(ticks) = self.implausible.due(now_ns) {
-            let baseline = self.eval.history.baseline(&self.eval.fabric, self.baseline_from_ns);
-            let now = self.eval.history.last_since(ticks, i64::MIN);
-            let (slowdowns, step_s) = (SlowdownCache::new(), self.eval.history.step_s());
-            let whole = FaultDomain::whole(&self.eval.fabric);
-            let ctx = DetectorContext::new(
-                &self.eval.fabric,
-                &self.eval.thresholds,
-                [&now, &now],
-                &baseline,
-                step_s,
-                &whole,
-                &slowdowns,
-            );
-            self.implausible.check(&ctx);
+            let implausible = &mut self.implausible;
+            self.eval.ask_of_fabric(ticks, self.baseline_from_ns, |ctx| implausible.check(ctx));
         }
     }
 

@@ -42,12 +42,6 @@ impl Queue {
 
     /// Takes the oldest request of the sender whose last turn is longest ago.
     pub(super) fn take(&mut self) -> Option<Job> {
-        // One request, as most often, needs no order.
-        if self.jobs.len() < 2 {
-            let job = self.jobs.pop_front()?;
-            self.record(job.caller.sender());
-            return Some(job);
-        }
         let turn = |job: &Job| {
             let sender = job.caller.sender();
             self.turns.iter().position(|known| *known == sender).map_or(0, |at| at + 1)

@@ -1,4 +1,4 @@
-//! Reads `paths.csv.gz`: what tracing a source port told, each time that it differed from the last.
+//! Reads `paths.csv.gz`: the traced path of each flow, with a row when it is first known and each time that it changes.
 
 use super::error::RecordingError;
 use super::optional_table::{Table, TimedUpdate, number, port, time_ns};
