@@ -22,6 +22,7 @@ mod verbs;
 
 pub use sys::PacketSocket;
 pub use umad::Umad;
+pub use verbs::UdPort;
 
 use std::path::PathBuf;
 use std::sync::Arc;
