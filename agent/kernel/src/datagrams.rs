@@ -14,6 +14,28 @@ pub const LONGEST: usize = 64;
 /// users of the subnet.
 pub const Q_KEY: u32 = 0x464c_5042;
 
+/// What must be known of a port before it is opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortSource {
+    /// RDMA device, such as `mlx5_0`.
+    pub device: String,
+    /// Port number, from 1.
+    pub port: u8,
+    /// RoCE v2: index of the GID from which datagrams are sent, and its address. `None` on InfiniBand.
+    pub gid: Option<(u8, IpAddr)>,
+    /// InfiniBand: base LID; 0 on Ethernet.
+    pub lid: u16,
+    /// How the driver chooses source ports.
+    pub source_ports: SourcePorts,
+}
+
+impl PortSource {
+    /// Name as in samples and plans, such as `mlx5_0/1`.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.device, self.port)
+    }
+}
+
 /// Facts of an open port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortFacts {
@@ -155,7 +177,7 @@ pub enum OpenError {
         file: PathBuf,
     },
     /// No GID can be used.
-    #[error("{0} has no RoCE v2 GID; give its network interface an IP address")]
+    #[error("{0} has no RoCE v2 GID of a routable address; give its network interface an IP address")]
     NoGid(String),
     /// The port has no LID.
     #[error("{0} has no LID; a subnet manager must run")]

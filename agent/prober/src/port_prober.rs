@@ -60,8 +60,9 @@ pub struct PortProber {
 }
 
 impl PortProber {
-    /// A prober of an open port. `run`: random number of this run. `per_second`: most probes a second.
-    pub fn new(port: &dyn DatagramPort, run: u32, per_second: u32, now: Duration) -> Self {
+    /// A prober of an open port. `run`: random number of this run. `per_second`: most probes a second. Its sums go on from
+    /// `stats`.
+    pub fn new(port: &dyn DatagramPort, run: u32, per_second: u32, stats: PortStats, now: Duration) -> Self {
         let facts = port.facts();
         Self {
             flights: Flights::new(run),
@@ -73,7 +74,7 @@ impl PortProber {
             last: now,
             source_ports: facts.source_ports,
             hardware_time: facts.hardware_time,
-            stats: PortStats::default(),
+            stats,
         }
     }
 
@@ -109,7 +110,7 @@ impl PortProber {
         ends.into_iter().for_each(|end| self.end(end, around));
         self.send_due(port, around);
         self.throttle.tick(now);
-        (self.stats.share, self.stats.answered) = (self.throttle.share(), self.responder.answered());
+        self.stats.share = self.throttle.share();
         self.last = around.time.now();
         Ok(())
     }
@@ -118,6 +119,7 @@ impl PortProber {
         match completion {
             Completion::Sent { id, at, .. } if id & KIND == ARRIVED => {
                 if let Some((route, times)) = self.responder.sent(id & !KIND, at) {
+                    self.stats.answered += 1;
                     // If the queue is full, the prober knows that its probe arrived, and discards it.
                     _ = port.send(&route, &times.encode(), TIMES);
                 }

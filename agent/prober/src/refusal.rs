@@ -46,6 +46,7 @@ impl Counts {
     }
 
     /// How often.
+    #[cfg(test)]
     pub fn get(&self, refusal: Refusal) -> u64 {
         self.iter().find(|(reason, ..)| *reason == refusal).map_or(0, |row| row.2)
     }

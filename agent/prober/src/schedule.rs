@@ -51,11 +51,6 @@ impl Schedule {
         }
     }
 
-    /// Whether there is nothing to probe.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// When the next probe is due.
     pub fn next(&self) -> Option<Duration> {
         self.due.peek().map(|Reverse((at, _))| *at)

@@ -93,6 +93,7 @@ impl PortStats {
     }
 
     /// Probes without a result for this reason.
+    #[cfg(test)]
     pub fn discarded_for(&self, reason: &str) -> u64 {
         DISCARDS.iter().zip(self.discarded).find(|row| *row.0 == reason).map_or(0, |row| row.1)
     }

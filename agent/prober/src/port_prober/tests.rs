@@ -17,7 +17,7 @@ impl Pair {
     fn new() -> Self {
         let (network, time) = (Rc::new(RefCell::new(Network::default())), VirtualTime::default());
         let ports = [1, 2].map(|host| SimulatedPort::new(&network, &time, host));
-        let probers = [0, 1].map(|index| PortProber::new(&ports[index], 7, 1000, Duration::ZERO));
+        let probers = [0, 1].map(|index| PortProber::new(&ports[index], 7, 1000, PortStats::default(), Duration::ZERO));
         let mut pair = Self { time, ports, probers, results: Vec::new() };
         pair.aim(pair.ports[1].probed());
         pair
@@ -103,7 +103,8 @@ fn times_of_the_host_are_told_as_such() {
     for (prober, responder) in [(false, true), (true, false)] {
         let mut pair = Pair::new();
         (pair.ports[0].facts.hardware_time, pair.ports[1].facts.hardware_time) = (prober, responder);
-        pair.probers = [0, 1].map(|index| PortProber::new(&pair.ports[index], 7, 1000, Duration::ZERO));
+        pair.probers =
+            [0, 1].map(|index| PortProber::new(&pair.ports[index], 7, 1000, PortStats::default(), Duration::ZERO));
         pair.aim(pair.ports[1].probed());
         pair.run(50 * MS);
         assert!(!pair.results.is_empty());
@@ -272,7 +273,7 @@ fn ten_thousand_targets_stay_within_the_rate_of_the_port() {
         let (host, to) = (index.to_string(), Some(to.clone()));
         Arc::new(Target { host, to, probe_every_ms: 100, ..Target::default() })
     };
-    pair.probers[0] = PortProber::new(&pair.ports[0], 7, 300, pair.time.now());
+    pair.probers[0] = PortProber::new(&pair.ports[0], 7, 300, PortStats::default(), pair.time.now());
     pair.probers[0].set_targets((0..10_000).map(target), pair.time.now());
     pair.run(3000 * MS);
     let sent = pair.probers[0].stats.discarded_for("limit");

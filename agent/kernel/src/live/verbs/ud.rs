@@ -12,7 +12,6 @@ mod memory;
 mod queue;
 mod resources;
 mod software_time;
-mod sysfs;
 mod ticks;
 
 use super::super::sys::{Socket, poll, set_nonblocking};
@@ -20,8 +19,8 @@ use super::super::uevent::{self, Uevent};
 use super::event_kinds::{DEVICE_FATAL, KINDS};
 use super::ffi;
 use crate::datagrams::{
-    Completion, DatagramPort, LONGEST, OpenError, PortFacts, PortLost, QueuePair, Received, Route, SendError,
-    SourcePorts,
+    Completion, DatagramPort, LONGEST, OpenError, PortFacts, PortLost, PortSource, QueuePair, Received, Route,
+    SendError, SourcePorts,
 };
 use address_handles::{AddressHandles, Found};
 use header::HEADER;
@@ -30,7 +29,7 @@ use resources::Resources;
 use software_time::SoftwareTime;
 use std::io;
 use std::os::fd::AsFd as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Queue pairs of a port whose driver fixes their source ports: each takes another path.
@@ -62,13 +61,13 @@ pub struct UdPort {
 }
 
 impl UdPort {
-    /// Opens a port; `sys` is the root of sysfs.
+    /// Opens a port.
     ///
     /// # Errors
     /// Each reason by its name, with the remedy.
-    pub fn open(sys: &Path, device: &str, port: u32) -> Result<Self, OpenError> {
-        let name = format!("{device}/{port}");
-        let source = sysfs::read(sys, device, port)?;
+    pub fn open(source: &PortSource) -> Result<Self, OpenError> {
+        let name = source.name();
+        let device = source.device.as_str();
         let refused = |step| {
             let port = name.clone();
             move |source| OpenError::Refused { port, step, source }
@@ -78,7 +77,7 @@ impl UdPort {
         uevents.join(KOBJECT_GROUP).map_err(refused("tell removals"))?;
         let context = open_device(device)?;
         set_nonblocking(context.events()).map_err(refused("read events without blocking"))?;
-        let number = u8::try_from(port).map_err(|_| OpenError::NoDevice(name.clone()))?;
+        let number = source.port;
         let is_fixed = source.source_ports == SourcePorts::Fixed;
         let queue_pairs = if is_fixed { FIXED } else { 1 };
         let resources = Resources::create(context, number, &name, source.gid.is_none(), queue_pairs)?;

@@ -2,8 +2,7 @@
 
 use super::abi::{Ah, AhAttr, GlobalRoute, Pd};
 use super::functions::Functions;
-use super::header::flow_label;
-use super::sysfs;
+use super::header::{self, flow_label};
 use crate::datagrams::{Peer, Route};
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -156,7 +155,7 @@ fn create(functions: &Functions, domain: &Domain, route: &Route, port: u8, gid: 
     let mut attr = AhAttr { service_level: route.service_level, port, ..AhAttr::default() };
     match (gid, route.peer.address) {
         (Some(index), Some(address)) => {
-            let octets = sysfs::gid(address);
+            let octets = header::gid(address);
             let half =
                 |at: usize| octets.get(at..at + 8).and_then(|part| part.try_into().ok()).map_or(0, u64::from_ne_bytes);
             attr.is_global = 1;

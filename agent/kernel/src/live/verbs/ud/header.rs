@@ -28,6 +28,14 @@ pub fn sender(header: &[u8; HEADER], is_v4: bool, queue_pair: u32) -> Option<(Pe
     Some((Peer { address: Some(address), lid: 0, queue_pair }, traffic_class))
 }
 
+/// A GID as it stands in a route.
+pub fn gid(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    }
+}
+
 /// Flow label by which mlx5 and hns use this UDP source port; 0 (any) for ports that none gives.
 pub fn flow_label(source_port: u16) -> u32 {
     if source_port < 0xc000 { 0 } else { u32::from(source_port & LABELS) }
