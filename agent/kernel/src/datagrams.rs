@@ -88,6 +88,8 @@ pub struct Peer {
 pub struct Route {
     /// Destination.
     pub peer: Peer,
+    /// Number of the own queue pair that sends; 0: the one with the source port, or any.
+    pub queue_pair: u32,
     /// UDP source port, where it can be chosen; ignored otherwise. 0: any.
     pub source_port: u16,
     /// Traffic class (DSCP in the upper six bits); ignored on InfiniBand.
@@ -119,6 +121,8 @@ pub struct Received {
     pub at: u64,
     /// Sender.
     pub from: Peer,
+    /// Number of the own queue pair that received it.
+    pub queue_pair: u32,
     /// Traffic class with which it arrived.
     pub traffic_class: u8,
     /// Service level with which it arrived.

@@ -239,6 +239,7 @@ impl PortProber {
         let source_port = if self.source_ports == SourcePorts::Unknown { 0 } else { due.source_port };
         Some(Route {
             peer: peer(to)?,
+            queue_pair: 0,
             source_port,
             traffic_class: u8::try_from(due.target.traffic_class).ok()?,
             service_level: u8::try_from(due.target.service_level).ok()?,

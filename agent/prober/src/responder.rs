@@ -57,6 +57,8 @@ impl Responder {
         self.admit(received.from, now)?;
         let route = Route {
             peer: received.from,
+            // The prober takes answers of the queue pair only that it has probed.
+            queue_pair: received.queue_pair,
             source_port: probe.source_port,
             traffic_class: received.traffic_class,
             service_level: received.service_level,
@@ -103,7 +105,7 @@ mod tests {
 
     fn received(host: u8) -> Received {
         let from = Peer { address: Some([10, 0, 0, host].into()), lid: 0, queue_pair: 9 };
-        Received { at: 700, from, traffic_class: 104, service_level: 0, payload: [0; LONGEST], length: SIZE }
+        Received { at: 700, from, queue_pair: 33, traffic_class: 104, service_level: 0, payload: [0; LONGEST], length: SIZE }
     }
 
     fn probe(counter: u64) -> Message {
@@ -116,6 +118,7 @@ mod tests {
         let mut responder = Responder::new(true, Duration::ZERO);
         let (route, ack, id) = responder.arrived(&probe(1), &received(2), Duration::ZERO).unwrap();
         assert_eq!((route.peer, route.source_port, route.traffic_class), (received(2).from, 0xc123, 104));
+        assert_eq!(route.queue_pair, 33, "answered from the queue pair that was probed");
         assert_eq!((ack.kind, ack.sequence, ack.t1, ack.t3, ack.hardware_time), (Kind::Arrived, 1, 5, 0, true));
         assert_eq!(responder.sent(id + 1, 900), None);
         let (again, times) = responder.sent(id, 900).unwrap();

@@ -55,6 +55,8 @@ pub struct SimulatedPort {
     pub clock: i64,
     /// The NIC sends nothing.
     pub paused: bool,
+    /// Queue pair that sends next where the route names none: another one each time, as on soft-RoCE.
+    next: usize,
 }
 
 pub const LATENCY: Duration = Duration::from_micros(5);
@@ -66,7 +68,7 @@ impl Network {
 
     /// Sends a datagram as any host could.
     pub fn inject(&mut self, at: Duration, from: Peer, to: Peer, bytes: &[u8]) {
-        let route = Route { peer: to, source_port: 0, traffic_class: 0, service_level: 0 };
+        let route = Route { peer: to, queue_pair: 0, source_port: 0, traffic_class: 0, service_level: 0 };
         self.flying.push(InFlight { at, from, to, route, bytes: bytes.to_vec() });
     }
 }
@@ -76,12 +78,12 @@ impl SimulatedPort {
         let facts = PortFacts {
             address: Some([10, 77, 0, host].into()),
             lid: 0,
-            queue_pairs: vec![QueuePair { number: 100 + u32::from(host), source_port: None }],
+            queue_pairs: [100, 200].map(|n| QueuePair { number: n + u32::from(host), source_port: None }).to_vec(),
             source_ports: SourcePorts::Chosen,
             hardware_time: true,
         };
         let (network, time) = (Rc::clone(network), time.clone());
-        Self { facts, network, time, sent: VecDeque::new(), clock: 0, paused: false }
+        Self { facts, network, time, sent: VecDeque::new(), clock: 0, paused: false, next: 0 }
     }
 
     pub fn peer(&self) -> Peer {
@@ -128,7 +130,7 @@ impl DatagramPort for SimulatedPort {
         let mut network = self.network.borrow_mut();
         let (mut arrived, flying): (Vec<_>, Vec<_>) = std::mem::take(&mut network.flying)
             .into_iter()
-            .partition(|datagram| datagram.to == me && datagram.at <= now);
+            .partition(|datagram| datagram.to.address == me.address && datagram.at <= now);
         network.flying = flying;
         arrived.sort_by_key(|datagram| datagram.at);
         for datagram in arrived {
@@ -137,7 +139,8 @@ impl DatagramPort for SimulatedPort {
             let copied = length.min(LONGEST);
             payload[..copied].copy_from_slice(&datagram.bytes[..copied]);
             let (at, traffic_class) = (self.stamp(datagram.at), datagram.route.traffic_class);
-            let received = Received { at, from: datagram.from, traffic_class, service_level: 0, payload, length };
+            let queue_pair = datagram.to.queue_pair;
+            let received = Received { at, from: datagram.from, queue_pair, traffic_class, service_level: 0, payload, length };
             out.push(Completion::Received(received));
         }
         Ok(())

@@ -155,8 +155,9 @@ impl UdPort {
             Some((crate::datagrams::Peer { address: None, lid: raw.slid, queue_pair: raw.src_qp }, 0))
         };
         let Some((from, traffic_class)) = sender else { return Ok(None) };
+        let queue_pair = self.facts.queue_pairs.get(pair).map_or(0, |pair| pair.number);
         let mut received =
-            Received { at, from, traffic_class, service_level: raw.service_level, payload: [0; LONGEST], length };
+            Received { at, from, queue_pair, traffic_class, service_level: raw.service_level, payload: [0; LONGEST], length };
         let taken = length.min(LONGEST);
         if let (Some(to), Some(from)) = (received.payload.get_mut(..taken), payload.get(..taken)) {
             to.copy_from_slice(from);
@@ -233,8 +234,9 @@ impl DatagramPort for UdPort {
             Found::Unreachable => return Err(SendError::Unreachable),
         };
         let pairs = self.facts.queue_pairs.len().max(1);
-        let named = |pair: &QueuePair| pair.source_port == Some(route.source_port);
-        let pair = self.facts.queue_pairs.iter().position(named).unwrap_or_else(|| {
+        let by_number = self.facts.queue_pairs.iter().position(|pair| pair.number == route.queue_pair);
+        let by_port = |pair: &QueuePair| pair.source_port == Some(route.source_port);
+        let pair = by_number.or_else(|| self.facts.queue_pairs.iter().position(by_port)).unwrap_or_else(|| {
             self.next = (self.next + 1) % pairs;
             self.next
         });

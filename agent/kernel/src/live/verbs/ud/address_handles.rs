@@ -148,7 +148,7 @@ impl AddressHandles {
 /// The part of a route that a handle depends on: routes that differ elsewhere share it.
 fn key(route: &Route, labels: bool) -> Route {
     let source_port = if labels && flow_label(route.source_port) != 0 { route.source_port } else { 0 };
-    Route { peer: Peer { queue_pair: 0, ..route.peer }, source_port, ..*route }
+    Route { peer: Peer { queue_pair: 0, ..route.peer }, queue_pair: 0, source_port, ..*route }
 }
 
 fn create(functions: &Functions, domain: &Domain, route: &Route, port: u8, gid: Option<u8>) -> Option<NonNull<Ah>> {
