@@ -78,8 +78,8 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     let asks = config.collector.is_some() && settings.ib_fabric.as_ref().is_some_and(|fabric| fabric.lease);
     settings.reader_lease = asks.then(|| Arc::new(ReaderLease::new(&host)));
     let lease = settings.reader_lease.clone();
-    // Without a collector there is no plan, so nothing is traced or probed.
-    let plans = settings.ring_readers > 0 && settings.probing.is_some();
+    // Without a collector there is no plan, so nothing is traced or probed; nor is it from the ports of a recording.
+    let plans = settings.ring_readers > 0 && settings.probing.is_some() && !roots.is_recorded();
     settings.probe_plans = plans.then(|| Arc::new(ProbePlans::new(&host, settings.ring_readers)));
     let plans = settings.probe_plans.clone();
     let engine = Arc::new(Engine::start(roots, settings)?);

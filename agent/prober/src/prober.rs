@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Most probes of a host, per second, over all its ports and with TCP twins.
@@ -86,6 +86,10 @@ pub struct Prober {
     pub(crate) threads: AtomicUsize,
     pub(crate) has_tcp_thread: AtomicBool,
     stopping: AtomicBool,
+    /// One of so many probes is sent, as a power of two.
+    reduction: AtomicU32,
+    /// Probes that asked for a token.
+    asked: AtomicU64,
     pub(crate) report: Report,
 }
 
@@ -113,6 +117,8 @@ impl Prober {
             threads: AtomicUsize::new(0),
             has_tcp_thread: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
+            reduction: AtomicU32::new(0),
+            asked: AtomicU64::new(0),
             report,
         }
     }
@@ -169,9 +175,16 @@ impl Prober {
         Arc::clone(&self.targets.lock())
     }
 
+    /// Sends only one of 2^`steps` probes, because the agent costs too much.
+    pub fn reduce(&self, steps: u32) {
+        self.reduction.store(steps.min(4), Ordering::Relaxed);
+    }
+
     /// Takes a token of the host's budget.
     pub(crate) fn take(&self, now: Duration) -> bool {
-        self.budget.lock().take(now)
+        let every = 1_u64 << self.reduction.load(Ordering::Relaxed);
+        let is_turn = self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(every);
+        is_turn && self.budget.lock().take(now)
     }
 
     /// Changes a port's entry, if it still is of the thread with this flag.
@@ -212,4 +225,23 @@ fn offer(name: &str, entry: &PortEntry, settings: Settings) -> Option<ProbedPort
         port.tcp_port = settings.tcp_port.into();
     }
     (port.queue_pair != 0 || port.tcp_port != 0).then_some(port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_has_one_budget_and_reduces_it() {
+        let settings = Settings { rdma: true, tcp: true, per_second: 100, tcp_port: 7472 };
+        let prober = Prober::new(settings, Arc::new(Clock::new()), Box::new(|_, _| ()));
+        let second = |from: u64| (0..10_000).filter(|step| prober.take(Duration::from_micros(from + 100 * step))).count();
+        let all = second(0);
+        assert!((2000..=2501).contains(&all), "{all}");
+        prober.reduce(3);
+        let some = second(1_000_000);
+        assert!((1240..=1250).contains(&some), "{some} of 10,000");
+        prober.reduce(99);
+        assert!(second(2_000_000) > 600, "never none");
+    }
 }

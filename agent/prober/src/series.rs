@@ -4,7 +4,7 @@ use crate::histogram::{Times, bounds};
 use crate::prober::{PortState, Prober};
 use crate::stats::{CLASSES, DISCARDS, PairStats, PortStats, TRANSPORTS};
 use fabriclens_agent_host::batch::Batch;
-use fabriclens_catalog::metrics::probes::{
+use fabriclens_catalog::metrics::port_probes::{
     PROBE_ANSWERED, PROBE_DISCARDED, PROBE_HOST_DELAY, PROBE_LOST, PROBE_OPEN, PROBE_PROBES, PROBE_REFUSED, PROBE_RTT,
     PROBE_SHARE,
 };

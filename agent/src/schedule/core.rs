@@ -5,6 +5,7 @@ use super::settings::Settings;
 use super::thread_health::ThreadHealth;
 use crate::budget::Throttle;
 use crate::device::{Runner, TargetState};
+use crate::probing::TraceCounts;
 use crate::state::State;
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_host::inventory::Inventory;
@@ -38,6 +39,10 @@ pub(super) struct Core {
     pub wake_host: Signal,
     /// Wakes the reader of the InfiniBand subnet.
     pub wake_ib_fabric: Signal,
+    /// Counts of the tracer; `None` while it is off.
+    pub tracing: Mutex<Option<TraceCounts>>,
+    /// Latest series of probed ports.
+    pub probed: Mutex<Vec<Section>>,
     pub congestion: Congestion,
     pub thread_health: ThreadHealth,
     pub throttle: Throttle,
@@ -62,6 +67,8 @@ impl Core {
             rediscover: Signal::default(),
             wake_host: Signal::default(),
             wake_ib_fabric: Signal::default(),
+            tracing: Mutex::default(),
+            probed: Mutex::default(),
             congestion: Congestion::default(),
             thread_health: ThreadHealth::default(),
             throttle: Throttle::new(settings.budget),
@@ -117,6 +124,7 @@ impl Core {
             now.saturating_sub(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX))
         };
         let mut sections = self.own.lock().clone();
+        sections.extend(self.probed.lock().iter().cloned());
         for shared in self.shared.lock().iter() {
             let periods: Vec<Period> = shared.stats.lock().iter().map(|a| a.spec.period).collect();
             for (latest, period) in shared.latest.lock().iter().zip(periods) {

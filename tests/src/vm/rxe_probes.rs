@@ -96,6 +96,7 @@ fn answered(lab: &Lab, one: &Vm, ports: &BTreeSet<u16>) -> Result<()> {
         tcp.len(),
         median(&values(&tcp, "rtt")) / 1000
     ));
+    lab.say(&format!("without a result: {}", one.sh("tail -n 60 /out | grep ^count | sort -u | tr '\\n' ';' || true")?));
     ensure!(rdma.len() >= 60 && lost(&rdma) <= 2, "{lines:#?}");
     ensure!(tcp.len() >= 60 && lost(&tcp) <= 2, "{lines:#?}");
     let used: BTreeSet<u16> = values(&rdma, "port").iter().filter_map(|port| u16::try_from(*port).ok()).collect();

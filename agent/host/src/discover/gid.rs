@@ -68,6 +68,11 @@ pub fn roce_address(dir: &Path) -> Option<RoceAddress> {
     found
 }
 
+/// Interface of a GID: the one through which its flows go, which is a VLAN's if the address is. `None` on old kernels.
+pub fn gid_netdev(dir: &Path, index: u32) -> Option<String> {
+    maybe(&dir.join("gid_attrs/ndevs").join(index.to_string())).filter(|name| !name.is_empty())
+}
+
 fn roce(types: &Path) -> Transport {
     let mut found = Transport::Roce;
     let mut empty = 0;
