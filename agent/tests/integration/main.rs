@@ -20,5 +20,6 @@ mod restart;
 mod spool;
 mod spool_process;
 mod status;
+mod tcp_twins;
 mod uplink;
 mod workload;

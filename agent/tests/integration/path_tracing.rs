@@ -20,7 +20,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A host like the recorded one with soft-RoCE, whose port has the address of `host1` on its link to the leaf.
-fn roots(dir: &Path) -> Arc<Roots> {
+pub fn roots(dir: &Path) -> Arc<Roots> {
     copy(&host("rxe"), dir);
     let port = dir.join("sys/class/infiniband/rxe0/ports/1");
     std::fs::write(port.join("gids/1"), "0000:0000:0000:0000:0000:ffff:0a00:0101\n").unwrap();
@@ -59,7 +59,7 @@ fn an_agent_traces_what_the_collector_plans_and_reports_the_paths() {
         let collector = Collector::new(Ok(plan(ports.clone())));
         let address = runtime.block_on(collector.serve());
         let agent = runtime.block_on(async { Agent::start(&[&[address]], vec![]) });
-        let (roots, probing) = (roots(&dir), Arc::new(Probing::default()));
+        let (roots, probing) = (roots(&dir), Arc::new(Probing { rdma: false, tcp: false, ..Probing::default() }));
         let inventory = discover(&roots, &[], None);
         let doctor = state(&probing, &inventory, true);
         assert!(
@@ -117,7 +117,7 @@ fn a_network_that_the_configuration_leaves_out_is_told_and_gets_nothing() {
         let collector = Collector::new(Ok(plan(50_000..50_008)));
         let address = runtime.block_on(collector.serve());
         let agent = runtime.block_on(async { Agent::start(&[&[address]], vec![]) });
-        let probing = Probing { networks: vec!["10.7.0.0/16".parse().unwrap()], ..Probing::default() };
+        let probing = Probing { rdma: false, tcp: false, networks: vec!["10.7.0.0/16".parse().unwrap()], ..Probing::default() };
         let (probing, probe_plans) = (Some(Arc::new(probing)), Some(Arc::clone(&agent.plans)));
         let settings = Settings { host: "host1".into(), probing, probe_plans, ..Settings::default() };
         let engine = Engine::start(roots(&dir), settings).unwrap();
