@@ -102,7 +102,11 @@ impl Routers {
         ip(&[&["-n", name.as_str()], arguments.split_whitespace().collect::<Vec<_>>().as_slice()].concat())
     }
 
-    fn set(&self, node: &str, key: &str, value: &str) {
+    /// Sets `/proc/sys/net/KEY` of a node.
+    ///
+    /// # Panics
+    /// If the kernel refuses.
+    pub fn set(&self, node: &str, key: &str, value: &str) {
         self.inside(node, || std::fs::write(format!("/proc/sys/net/{key}"), value).expect(key));
     }
 

@@ -16,6 +16,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 struct Agent {
     tracer: Tracer<Live>,
     address: IpAddr,
+    every: Duration,
     paths: HashMap<u16, TracedPath>,
 }
 
@@ -24,7 +25,7 @@ impl Agent {
         let mut tracer = Tracer::new(Live, 200, 7);
         let local = LocalPort { name: "rxe0/1".into(), address: parse(own), device: Some("leaf1".into()) };
         tracer.set_ports(vec![local], Instant::now());
-        Self { tracer, address: parse(target), paths: HashMap::new() }
+        Self { tracer, address: parse(target), every: Duration::from_secs(5), paths: HashMap::new() }
     }
 
     fn plan(&mut self, source_ports: &[u16]) {
@@ -34,7 +35,7 @@ impl Agent {
             address: self.address,
             traffic_class: 104,
             source_ports: source_ports.to_vec(),
-            every: Duration::from_secs(5),
+            every: self.every,
         };
         self.tracer.set_targets(vec![target], Instant::now());
     }
@@ -141,6 +142,24 @@ fn a_router_that_sends_no_icmp_leaves_its_hop_empty() {
         assert_eq!((agent.hops(hidden), agent.hops(open)), (Some(hops), Some(routers.path("spine2"))));
         assert!(agent.is_complete(hidden), "the switch is known to be there");
         assert_eq!(agent.tracer.paths(), Paths { known: 1, partial: 1, ..Paths::default() });
+    });
+}
+
+#[test]
+#[ignore = "needs: network-namespaces"]
+fn routers_that_limit_their_answers_as_linux_does_by_default_are_known_soon() {
+    let routers = Routers::new();
+    for node in ["leaf1", "leaf2", "spine1", "spine2", "host2"] {
+        routers.set(node, "ipv4/icmp_ratelimit", "1000");
+    }
+    let ports: Vec<u16> = (50_000..50_008).collect();
+    routers.inside("host1", || {
+        let mut agent = Agent::new(HOST1, HOST2);
+        agent.every = Duration::from_secs(30);
+        agent.plan(&ports);
+        let is_known = |agent: &Agent, port: &u16| agent.hops(*port) == Some(routers.path(routers.spine(*port)));
+        agent.until("all paths", |agent| agent.tracer.paths().known == ports.len());
+        assert!(ports.iter().all(|port| is_known(&agent, port)), "{:?}", agent.paths);
     });
 }
 
