@@ -50,7 +50,8 @@ fn fit<K: Eq + std::hash::Hash>(drafts: &mut [Draft], limit: f64, group: impl Fn
     }
     for draft in drafts.iter_mut() {
         let [suspects, others] = sums[&group(draft)];
-        if suspects + others <= limit {
+        // Pairs that are only traced take no part.
+        if suspects + others <= limit || draft.rate <= 0.0 {
             continue;
         }
         let of_suspects = suspects.min(limit - others.min(limit * (1.0 - SUSPECTS)));
@@ -72,5 +73,35 @@ fn fit_traces<K: Eq + std::hash::Hash>(drafts: &mut [Draft], limit: f64, group: 
         if draft.trace_s > LONGEST_TRACE_S {
             draft.trace_s = f64::INFINITY;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_probe_plan::PairClass;
+
+    fn draft(is_suspect: bool, rate: f64) -> Draft {
+        let class = PairClass::Job;
+        Draft { from: 0, to: 1, source_ports: vec![50_000], class, is_suspect, rate, twin: false, trace_s: 60.0 }
+    }
+
+    fn fitted(mut drafts: Vec<Draft>) -> Vec<f64> {
+        fit(&mut drafts, 20.0, |_| 0);
+        drafts.iter().map(|draft| draft.rate).collect()
+    }
+
+    #[test]
+    fn suspects_get_most_of_a_bound_and_leave_the_rest() {
+        assert_eq!(fitted(vec![draft(true, 10.0), draft(false, 10.0)]), [10.0, 10.0], "it fits");
+        assert_eq!(fitted(vec![draft(true, 30.0), draft(true, 30.0), draft(false, 40.0)]), [7.5, 7.5, 5.0]);
+        assert_eq!(fitted(vec![draft(true, 30.0), draft(false, 2.0)]), [18.0, 2.0]);
+        assert_eq!(fitted(vec![draft(true, 40.0)]), [20.0]);
+    }
+
+    #[test]
+    fn pairs_that_are_only_traced_do_not_disturb_the_others() {
+        assert_eq!(fitted(vec![draft(true, 0.0), draft(false, 40.0)]), [0.0, 20.0]);
+        assert_eq!(fitted(vec![draft(false, 0.0), draft(true, 40.0)]), [0.0, 20.0]);
     }
 }
