@@ -7,7 +7,7 @@ use fabriclens_agent_host::rails::Rails;
 use fabriclens_agent_probes::destinations::Destinations;
 use fabriclens_agent_samplers::microburst::Microburst;
 use fabriclens_agent_samplers::{Spec, by_name};
-use fabriclens_agent_uplink::ReaderLease;
+use fabriclens_agent_uplink::{ReaderLease, SharedTables};
 use fabriclens_agent_workload::Jobs;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -51,6 +51,8 @@ pub struct Settings {
     pub ib_fabric: Option<Arc<IbFabric>>,
     /// Lease of the InfiniBand subnet; `None`: it is read without one.
     pub reader_lease: Option<Arc<ReaderLease>>,
+    /// Takes the forwarding tables of the InfiniBand subnet, for the collectors; `None`: they are not read.
+    pub forwarding_tables: Option<Arc<SharedTables>>,
     /// Sandbox that the threads enter once they have opened their resources.
     pub sandbox: Sandbox,
 }
@@ -75,6 +77,7 @@ impl Default for Settings {
             budget: Budget::UNBOUNDED,
             ib_fabric: None,
             reader_lease: None,
+            forwarding_tables: None,
             sandbox: Sandbox::default(),
         }
     }

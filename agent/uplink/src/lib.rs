@@ -32,6 +32,7 @@ mod channel;
 mod codec;
 pub mod config;
 mod counters;
+mod forwarding;
 mod frame;
 pub mod fuzzing;
 mod lease;
@@ -45,6 +46,7 @@ mod targets;
 
 pub use channel::ConnectError;
 pub use counters::{Counters, PointBalance, SpoolStatus, State};
+pub use forwarding::{ForwardingTask, SharedTables};
 pub use lease::{LeaseTask, Outlook, ReaderLease};
 pub use targets::authority;
 

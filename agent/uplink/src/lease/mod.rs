@@ -12,7 +12,7 @@ pub use claim::Outlook;
 use crate::Uplink;
 use crate::channel::Channel;
 use claim::{Answer, Claim};
-use fabriclens_reader_lease::{ASK_EVERY, AskRequest, LEASE, lowest};
+use fabriclens_reader_lease::{ASK, ASK_EVERY, AskRequest, LEASE, lowest};
 use parking_lot::Mutex;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
@@ -40,6 +40,16 @@ impl ReaderLease {
     /// A lease of a host that claims no subnet yet.
     pub fn new(host: &str) -> Self {
         Self { host: host.to_owned(), agent: number(), claim: Mutex::default(), changed: Notify::new() }
+    }
+
+    /// Host name of the agent.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Number of the agent process.
+    pub(crate) fn agent(&self) -> u64 {
+        self.agent
     }
 
     /// Claims the subnet that has these switches. Without switches, the claim ends: another host may read.
@@ -116,7 +126,7 @@ impl LeaseTask {
     async fn ask(&self, request: &AskRequest) -> Answer {
         let mut all = Answer::Unsupported;
         for collector in &self.collectors {
-            let reply = collector.ask(request, TIMEOUT).await;
+            let reply = collector.unary(ASK, request, TIMEOUT).await;
             all = all.and(answer(collector.url(), reply));
             if matches!(all, Answer::Refused { .. }) {
                 break;

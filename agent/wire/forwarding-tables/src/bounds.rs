@@ -131,7 +131,13 @@ mod tests {
     use crate::messages::{Cable, Lanes};
 
     fn switch(change: impl Fn(&mut SwitchTables)) -> Result<(), Invalid> {
-        let mut switch = SwitchTables { guid: 7, name: "leaf1".into(), ports: 4, table: vec![0, 1, 4, 255], ..Default::default() };
+        let mut switch = SwitchTables {
+            guid: 7,
+            name: "leaf1".into(),
+            ports: 4,
+            table: vec![0, 1, 4, 255].into(),
+            ..Default::default()
+        };
         switch.cables = vec![Cable { port: 4, far_guid: 9, far_port: 1 }];
         switch.lanes = vec![Lanes { ingress: 1, egress: 4, by_service_level: 0 }];
         change(&mut switch);
@@ -147,7 +153,7 @@ mod tests {
     fn ports_that_a_switch_lacks_are_refused() {
         assert_eq!(switch(|_| {}), Ok(()));
         let refused = |change: &dyn Fn(&mut SwitchTables)| switch(change).unwrap_err().to_string();
-        let table = refused(&|s| s.table[2] = 5);
+        let table = refused(&|s| s.table = vec![0, 1, 5].into());
         assert_eq!(table, "0x0000000000000007: the forwarding table names port 5, and the switch has 4");
         assert!(refused(&|s| s.cables[0].port = 5).contains("a cable names port 5"));
         assert!(refused(&|s| s.lanes[0].egress = 9).contains("virtual lanes names port 9"));
@@ -157,8 +163,8 @@ mod tests {
 
     #[test]
     fn sizes_names_and_lids_are_bounded() {
-        assert_eq!(switch(|s| s.table = vec![1; LIDS + 1]), Err(Invalid::Table(7, LIDS + 1)));
-        assert_eq!(switch(|s| s.table = vec![1; LIDS]), Ok(()));
+        assert_eq!(switch(|s| s.table = vec![1; LIDS + 1].into()), Err(Invalid::Table(7, LIDS + 1)));
+        assert_eq!(switch(|s| s.table = vec![1; LIDS].into()), Ok(()));
         assert_eq!(switch(|s| s.ports = 255), Err(Invalid::Ports(7, 255)));
         assert_eq!(switch(|s| s.name = "a\nb".into()), Err(Invalid::Name(7)));
         assert_eq!(switch(|s| s.guid = 0), Err(Invalid::NoGuid));

@@ -7,7 +7,7 @@
 //! ```
 //! use fabriclens_forwarding_tables::{AdapterPort, SwitchTables, TellRequest};
 //!
-//! let leaf = SwitchTables { guid: 0x10, name: "leaf1".into(), ports: 40, table: vec![255, 1, 2], ..Default::default() };
+//! let leaf = SwitchTables { guid: 0x10, name: "leaf1".into(), ports: 40, table: vec![255, 1, 2].into(), ..Default::default() };
 //! let port = AdapterPort { guid: 0x20, port: 1, lid: 1, host: "node1".into(), name: "mlx5_0/1".into(), ..Default::default() };
 //! let request = TellRequest { switches: vec![leaf], adapters: vec![port], ..Default::default() };
 //! assert_eq!(request.check(), Ok(()));
@@ -19,7 +19,7 @@ mod bounds;
 mod messages;
 
 pub use bounds::Invalid;
-pub use messages::{Adaptive, AdapterPort, Cable, Lanes, PortId, SwitchTables, TellReply, TellRequest};
+pub use messages::{AdapterPort, Adaptive, Cable, Lanes, PortId, SwitchTables, TellReply, TellRequest};
 
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! The request, its parts, and the reply.
 
+use bytes::Bytes;
+
 /// The reader of a subnet tells what is new or has changed. Requests of a telling are numbered from 0.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TellRequest {
@@ -56,8 +58,8 @@ pub struct SwitchTables {
     #[prost(uint32, tag = "3")]
     pub ports: u32,
     /// Linear forwarding table: egress port by LID. [`crate::NO_ROUTE`], and LIDs beyond the end, have no route.
-    #[prost(bytes = "vec", tag = "4")]
-    pub table: Vec<u8>,
+    #[prost(bytes = "bytes", tag = "4")]
+    pub table: Bytes,
     /// Virtual lanes by service level, as far as they were read.
     #[prost(message, repeated, tag = "5")]
     pub lanes: Vec<Lanes>,
