@@ -10,6 +10,7 @@ use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_samplers::target::SamplingTarget;
 use fabriclens_agent_uplink::spool::{Limits, Now, Spool};
 use fabriclens_core::prompb::{Label, MetricMetadata, Sample, TimeSeries, WriteRequest};
+use fabriclens_forwarding_tables::{AdapterPort, Cable, SwitchTables, TellRequest};
 use fabriclens_kernel::live;
 use fabriclens_model::Labels;
 use fabriclens_reader_lease::AskRequest;
@@ -34,6 +35,37 @@ pub fn lease() -> Vec<Vec<u8>> {
         [&[0][..], &(request.len() as u32).to_be_bytes(), &request].concat()
     };
     vec![request(vec![0x0002_c903_00a0_0001, 2], true), request(vec![], false)]
+}
+
+/// Forwarding tables of one switch with two adapters, framed as in gRPC.
+pub fn forwarding_tables() -> Vec<Vec<u8>> {
+    let cable = |port: u32| Cable { port, far_guid: port.into(), far_port: 1 };
+    let switch = SwitchTables {
+        guid: 16,
+        name: "leaf1".to_owned(),
+        ports: 4,
+        table: vec![255, 1, 2].into(),
+        cables: vec![cable(1), cable(2)],
+        adaptive: 2,
+        ..SwitchTables::default()
+    };
+    let adapter = |lid: u32| AdapterPort {
+        guid: lid.into(),
+        port: 1,
+        lid,
+        lmc: 0,
+        host: format!("n{lid}"),
+        name: "mlx5_0/1".to_owned(),
+    };
+    let request = TellRequest {
+        host: "mgmt-01".to_owned(),
+        complete: true,
+        switches: vec![switch],
+        adapters: vec![adapter(1), adapter(2)],
+        ..TellRequest::default()
+    };
+    let request = request.encode_to_vec();
+    vec![[&[0][..], &(request.len() as u32).to_be_bytes(), &request].concat()]
 }
 
 /// Contents of the files below a directory of the repository; empty if it does not exist.

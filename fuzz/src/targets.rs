@@ -54,6 +54,12 @@ pub const ALL: &[Target] = &[
     row("zstd", "senders: bodies compressed by zstd", seeds::zstd, ingest::fuzzing::unzstd),
     row("otlp_json", "senders: metrics by OTLP in JSON", seeds::otlp_json, otlp_json),
     row("lease", "agents: questions for the lease of a subnet", seeds::lease, ingest::fuzzing::lease),
+    row(
+        "forwarding_tables",
+        "agents: forwarding tables of a subnet, and paths from them",
+        seeds::forwarding_tables,
+        ingest::fuzzing::forwarding_tables,
+    ),
     row("lines", "people: JSON lines of an import", seeds::lines, ingest::fuzzing::lines),
     row("foreign", "switches and exporters: names and values under foreign names", switch_seeds::foreign, foreign),
     row("gnmi", "switches: messages of gNMI", switch_seeds::gnmi, fabriclens_gnmi::fuzzing::message),

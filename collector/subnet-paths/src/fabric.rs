@@ -2,7 +2,7 @@
 //! spines. Odd LIDs go by `spine1`.
 
 use crate::{Endpoint, SubnetPaths};
-use fabriclens_forwarding_tables::{Adaptive, AdapterPort, Cable, SwitchTables, TellRequest};
+use fabriclens_forwarding_tables::{AdapterPort, Adaptive, Cable, SwitchTables, TellRequest};
 use std::time::Instant;
 
 fn switch(guid: u64, name: &str, table: [u8; 5], far: &[(u64, u32)]) -> SwitchTables {
@@ -15,7 +15,7 @@ fn switch(guid: u64, name: &str, table: [u8; 5], far: &[(u64, u32)]) -> SwitchTa
         guid,
         name: name.into(),
         ports: 4,
-        table: table.to_vec(),
+        table: table.to_vec().into(),
         cables: far.iter().enumerate().map(cable).collect(),
         adaptive: Adaptive::Off as i32,
         ..SwitchTables::default()

@@ -15,7 +15,7 @@ mod tables;
 
 pub use finder::{Endpoint, PathFinder};
 pub use paths::{Hop, HopLanes, PairPaths, PathError};
-pub use subnet::Refused;
+pub use subnet::{Refused, SubnetSummary};
 
 use fabriclens_forwarding_tables::TellRequest;
 use parking_lot::Mutex;
@@ -31,27 +31,12 @@ pub struct SubnetPaths {
     version: Arc<AtomicU64>,
 }
 
-/// What is known of a subnet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SubnetSummary {
-    /// Host that reads it.
-    pub reader: Arc<str>,
-    /// Number of switches.
-    pub switches: usize,
-    /// Number of adapter ports.
-    pub adapters: usize,
-    /// Memory of the tables, bytes.
-    pub bytes: usize,
-    /// Whether paths are computed from it: its reader has told all, and not too long ago.
-    pub usable: bool,
-}
-
 impl SubnetPaths {
     /// Takes a request of a reader. True if the reader must begin a new telling. `reads` says whether an agent, by host and
     /// number, has the lease of its subnet.
     ///
     /// # Errors
-    /// [`Refused`]; nothing of the request is taken then.
+    /// [`Refused`]; nothing of the request is taken then. Tables that are too large are forgotten.
     pub fn tell(&self, request: TellRequest, now: Instant, reads: impl Fn(&str, u64) -> bool) -> Result<bool, Refused> {
         let complete = request.complete;
         let taken = self.subnets.lock().tell(request, now, reads)?;

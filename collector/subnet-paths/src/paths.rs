@@ -11,6 +11,9 @@ const MOST_HOPS: usize = 64;
 /// Different paths of a pair that are told; more say no more.
 const MOST_PATHS: usize = 64;
 
+/// Switches that are visited in search of them: tables of bad intent have dead ends without number.
+const MOST_STEPS: usize = 4096;
+
 /// An egress port of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hop {
@@ -118,7 +121,8 @@ pub(crate) fn paths(tables: &Tables, pair: &Pair<'_>) -> Result<PairPaths, PathE
     }
     let has_several_lids = ways.len() > 1;
     // At the receiver's own switch there is no choice.
-    let choices = |way: &Way| way.iter().any(|(_, switch, _)| *switch != pair.last.0 && tables.switches[switch].is_adaptive);
+    let choices =
+        |way: &Way| way.iter().any(|(_, switch, _)| *switch != pair.last.0 && tables.switches[switch].is_adaptive);
     let is_adaptive = ways.iter().any(choices);
     if is_adaptive {
         let distances = distances(tables, pair.last.0);
@@ -176,10 +180,8 @@ fn distances(tables: &Tables, to: u64) -> BTreeMap<u64, usize> {
 /// Adds the shortest ways that adaptive switches may choose.
 fn spread(tables: &Tables, pair: &Pair<'_>, lid: u16, distances: &BTreeMap<u64, usize>, ways: &mut BTreeSet<Way>) {
     let mut open: Vec<(Way, Port)> = vec![(Way::new(), pair.first)];
-    while let Some((way, (at, ingress))) = open.pop() {
-        if ways.len() >= MOST_PATHS {
-            return;
-        }
+    for _ in 0..MOST_STEPS {
+        let Some((way, (at, ingress))) = open.pop().filter(|_| ways.len() < MOST_PATHS) else { return };
         let Some(switch) = tables.switches.get(&at) else { continue };
         let with = |egress: u32| {
             let mut way = way.clone();

@@ -1,9 +1,8 @@
 //! What readers tell: one telling for each subnet, taken request by request.
 
-use crate::SubnetSummary;
-use crate::tables::{Index, Port, Switch, Tables, adapter_bytes};
+use crate::tables::{Index, Switch, Tables, adapter_bytes};
 use fabriclens_base::host_name;
-use fabriclens_forwarding_tables::{ADAPTERS, Invalid, LASTS, SWITCHES, TellRequest};
+use fabriclens_forwarding_tables::{ADAPTERS, AdapterPort, Invalid, LASTS, SWITCHES, TellRequest};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,7 +15,9 @@ const BYTES: usize = 64 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// The agent does not have the lease of its subnet.
-    #[error("host {0:?} does not have the lease of an InfiniBand subnet; only its reader may tell its forwarding tables")]
+    #[error(
+        "host {0:?} does not have the lease of an InfiniBand subnet; only its reader may tell its forwarding tables"
+    )]
     NotReader(String),
     /// A switch is of a subnet that another host reads.
     #[error("switch 0x{guid:016x} is of the subnet that host {reader:?} reads")]
@@ -35,8 +36,25 @@ pub enum Refused {
     )]
     TooLarge,
     /// Too many subnets.
-    #[error("the forwarding tables of {SUBNETS} InfiniBand subnets are known already; let other readers tell another collector")]
+    #[error(
+        "the forwarding tables of {SUBNETS} InfiniBand subnets are known already; let other readers tell another collector"
+    )]
     Full,
+}
+
+/// What is known of a subnet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubnetSummary {
+    /// Host that reads it.
+    pub reader: Arc<str>,
+    /// Number of switches.
+    pub switches: usize,
+    /// Number of adapter ports.
+    pub adapters: usize,
+    /// Memory of the tables, bytes.
+    pub bytes: usize,
+    /// Whether paths are computed from it: its reader has told all, and not too long ago.
+    pub usable: bool,
 }
 
 /// Outcome of a request.
@@ -104,9 +122,9 @@ impl Subnet {
     /// Whether it has room for a request.
     fn has_room(&self, request: &TellRequest) -> bool {
         let new_switches = request.switches.iter().filter(|s| !self.tables.switches.contains_key(&s.guid)).count();
-        let id = |port: &fabriclens_forwarding_tables::AdapterPort| -> Port { (port.guid, port.port) };
-        let new_adapters = request.adapters.iter().filter(|a| !self.tables.adapters.contains_key(&id(a))).count();
-        let new: usize = request.switches.iter().map(|told| Switch::new(told.clone()).bytes()).sum::<usize>()
+        let is_new = |port: &&AdapterPort| !self.tables.adapters.contains_key(&(port.guid, port.port));
+        let new_adapters = request.adapters.iter().filter(is_new).count();
+        let new: usize = request.switches.iter().map(Switch::bytes_of).sum::<usize>()
             + request.adapters.iter().map(adapter_bytes).sum::<usize>();
         let old = request.switches.iter().filter_map(|told| self.tables.switches.get(&told.guid));
         let old: usize = old.map(|switch| switch.bytes()).sum();

@@ -30,7 +30,8 @@ impl Switch {
         let is_adaptive = told.adaptive_routing() != Adaptive::Off;
         told.lanes.sort_unstable_by_key(|lanes| (lanes.egress, lanes.ingress));
         told.cables.sort_unstable_by_key(|cable| cable.port);
-        let (table, lanes, cables) = (told.table.into(), told.lanes.into(), told.cables.into());
+        // The bytes of the message would keep the whole request in memory.
+        let (table, lanes, cables) = (told.table.as_ref().into(), told.lanes.into(), told.cables.into());
         Self { name: told.name.into(), is_adaptive, table, lanes, cables }
     }
 
@@ -63,6 +64,11 @@ impl Switch {
     /// Memory, bytes.
     pub(crate) fn bytes(&self) -> usize {
         OVERHEAD + self.name.len() + self.table.len() + size_of_val(&*self.lanes) + size_of_val(&*self.cables)
+    }
+
+    /// Memory of a switch as told, bytes.
+    pub(crate) fn bytes_of(told: &SwitchTables) -> usize {
+        OVERHEAD + told.name.len() + told.table.len() + size_of_val(&*told.lanes) + size_of_val(&*told.cables)
     }
 }
 

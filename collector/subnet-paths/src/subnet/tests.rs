@@ -23,7 +23,7 @@ fn changes_replace_what_was_told() {
     assert_eq!(tell(next(1)), Ok(false));
     assert_eq!(paths.version(), 1, "nothing has changed");
     let mut leaf = request().switches.remove(0);
-    leaf.table[3] = 4;
+    leaf.table = vec![255, 1, 2, 4, 4].into();
     let torn = TellRequest { switches: vec![leaf], complete: false, ..next(2) };
     assert_eq!(tell(torn), Ok(false));
     assert_eq!((second_hop(&paths), paths.version()), (Err(PathError::NoTables), 1), "not all is told yet");
@@ -76,7 +76,7 @@ fn tables_are_bounded() {
             guid: u64::from(number * 10 + n + 1),
             name: "s".into(),
             ports: 1,
-            table: vec![1; 49_152],
+            table: vec![1; 49_152].into(),
             ..SwitchTables::default()
         };
         let switches = (0..10).map(large).collect();
@@ -106,11 +106,8 @@ fn tables_are_bounded() {
 fn invalid_requests_are_refused_in_words() {
     let (paths, now) = (SubnetPaths::default(), Instant::now());
     let mut request = request();
-    request.switches[1].table[2] = 9;
+    request.switches[1].table = vec![255, 3, 9].into();
     let refused = paths.tell(request, now, |_, _| true).unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "0x0000000000000011: the forwarding table names port 9, and the switch has 4"
-    );
+    assert_eq!(refused.to_string(), "0x0000000000000011: the forwarding table names port 9, and the switch has 4");
     assert_eq!(paths.summaries(now), []);
 }
