@@ -12,6 +12,7 @@ use fabriclens_store::RowGroup;
 use tokio::sync::watch::Receiver;
 
 use super::flows::PeerQueries;
+use super::forwarding_paths::ForwardingPaths;
 use super::late::{self, LateSamples};
 use super::queue_pairs::QueuePairQueries;
 use crate::backfill::{Backfill, STEP_MS, frame_of};
@@ -72,6 +73,7 @@ struct LiveEvaluation {
     ask_ms: i64,
     peers: PeerQueries,
     queue_pairs: QueuePairQueries,
+    forwarding_paths: ForwardingPaths,
     running: Running,
     topology: Option<Arc<Topology>>,
     /// Number of ports ever added when jobs were last assigned theirs.
@@ -108,6 +110,7 @@ impl LiveEvaluation {
             ask_ms: 0,
             peers: PeerQueries::default(),
             queue_pairs: QueuePairQueries::default(),
+            forwarding_paths: ForwardingPaths::default(),
             running: Running::default(),
             topology: None,
             ports: 0,
@@ -148,6 +151,8 @@ impl LiveEvaluation {
         self.infer();
         self.peers.round(&self.state, &mut self.backfill.tracker, now);
         self.queue_pairs.round(&self.state, &mut self.backfill.tracker, now);
+        let (flows, tracker) = (self.queue_pairs.flows(), &mut self.backfill.tracker);
+        self.forwarding_paths.round(&self.state, tracker, flows, now);
         self.state.telemetry.verdict_seconds.with_label_values(&["take"]).observe(began.elapsed().as_secs_f64());
         let began = Instant::now();
         let mut seen = self.backfill.tracker.evaluate();
