@@ -8,7 +8,9 @@ use crate::uplinks::uplinks;
 use anyhow::Context as _;
 use fabriclens_agent_host::capabilities;
 use fabriclens_agent_host::roots::Roots;
-use fabriclens_agent_uplink::{LeaseTask, PlanTask, ProbePlans, ReaderLease, ReportTask, Uplink};
+use fabriclens_agent_uplink::{
+    ForwardingTask, LeaseTask, PlanTask, ProbePlans, ReaderLease, ReportTask, SharedTables, Uplink,
+};
 use fabriclens_base::terminal::LogWriter;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -77,7 +79,9 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     // Without a collector the agent reads without a lease.
     let asks = config.collector.is_some() && settings.ib_fabric.as_ref().is_some_and(|fabric| fabric.lease);
     settings.reader_lease = asks.then(|| Arc::new(ReaderLease::new(&host)));
-    let lease = settings.reader_lease.clone();
+    // Only the holder of the lease may tell them.
+    settings.forwarding_tables = asks.then(Arc::<SharedTables>::default);
+    let lease = settings.reader_lease.clone().zip(settings.forwarding_tables.clone());
     // Without a collector there is no plan, so nothing is traced or probed; nor is it from the ports of a recording.
     let plans = settings.ring_readers > 0 && settings.probing.is_some() && !roots.is_recorded();
     settings.probe_plans = plans.then(|| Arc::new(ProbePlans::new(&host, settings.ring_readers)));
@@ -106,8 +110,11 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
         tracing::warn!("neither a collector nor http is configured: samples go nowhere");
     }
     let mut running = JoinSet::new();
-    if let Some(lease) = lease {
+    if let Some((lease, tables)) = lease {
         running.spawn(LeaseTask::new(&lease, &uplinks).run(stopped.clone()));
+        for task in ForwardingTask::of(&lease, &tables, &uplinks) {
+            running.spawn(task.run(stopped.clone()));
+        }
     }
     if let Some(plans) = plans {
         running.spawn(PlanTask::new(&plans, &uplinks).run(stopped.clone()));

@@ -10,6 +10,7 @@ use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_samplers::target::SamplingTarget;
 use fabriclens_agent_uplink::spool::{Limits, Now, Spool};
 use fabriclens_core::prompb::{Label, MetricMetadata, Sample, TimeSeries, WriteRequest};
+use fabriclens_forwarding_tables::{AdapterPort, Cable, SwitchTables, TellRequest};
 use fabriclens_kernel::live;
 use fabriclens_model::Labels;
 use fabriclens_probe_plan::{Hop, PlanRequest, ProbeResult, ProbedPort, ReportRequest, ReportedPair, TracedPath};
@@ -54,6 +55,36 @@ pub fn probe_reports() -> Vec<Vec<u8>> {
     let report =
         ReportRequest { pairs: vec![pair], paths: vec![path], probes: vec![probe], ..ReportRequest::default() };
     vec![framed(&report)]
+}
+
+/// Forwarding tables of one switch with two adapters, framed as in gRPC.
+pub fn forwarding_tables() -> Vec<Vec<u8>> {
+    let cable = |port: u32| Cable { port, far_guid: port.into(), far_port: 1 };
+    let switch = SwitchTables {
+        guid: 16,
+        name: "leaf1".to_owned(),
+        ports: 4,
+        table: vec![255, 1, 2].into(),
+        cables: vec![cable(1), cable(2)],
+        adaptive: 2,
+        ..SwitchTables::default()
+    };
+    let adapter = |lid: u32| AdapterPort {
+        guid: lid.into(),
+        port: 1,
+        lid,
+        lmc: 0,
+        host: format!("n{lid}"),
+        name: "mlx5_0/1".to_owned(),
+    };
+    let request = TellRequest {
+        host: "mgmt-01".to_owned(),
+        complete: true,
+        switches: vec![switch],
+        adapters: vec![adapter(1), adapter(2)],
+        ..TellRequest::default()
+    };
+    vec![framed(&request)]
 }
 
 fn framed(message: &impl prost::Message) -> Vec<u8> {

@@ -61,6 +61,12 @@ pub const ALL: &[Target] = &[
         seeds::probe_reports,
         ingest::fuzzing::probe_report,
     ),
+    row(
+        "forwarding_tables",
+        "agents: forwarding tables of a subnet, and paths from them",
+        seeds::forwarding_tables,
+        ingest::fuzzing::forwarding_tables,
+    ),
     row("lines", "people: JSON lines of an import", seeds::lines, ingest::fuzzing::lines),
     row("foreign", "switches and exporters: names and values under foreign names", switch_seeds::foreign, foreign),
     row("gnmi", "switches: messages of gNMI", switch_seeds::gnmi, fabriclens_gnmi::fuzzing::message),

@@ -26,6 +26,7 @@ pub mod pma;
 pub mod route;
 pub mod smp;
 pub mod subnet;
+pub mod tables;
 pub mod transport;
 pub mod umad;
 pub mod umad_ports;

@@ -15,6 +15,9 @@ pub const SL_TO_VL: u16 = 0x17;
 /// `LinearForwardingTable`; the modifier is the block of 64 LIDs.
 pub const LINEAR_FORWARDING: u16 = 0x19;
 
+/// `AdaptiveRoutingInfo` of NVIDIA's switches.
+pub const ADAPTIVE_ROUTING: u16 = 0xff20;
+
 /// LIDs of a forwarding table's block.
 pub const BLOCK: usize = 64;
 /// Physical state `LinkUp`.
@@ -192,6 +195,11 @@ pub fn sl_to_vl(data: Data<'_>) -> [u8; 16] {
     std::array::from_fn(|sl| data.bits(sl * 4, 4) as u8)
 }
 
+/// Whether adaptive routing is enabled (`AdaptiveRoutingInfo`).
+pub fn adaptive_routing(data: Data<'_>) -> bool {
+    data.bits(31, 1) == 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,5 +265,7 @@ mod tests {
         assert_eq!(SwitchInfo::decode(reply(&[(6, &[0xbf, 0xff])]).data()).linear_top, 0xbfff);
         let lanes = sl_to_vl(reply(&[(0, &[0x01, 0x23, 0x45, 0x67, 0, 0, 0, 0xf8])]).data());
         assert_eq!((lanes[..8].to_vec(), lanes[14], lanes[15]), ((0..8).collect(), 15, 8));
+        assert!(adaptive_routing(reply(&[(0, &[0, 0, 0, 1])]).data()));
+        assert!(!adaptive_routing(reply(&[(0, &[0x80, 0xff, 0xff, 0xfe])]).data()), "what it could do");
     }
 }

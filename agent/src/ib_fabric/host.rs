@@ -2,7 +2,7 @@
 
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_mad::transport::Mad;
-use fabriclens_agent_uplink::ReaderLease;
+use fabriclens_agent_uplink::{ReaderLease, SharedTables};
 use fabriclens_wire::Section;
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,6 +16,8 @@ pub struct Host<'a> {
     pub open: &'a Open<'a>,
     /// Lease of the subnet; `None`: this host reads without one.
     pub lease: Option<&'a ReaderLease>,
+    /// Takes the forwarding tables for the collectors; `None`: they are not read.
+    pub tables: Option<&'a SharedTables>,
     /// Clock of the time stamps.
     pub clock: &'a Clock,
     /// `host` label of the agent's own metrics.

@@ -5,6 +5,7 @@
 //! several hosts of a subnet one reads: the one to which the collector grants the lease.
 
 mod command;
+mod forwarding;
 mod host;
 mod names;
 mod own_facts;

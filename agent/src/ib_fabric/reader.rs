@@ -2,6 +2,7 @@
 //! by and sweeps rarely.
 
 use super::IbFabric;
+use super::forwarding::ForwardingReader;
 use super::host::Host;
 use super::names::SwitchNames;
 use super::permission::Permission;
@@ -64,6 +65,7 @@ pub struct Reader<'a> {
     plans: PortPlans,
     poller: Poller,
     timetable: Timetable,
+    forwarding: ForwardingReader<'a>,
     /// The last port whose details were read.
     detailed: Option<PortId>,
     subnet: Subnet,
@@ -90,6 +92,7 @@ impl<'a> Reader<'a> {
             plans: PortPlans::default(),
             poller: Poller::default(),
             timetable: Timetable::new(config),
+            forwarding: ForwardingReader::new(host.tables),
             detailed: None,
             subnet: Subnet::default(),
             swept: None,
@@ -202,9 +205,11 @@ impl<'a> Reader<'a> {
         if (nodes, links) != (self.subnet.nodes.len(), self.subnet.links.len() / 2) {
             tracing::info!(nodes, links, "InfiniBand subnet changed");
         }
+        let links_changed = subnet.links != self.subnet.links;
         self.subnet = subnet;
         self.permission.claim(&self.subnet);
         let names = SwitchNames::of(&self.subnet);
+        self.forwarding.swept(&self.subnet, &names, links_changed);
         self.ports.values_mut().for_each(|port| port.missed += 1);
         for (guid, node) in &self.subnet.nodes {
             for (number, info) in &node.ports {
@@ -255,6 +260,10 @@ impl<'a> Reader<'a> {
         let turn: Vec<Target> = targets[after..].iter().chain(&targets[..after]).take(turn).copied().collect();
         self.group(mad, Group::Details, &turn)?;
         self.detailed = turn.last().map(|target| target.port);
+        let (counts, next) =
+            self.forwarding.turn(mad, self.config, (&self.subnet, &self.timetable), self.transaction)?;
+        self.transaction = next;
+        self.counts.add(counts);
         self.rounds[1] = begin.elapsed();
         self.timetable.round(self.rounds[1]);
         Ok(read.link_lost || read.readings == 0 && !targets.is_empty())
@@ -329,6 +338,7 @@ impl<'a> Reader<'a> {
     /// Ends the series of all ports at their last samples and forgets them: later samples of the same series are those
     /// of the next reader, and a marker after them would hide them until its next round.
     fn hand_over(&mut self) {
+        self.forwarding.clear();
         for (_, mut port) in std::mem::take(&mut self.ports) {
             port.series.close(None).into_iter().for_each(self.host.push);
         }
@@ -336,6 +346,7 @@ impl<'a> Reader<'a> {
 
     /// Ends the series of all ports.
     pub fn close(&mut self) {
+        self.forwarding.clear();
         let now = self.host.clock.now();
         for port in self.ports.values_mut() {
             port.series.close(Some(now)).into_iter().for_each(self.host.push);

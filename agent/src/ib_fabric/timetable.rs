@@ -11,6 +11,10 @@ const LATE: u32 = 3;
 /// Rounds in which each port gets its turn of details while rounds are late: their four attributes are then a quarter of the
 /// datagrams.
 const TURNS: usize = 16;
+/// Share of the permitted datagrams for forwarding tables, while they change and otherwise.
+const TABLES: [f64; 2] = [0.25, 0.05];
+/// Least attributes of forwarding tables that follow a round of counters.
+const FEW_TABLES: usize = 64;
 /// Times of a sweep's duration from its end to the regular begin of the next.
 const REST: u32 = 3;
 /// Least time between a sweep and one that a lost link starts.
@@ -42,6 +46,15 @@ impl Timetable {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the ports")]
         let turn = (ports as f64 * share).ceil() as usize;
         turn
+    }
+
+    /// Number of attributes of forwarding tables that follow a round of counters. While rounds are late they are as many as while
+    /// nothing changes.
+    pub fn tables(&self, are_changing: bool) -> usize {
+        let share = TABLES[usize::from(!are_changing || self.late >= LATE)];
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the datagrams")]
+        let tables = (f64::from(self.per_second) * self.period.as_secs_f64() * share) as usize;
+        tables.max(FEW_TABLES)
     }
 
     /// Takes the time of a round with its details.
@@ -95,6 +108,7 @@ mod tests {
         assert_eq!((table.turn(40_000), table.problem()), (6_667, None), "two late rounds are chance");
         table.round(late);
         assert_eq!(table.turn(40_000), 2_500);
+        assert_eq!([table.tables(true), timetable().tables(true), timetable().tables(false)], [500, 2_500, 500]);
         let problem = table.problem().expect("late");
         assert!(problem.contains("(5s)") && problem.contains("(2000)"), "{problem}");
         table.round(Duration::from_secs(4));

@@ -23,6 +23,7 @@ pub(super) fn run(core: &Core, config: &IbFabric) {
     let host = Host {
         open: &|| open(config, &core.roots),
         lease: core.settings.reader_lease.as_deref(),
+        tables: core.settings.forwarding_tables.as_deref(),
         clock: &core.clock,
         name: &core.host,
         push: &|section| _ = core.ring.push(section),

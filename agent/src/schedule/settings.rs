@@ -8,7 +8,7 @@ use fabriclens_agent_host::rails::Rails;
 use fabriclens_agent_probes::destinations::Destinations;
 use fabriclens_agent_samplers::microburst::Microburst;
 use fabriclens_agent_samplers::{Spec, by_name};
-use fabriclens_agent_uplink::{ProbePlans, ReaderLease};
+use fabriclens_agent_uplink::{ProbePlans, ReaderLease, SharedTables};
 use fabriclens_agent_workload::Jobs;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -56,6 +56,8 @@ pub struct Settings {
     pub probing: Option<Arc<Probing>>,
     /// Ports offered to the collector, and its plan for them; `None` without a collector, or if [`Settings::probing`] is off.
     pub probe_plans: Option<Arc<ProbePlans>>,
+    /// Takes the forwarding tables of the InfiniBand subnet, for the collectors; `None`: they are not read.
+    pub forwarding_tables: Option<Arc<SharedTables>>,
     /// Sandbox that the threads enter once they have opened their resources.
     pub sandbox: Sandbox,
 }
@@ -82,6 +84,7 @@ impl Default for Settings {
             reader_lease: None,
             probing: None,
             probe_plans: None,
+            forwarding_tables: None,
             sandbox: Sandbox::default(),
         }
     }

@@ -33,6 +33,7 @@ mod channel;
 mod codec;
 pub mod config;
 mod counters;
+mod forwarding;
 mod frame;
 pub mod fuzzing;
 mod lease;
@@ -47,6 +48,7 @@ mod targets;
 
 pub use channel::ConnectError;
 pub use counters::{Counters, PointBalance, SpoolStatus, State};
+pub use forwarding::{ForwardingTask, SharedTables};
 pub use lease::{LeaseTask, Outlook, ReaderLease};
 pub use probe_plan::{Finding, Part, Plan, PlanState, PlanStats, PlanTask, ProbePlans, ReportTask};
 pub use targets::authority;

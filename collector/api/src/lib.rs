@@ -29,6 +29,7 @@ mod report_topology;
 mod selector;
 mod status;
 mod topology;
+mod topology_path;
 mod unbound;
 
 use std::sync::Arc;
@@ -163,6 +164,7 @@ pub fn routes() -> Vec<Route<Arc<Api>>> {
         route(Read, GET, "/api/v1/jobs/{id}/report", report::report).linked(),
         route(Read, GET, "/api/v1/topology", topology::topology),
         route(Read, GET, "/api/v1/probes", probes::probes),
+        route(Read, GET, "/api/v1/topology/path", topology_path::path),
         route(Read, GET_POST, "/api/v1/query", query::instant),
         route(Read, GET_POST, "/api/v1/query_range", query::range),
         route(Read, GET_POST, "/api/v1/format_query", query::format),

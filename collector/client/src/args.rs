@@ -264,13 +264,39 @@ pub struct ProbesArgs {
 
 /// Arguments of `topology`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct TopologyArgs {
+    /// Another question.
+    #[command(subcommand)]
+    pub command: Option<TopologyCommand>,
     /// Only cables of this host or switch
     #[arg(long)]
     pub node: Option<String>,
     /// Topology at this time: Unix seconds, RFC 3339, or how long ago (-1d) [default: now]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub time: Option<String>,
+    /// Server.
+    #[command(flatten)]
+    pub server: Server,
+    /// Print the JSON of the server
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Subcommands of `topology`.
+#[derive(Debug, Subcommand)]
+pub enum TopologyCommand {
+    /// Print the path between two host ports of an InfiniBand subnet, by its forwarding tables
+    Path(TopologyPathArgs),
+}
+
+/// Arguments of `topology path`.
+#[derive(Debug, Args)]
+pub struct TopologyPathArgs {
+    /// Sending port, for instance node1:mlx5_0/1; the host alone if it has one port
+    pub from: String,
+    /// Receiving port
+    pub to: String,
     /// Server.
     #[command(flatten)]
     pub server: Server,

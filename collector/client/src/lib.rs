@@ -13,6 +13,7 @@ mod probes;
 mod report;
 mod switches;
 mod topology;
+mod topology_path;
 mod width;
 
 use fabriclens_base::terminal;

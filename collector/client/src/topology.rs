@@ -3,8 +3,9 @@
 use serde::Deserialize;
 
 use super::layout::printable;
+use super::topology_path::path;
 use super::{ClientError, Form, ask, pairs, print, print_json, seconds, time_of, url};
-use crate::args::TopologyArgs;
+use crate::args::{TopologyArgs, TopologyCommand};
 use fabriclens_core::time::format_time;
 
 #[derive(Deserialize)]
@@ -55,6 +56,9 @@ struct File {
 /// # Errors
 /// [`ClientError`].
 pub fn topology(args: &TopologyArgs) -> Result<(), ClientError> {
+    if let Some(TopologyCommand::Path(args)) = &args.command {
+        return path(args);
+    }
     let time = args.time.as_ref().map(|t| time_of("time", t).map(seconds)).transpose()?;
     let form: Form = time.map(|t| ("time", t)).into_iter().collect();
     let of = url(&args.server, "api/v1/topology");

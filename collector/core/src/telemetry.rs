@@ -16,6 +16,7 @@ use crate::probe_telemetry::ProbeTelemetry;
 use crate::protocol::Protocol;
 use crate::reader_leases::ReaderLeases;
 use crate::switch_list::SwitchList;
+use fabriclens_subnet_paths::SubnetPaths;
 use parking_lot::Mutex;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
@@ -57,6 +58,10 @@ pub struct Telemetry {
     pub reader_leases: ReaderLeases,
     /// Paths and probes.
     pub probes: ProbeTelemetry,
+    /// Forwarding tables of InfiniBand subnets, as their readers tell them.
+    pub subnet_paths: SubnetPaths,
+    /// Memory of these tables, bytes, by reader.
+    subnet_tables: IntGaugeVec,
     /// Connections closed because their address had too many.
     pub connections_refused: IntCounter,
     /// Connections closed because their reader was slow.
@@ -170,6 +175,18 @@ impl Telemetry {
             switches: SwitchList::new(&registry)?,
             reader_leases: ReaderLeases::new(&registry)?,
             probes: ProbeTelemetry::new(&registry)?,
+            subnet_paths: SubnetPaths::default(),
+            subnet_tables: {
+                let g = IntGaugeVec::new(
+                    Opts::new(
+                        "fabriclens_subnet_tables_bytes",
+                        "Memory of the forwarding tables of an InfiniBand subnet, as the agent on `host` reads them.",
+                    ),
+                    &["host"],
+                )?;
+                registry.register(Box::new(g.clone()))?;
+                g
+            },
             connections_refused: counter(
                 "fabriclens_connections_refused_total",
                 "Connections closed because their address, or all addresses together, had too many.",

@@ -5,6 +5,7 @@
 mod backfill;
 mod background_query;
 mod flows;
+mod forwarding_paths;
 mod late;
 pub mod live;
 mod probe_feed;

@@ -12,6 +12,7 @@ use fabriclens_store::RowGroup;
 use tokio::sync::watch::Receiver;
 
 use super::flows::PeerQueries;
+use super::forwarding_paths::ForwardingPaths;
 use super::late::{self, LateSamples};
 use super::probe_feed::ProbeFeed;
 use super::queue_pairs::QueuePairQueries;
@@ -75,6 +76,7 @@ struct LiveEvaluation {
     peers: PeerQueries,
     queue_pairs: QueuePairQueries,
     probes: ProbeFeed,
+    forwarding_paths: ForwardingPaths,
     running: Running,
     topology: Option<Arc<Topology>>,
     /// Number of ports ever added when jobs were last assigned theirs.
@@ -112,6 +114,7 @@ impl LiveEvaluation {
             peers: PeerQueries::default(),
             queue_pairs: QueuePairQueries::default(),
             probes: ProbeFeed::default(),
+            forwarding_paths: ForwardingPaths::default(),
             running: Running::default(),
             topology: None,
             ports: 0,
@@ -154,6 +157,8 @@ impl LiveEvaluation {
         self.peers.round(&self.state, &mut self.backfill.tracker, now);
         self.probes.round(&self.state, &mut self.backfill.tracker, now);
         self.queue_pairs.round(&self.state, &mut self.backfill.tracker, now);
+        let (flows, tracker) = (self.queue_pairs.flows(), &mut self.backfill.tracker);
+        self.forwarding_paths.round(&self.state, tracker, flows, now);
         self.state.telemetry.verdict_seconds.with_label_values(&["take"]).observe(began.elapsed().as_secs_f64());
         let began = Instant::now();
         let mut seen = self.backfill.tracker.evaluate();

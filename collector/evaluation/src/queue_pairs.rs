@@ -2,9 +2,10 @@
 //! can place the loss. Queried on a separate thread, a few ports at a time: a fleet has millions of queue pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use fabriclens_correlate::{
-    HostPort, IncidentTracker, LinkEnd, PortName, QueuePairFlows, RouteUpdate, queue_pair_flows,
+    FlowName, HostPort, IncidentTracker, LinkEnd, PortName, QueuePairFlows, RouteUpdate, queue_pair_flows,
 };
 
 use fabriclens_state::AppState;
@@ -29,6 +30,8 @@ pub(super) struct QueuePairQueries {
     /// When suspects were last determined, Unix ms.
     suspected_ms: i64,
     followed: BTreeMap<HostPort, Followed>,
+    /// Changes of the followed queue pairs.
+    changes: u64,
 }
 
 /// A port whose queue pairs are followed.
@@ -61,8 +64,9 @@ impl QueuePairQueries {
         if self.query.is_running() {
             return;
         }
-        // Without paths no rule asks for queue pairs.
-        if tracker.fabric().routes.is_empty() {
+        // Without paths no rule asks for queue pairs. Those of InfiniBand are computed once the queue pairs are known.
+        let has_tables = || state.telemetry.subnet_paths.is_usable(Instant::now());
+        if tracker.fabric().routes.is_empty() && !has_tables() {
             return;
         }
         if now_ms >= self.suspected_ms + SUSPECT_MS {
@@ -85,6 +89,11 @@ impl QueuePairQueries {
         });
     }
 
+    /// Flows of all followed queue pairs, and a number that changes with them.
+    pub(super) fn flows(&self) -> (impl Iterator<Item = &FlowName>, u64) {
+        (self.followed.values().flat_map(|followed| followed.pairs.values()), self.changes)
+    }
+
     /// Determines the suspects, and closes the queue pairs of ports that have not been among them for a while.
     fn follow(&mut self, tracker: &mut IncidentTracker, now_ms: i64) {
         for (rank, port) in tracker.path_suspects(MOST).into_iter().enumerate() {
@@ -98,6 +107,7 @@ impl QueuePairQueries {
         self.followed.retain(|of, followed| {
             let stays = followed.suspect_ms + KEPT_MS >= now_ms;
             if !stays {
+                self.changes += 1;
                 changes(of, &followed.pairs, &none).for_each(|update| tracker.learn(now_ns(now_ms), update));
             }
             stays
@@ -133,6 +143,7 @@ impl QueuePairQueries {
             // The tracker ignores ports that it does not know, yet.
             pairs.retain(|_, flow| [&flow.from, &flow.to].into_iter().all(|end| is_known(tracker, end)));
             changes(&port, &followed.pairs, &pairs).for_each(|update| tracker.learn(now_ns(since_ms), update));
+            self.changes += u64::from(followed.pairs != pairs);
             followed.pairs = pairs;
         }
     }
@@ -169,7 +180,6 @@ fn now_ns(now_ms: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabriclens_correlate::FlowName;
 
     const S: i64 = 1000;
 

@@ -7,6 +7,7 @@ use fabriclens_core::telemetry::Telemetry;
 use fabriclens_probe_plan::{PlanRequest, ReportRequest};
 use fabriclens_probing::Probing;
 use fabriclens_server::body;
+use fabriclens_subnet_paths::{Endpoint, SubnetPaths};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -48,6 +49,27 @@ pub fn json(bytes: &[u8]) -> Option<bytes::Bytes> {
 pub fn lines(bytes: &[u8]) {
     if let Ok(request) = import::parse(bytes, 0) {
         remote::Decoder::default().decode(&request).expect("import produces a valid request");
+    }
+}
+
+/// Forwarding tables of a subnet, framed as in gRPC; taken by an empty table, and all paths computed.
+pub fn forwarding_tables(bytes: &[u8]) {
+    let Ok(request) = unary::parse::<fabriclens_forwarding_tables::TellRequest>(bytes.to_vec().into()) else { return };
+    let end = |port: &fabriclens_forwarding_tables::AdapterPort| Endpoint {
+        host: port.host.clone(),
+        port: port.name.clone(),
+        attached: None,
+    };
+    let ends: Vec<Endpoint> = request.adapters.iter().take(8).map(end).collect();
+    let (paths, now) = (SubnetPaths::default(), Instant::now());
+    if paths.tell(request, now, |_, _| true).is_err() {
+        return;
+    }
+    let finder = paths.finder(now);
+    for (from, to) in ends.iter().flat_map(|from| ends.iter().map(move |to| (from, to))) {
+        if let Ok(found) = finder.paths(from, to) {
+            assert!(!found.all.is_empty() && found.all.len() <= 256, "{found:?}");
+        }
     }
 }
 

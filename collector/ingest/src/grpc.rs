@@ -1,4 +1,4 @@
-//! The gRPC listener: OTLP, the lease of subnets, plans and reports of probes. Each method has one message in each direction, so the framing is
+//! The gRPC listener: OTLP, the lease of subnets, their forwarding tables, plans and reports of probes. Each method has one message in each direction, so the framing is
 //! handled here: a request stays as received until a decoder decompresses it into reused memory.
 
 use std::sync::Arc;
@@ -8,13 +8,14 @@ use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use fabriclens_forwarding_tables::TELL;
 use fabriclens_probe_plan::{PLAN, REPORT};
 use fabriclens_reader_lease::ASK;
 use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsPartialSuccess, ExportMetricsServiceResponse};
 use tonic::{Code, Status};
 
 use super::grpc_frame::{self, message};
-use super::{Compression, Ingest, IngestError, Payload, Report, probes, reader_lease};
+use super::{Compression, Ingest, IngestError, Payload, Report, forwarding_tables, probes, reader_lease};
 use fabriclens_config::Access;
 use fabriclens_core::protocol::Protocol;
 use fabriclens_server::auth::Caller;
@@ -31,6 +32,7 @@ pub fn routes() -> Vec<Route<Arc<Ingest>>> {
         route(Access::Ingest, &[Method::POST], ASK, reader_lease::ask),
         route(Access::Ingest, &[Method::POST], PLAN, probes::plan),
         route(Access::Ingest, &[Method::POST], REPORT, probes::report),
+        route(Access::Ingest, &[Method::POST], TELL, forwarding_tables::tell),
     ]
 }
 
@@ -105,7 +107,7 @@ pub async fn other(request: Request) -> Response {
     (StatusCode::NOT_FOUND, text).into_response()
 }
 
-fn status_of(e: &IngestError) -> Status {
+pub(super) fn status_of(e: &IngestError) -> Status {
     match (e, e.after()) {
         (_, Some(after)) => retry::later(Code::Unavailable, &e.to_string(), after),
         // Without a retry delay: the sender must split the request, not repeat it.

@@ -10,6 +10,7 @@
 pub mod admission;
 mod conflict;
 mod foreign;
+mod forwarding_tables;
 pub mod fuzzing;
 pub mod gate;
 pub mod grpc;
@@ -81,6 +82,8 @@ pub struct Ingest {
     inspector: Arc<tokio::sync::Mutex<Unpacker>>,
     /// JSON requests are decoded one at a time, because each takes many times its size.
     json: Arc<Semaphore>,
+    /// Forwarding tables are decoded one request at a time: small parts of a message take many times its size.
+    tables: Semaphore,
     otlp: Vec<otlp::Batcher>,
     remote: Vec<Mutex<remote::Decoder>>,
     conflicts: conflict::ConflictDetector,
@@ -110,6 +113,7 @@ impl Ingest {
             admission: Admission::new(pressure),
             inspector: Arc::default(),
             json: Arc::new(Semaphore::new(1)),
+            tables: Semaphore::new(1),
             otlp: (0..DECODERS).map(|_| otlp::Batcher::new(caches.clone())).collect(),
             remote: (0..DECODERS).map(|_| Mutex::new(remote::Decoder::new(caches.clone()))).collect(),
             foreign: foreign::Foreign::new(switches, telemetry.foreign.clone(), telemetry.switches.clone()),

@@ -194,6 +194,7 @@ fn help_matches_golden() {
         &["incidents", "--help"],
         &["incidents", "silence", "--help"],
         &["topology", "--help"],
+        &["topology", "path", "--help"],
         &["switches", "--help"],
     ] {
         let output = Command::new(BIN).args(args).env_remove("FABRICLENS_URL").output().unwrap();

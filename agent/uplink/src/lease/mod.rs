@@ -42,6 +42,16 @@ impl ReaderLease {
         Self { host: host.to_owned(), agent: agent_number(), claim: Mutex::default(), changed: Notify::new() }
     }
 
+    /// Host name of the agent.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Number of the agent process.
+    pub(crate) fn agent(&self) -> u64 {
+        self.agent
+    }
+
     /// Claims the subnet that has these switches. Without switches, the claim ends: another host may read.
     pub fn claim(&self, switches: impl IntoIterator<Item = u64>) {
         self.claim.lock().set(lowest(switches));

@@ -53,6 +53,11 @@ impl ReaderLeases {
         Ok(decision)
     }
 
+    /// Whether an agent has the lease of its subnet at `now`.
+    pub fn is_held_by(&self, host: &str, agent: u64, now: Instant) -> bool {
+        self.table.lock().is_held_by(host, agent, now)
+    }
+
     /// Sets the metric to the leases at `now`.
     pub(crate) fn observe(&self, now: Instant) {
         let mut table = self.table.lock();

@@ -118,6 +118,13 @@ impl LeaseTable {
         Ok(self.candidates.len() - 1)
     }
 
+    /// Whether an agent has a lease.
+    pub(super) fn is_held_by(&mut self, host: &str, agent: u64, now: Instant) -> bool {
+        self.forget(now);
+        let is_it = |other: &&Candidate| other.agent == agent && host_name::is_same(&other.host, host);
+        self.candidates.iter().find(is_it).is_some_and(|candidate| candidate.lease.is_some())
+    }
+
     fn forget(&mut self, now: Instant) {
         self.candidates.retain(|candidate| now.duration_since(candidate.last) < LEASE);
     }

@@ -34,7 +34,13 @@ impl Telemetry {
     }
 
     fn gather(&self) -> Vec<prometheus::proto::MetricFamily> {
-        self.reader_leases.observe(Instant::now());
+        let now = Instant::now();
+        self.reader_leases.observe(now);
+        self.subnet_tables.reset();
+        for subnet in self.subnet_paths.summaries(now) {
+            let bytes = i64::try_from(subnet.bytes).unwrap_or(i64::MAX);
+            self.subnet_tables.with_label_values(&[&*subnet.reader]).set(bytes);
+        }
         self.registry.gather()
     }
 

@@ -2,7 +2,8 @@
 //! of sequence lost a packet to that peer. Each pair votes for the links of its path.
 
 use crate::detectors::context::DetectorContext;
-use crate::detectors::hold_signal::PAUSED;
+use crate::detectors::credit_tree::credit_wait;
+use crate::detectors::hold_signal::{CREDITS, PAUSED};
 use crate::model::routes::path::{Flow, Path};
 use crate::model::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,13 +46,16 @@ pub(super) fn peers(ctx: &DetectorContext<'_>, from: usize) -> BTreeMap<usize, V
 }
 
 /// Losses of all pairs in the window, those with most first. What is for a NIC that pauses, its switch may discard, so that
-/// is left out.
+/// is left out; and so are losses of senders that wait for credits: InfiniBand switches discard what has waited too long for them, and that says
+/// nothing of the links before.
 pub(super) fn losses(ctx: &DetectorContext<'_>) -> Vec<PairLoss> {
     let frames = ctx.window.frames();
     let has = |signal, port: usize, at: usize| frames[at].get(signal, port).is_some_and(|n| n > 0.0);
     let pauses = |port| ctx.mean(Signal::PauseTx, port).is_some_and(|share| share >= ctx.threshold(&PAUSED));
     let mut all = Vec::new();
-    for from in ctx.host_ports().filter(|port| ctx.mean(Signal::SequenceNaks, *port).is_some_and(|n| n > 0.0)) {
+    let waits = |port| credit_wait(ctx, port).is_some_and(|share| share >= ctx.threshold(&CREDITS));
+    let loses = |port: &usize| ctx.mean(Signal::SequenceNaks, *port).is_some_and(|n| n > 0.0) && !waits(*port);
+    for from in ctx.host_ports().filter(loses) {
         let peers = peers(ctx, from);
         let misses = |to: &&usize| ctx.mean(Signal::OutOfSequence, **to).is_some_and(|n| n > 0.0);
         let missing: Vec<usize> = peers.keys().filter(misses).copied().collect();

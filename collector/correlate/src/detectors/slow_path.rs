@@ -1,8 +1,10 @@
 //! Slow or shared links between switches, from hosts alone: some ports of a job send and receive far below what they did, while
 //! others of it reach their former rate. What the paths of the slow pairs have in common is narrowed by the congestion
-//! notifications of each pair and by the delay of probes.
+//! notifications of each pair and by the delay of probes. Not on InfiniBand: there a host that drains slowly holds back all flows that
+//! share a buffer with its own, so the links that slow pairs have in common need not be slow.
 
 use crate::detectors::context::{DetectorContext, SlowdownCache};
+use crate::detectors::credit_tree::credit_wait;
 use crate::detectors::detector::Detector;
 use crate::detectors::ecmp_collision::FULL;
 use crate::detectors::evidence::{evidence, name, percent};
@@ -66,6 +68,7 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
         .slowdowns()
         .filter(|(_, slowdown)| slowdown.lost_more_than(ctx.threshold(&LOSS)))
         .flat_map(|(job, _)| slow_pairs(ctx, job))
+        .filter(|pair| credit_wait(ctx, pair.from).is_none())
         .collect();
     judge(ctx, &slow, probed_ns).into_iter().collect()
 }

@@ -1,7 +1,7 @@
 //! Paths over a fabric: stores what is told of them by names, and finds the paths of a flow.
 
 use crate::model::fabric::Fabric;
-use crate::model::routes::path::{Flow, Path};
+use crate::model::routes::path::{Flow, Path, PathSource};
 use crate::model::routes::probes::{Probe, TcpProbe};
 use crate::model::routes::update::{FlowName, PortName, ProbeTransport, RouteUpdate};
 use crate::model::topology::{LinkEnd, Role};
@@ -19,6 +19,16 @@ impl Fabric {
                     let leaves = self.leaves(flow).filter(|_| self.reaches(&path, flow.to));
                     self.routes.paths.set(flow, path, time_ns, leaves);
                 }
+            }
+            RouteUpdate::OneOf { flow, paths } => {
+                let Some(flow) = self.known_flow(&flow) else { return };
+                let path = |hops: Vec<PortName>| {
+                    let hops = hops.iter().map(|hop| self.known_port(hop)).collect::<Option<_>>()?;
+                    Some(Path { hops, source: PathSource::OneOf }).filter(|path| self.reaches(path, flow.to))
+                };
+                // With some of them unknown, those left would seem likelier than they are.
+                let paths: Option<Vec<Path>> = paths.into_iter().map(path).collect();
+                self.routes.paths.set_one_of(flow, paths.unwrap_or_default(), time_ns);
             }
             RouteUpdate::Connected { flow, number } => {
                 if let Some(flow) = self.known_flow(&flow) {
@@ -53,10 +63,12 @@ impl Fabric {
         }
     }
 
-    /// Paths that a flow took or may have taken at an instant: its own, or else all between the same two switches.
+    /// Paths that a flow took or may have taken at an instant: its own, those of which it takes one, or else all between the same two
+    /// switches.
     pub fn paths_of(&self, flow: Flow, time_ns: i64) -> Vec<Arc<Path>> {
-        if let Some(own) = self.routes.path(flow, time_ns) {
-            return vec![own.clone()];
+        let own = self.routes.paths.all_at(flow, time_ns);
+        if !own.is_empty() {
+            return own.to_vec();
         }
         let last = self.ports.list[flow.to].peer;
         let Some((leaves, last)) = self.leaves(flow).zip(last) else { return Vec::new() };

@@ -13,6 +13,7 @@ mod fault_domains;
 mod harmless;
 mod infiniband;
 mod infiniband_hosts;
+mod infiniband_paths;
 mod life_of_jobs;
 mod links;
 mod ordinary_life;

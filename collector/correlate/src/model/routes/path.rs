@@ -10,7 +10,7 @@ pub enum PathSource {
     Traced,
     /// The switches' forwarding tables name each next port (InfiniBand).
     ForwardingTable,
-    /// One of several possible paths, because the source port is unknown or routing is adaptive.
+    /// One of several possible paths, because the source port is unknown or routing is adaptive (RoCE and InfiniBand).
     OneOf,
 }
 

@@ -9,8 +9,26 @@ const VERSIONS: usize = 4;
 /// Different paths between two switches that a flow with an unknown path may take; more say nothing.
 const MOST_ALTERNATIVES: usize = 64;
 
-/// A path and since when it is valid, Unix nanoseconds.
-type Version = (i64, Arc<Path>);
+/// What is known of a flow's path.
+#[derive(Clone, Debug, PartialEq)]
+enum Known {
+    /// Its own path.
+    Own(Arc<Path>),
+    /// Paths of which it takes one; none: its path is not known any more.
+    OneOf(Vec<Arc<Path>>),
+}
+
+impl Known {
+    fn paths(&self) -> &[Arc<Path>] {
+        match self {
+            Self::Own(path) => std::slice::from_ref(path),
+            Self::OneOf(paths) => paths,
+        }
+    }
+}
+
+/// What is known, and since when it is valid, Unix nanoseconds.
+type Version = (i64, Known);
 
 /// Versions of a path, the oldest first, and when the last one was last told.
 #[derive(Clone, Debug, Default)]
@@ -38,24 +56,50 @@ impl PathTable {
                 known.insert(inner.to_vec());
             }
         }
+        self.add(flow, Known::Own(Arc::new(path)), since_ns);
+    }
+
+    /// Stores paths of which a flow takes one from an instant on, until they are replaced.
+    pub fn set_one_of(&mut self, flow: Flow, paths: Vec<Path>, since_ns: i64) {
+        // A flow of which nothing was known has nothing to replace.
+        if !paths.is_empty() || self.versions.contains_key(&flow) {
+            let paths = paths.into_iter().take(MOST_ALTERNATIVES).map(Arc::new).collect();
+            self.add(flow, Known::OneOf(paths), since_ns);
+        }
+    }
+
+    fn add(&mut self, flow: Flow, known: Known, since_ns: i64) {
         let Versions { list, told_ns } = self.versions.entry(flow).or_default();
         // A report that was overtaken by a newer one says nothing new.
         if list.last().is_some_and(|(last_ns, _)| *last_ns > since_ns) {
             return;
         }
         *told_ns = since_ns;
-        if list.last().is_some_and(|(_, last)| **last == path) {
+        if list.last().is_some_and(|(_, last)| *last == known) {
             return;
         }
         if list.len() == VERSIONS {
             list.remove(0);
         }
-        list.push((since_ns, Arc::new(path)));
+        list.push((since_ns, known));
     }
 
-    /// The path of a flow at an instant; `None` if it is unknown.
+    /// The path of a flow at an instant; `None` if it is unknown, or one of several.
     pub fn at(&self, flow: Flow, time_ns: i64) -> Option<&Arc<Path>> {
-        self.versions.get(&flow)?.list.iter().rev().find(|(since, _)| *since <= time_ns).map(|(_, path)| path)
+        match self.known(flow, time_ns)? {
+            Known::Own(path) => Some(path),
+            Known::OneOf(_) => None,
+        }
+    }
+
+    /// The path of a flow at an instant, or those of which it takes one; none if they are unknown.
+    pub fn all_at(&self, flow: Flow, time_ns: i64) -> &[Arc<Path>] {
+        self.known(flow, time_ns).map_or(&[], Known::paths)
+    }
+
+    fn known(&self, flow: Flow, time_ns: i64) -> Option<&Known> {
+        let versions = self.versions.get(&flow)?;
+        versions.list.iter().rev().find(|(since, _)| *since <= time_ns).map(|(_, known)| known)
     }
 
     /// Paths that a flow may take whose own path is unknown: those of other flows between the same two switches.
@@ -74,7 +118,8 @@ impl PathTable {
 
     /// Drops traced paths that were not told again since an instant, and other ways between switches that only they showed.
     pub(super) fn forget_before(&mut self, time_ns: i64) {
-        let is_traced = |versions: &Versions| versions.list.last().is_some_and(|(_, p)| p.source == PathSource::Traced);
+        let last = |versions: &Versions| Some(versions.list.last()?.1.paths().first()?.source);
+        let is_traced = |versions: &Versions| last(versions) == Some(PathSource::Traced);
         let before = self.versions.len();
         self.versions.retain(|_, versions| versions.told_ns >= time_ns || !is_traced(versions));
         if self.versions.len() < before {
@@ -82,7 +127,8 @@ impl PathTable {
                 .versions
                 .values()
                 .flat_map(|versions| &versions.list)
-                .filter_map(|(_, path)| path.hops.get(1..path.hops.len().saturating_sub(1)))
+                .flat_map(|(_, known)| known.paths())
+                .filter_map(|path| path.hops.get(1..path.hops.len().saturating_sub(1)))
                 .collect();
             self.inner.values_mut().for_each(|known| known.retain(|hops| left.contains(hops.as_slice())));
         }
@@ -91,7 +137,7 @@ impl PathTable {
     /// Drops all paths over these ports.
     pub(super) fn forget(&mut self, ports: &HashSet<usize>) {
         let over = |hops: &[usize]| hops.iter().any(|hop| ports.contains(hop));
-        let is_gone = |(_, path): &Version| over(&path.hops);
+        let is_gone = |(_, known): &Version| known.paths().iter().any(|path| over(&path.hops));
         self.versions.retain(|flow, versions| {
             !ports.contains(&flow.from) && !ports.contains(&flow.to) && !versions.list.iter().any(is_gone)
         });
@@ -131,6 +177,12 @@ mod tests {
         let hop = |time_ns| table.at(flow, time_ns).map(|path| path.hops[1]);
         assert_eq!([hop(99), hop(100), hop(199), hop(200)], [None, Some(4), Some(4), Some(5)]);
         assert_eq!(table.at(flow.reverse(), 200), None, "the answers may take another path");
+        table.set_one_of(flow, vec![path(&[0, 4, 7]), path(&[0, 5, 7])], 300);
+        assert_eq!((hop(300), table.all_at(flow, 300).len(), table.all_at(flow, 250).len()), (None, 2, 1));
+        table.set_one_of(flow, Vec::new(), 400);
+        assert_eq!((hop(400), table.all_at(flow, 400).len()), (None, 0), "no longer known");
+        table.set_one_of(flow.reverse(), Vec::new(), 400);
+        assert!(!table.versions.contains_key(&flow.reverse()));
         let unknown = Flow { from: 1, to: 8, source_port: None };
         let hops: Vec<Vec<usize>> = table.alternatives(unknown, [1, 2], 6).into_iter().map(|path| path.hops).collect();
         assert_eq!(hops, [[1, 4, 6], [1, 5, 6]], "between the same switches");

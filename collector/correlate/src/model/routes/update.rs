@@ -43,6 +43,14 @@ pub enum RouteUpdate {
         /// How it is known.
         source: PathSource,
     },
+    /// The paths of which a flow takes one, because its switches route adaptively, valid until they are replaced. None: its path is
+    /// no longer known.
+    OneOf {
+        /// The flow.
+        flow: FlowName,
+        /// Egress ports of each path, from the sender's port on.
+        paths: Vec<Vec<PortName>>,
+    },
     /// A queue pair was connected.
     Connected {
         /// Its flow, from the port that tells of it to its peer.
