@@ -317,7 +317,9 @@ fn unknown_ports_are_ignored() {
     tracker.learn(0, RouteUpdate::Path { flow: flow(0, 4, 0), hops: vec![port("nowhere".into(), 1)], source });
     tracker.learn(0, RouteUpdate::Connected { flow: gone.clone(), number: 1 });
     tracker.learn(0, RouteUpdate::Closed { port: port("h99".into(), 1), number: 1 });
-    tracker.learn(0, RouteUpdate::Probe { flow: gone, sent_ns: 0, rtt_ns: Some(-5.0), turn_ns: Some(f64::NAN) });
+    let (answer_port, transport) = (gone.source_port, ProbeTransport::Rdma);
+    let (rtt_ns, turn_ns) = (Some(-5.0), Some(f64::NAN));
+    tracker.learn(0, RouteUpdate::Probe { flow: gone, answer_port, transport, sent_ns: 0, rtt_ns, turn_ns });
     assert_eq!(tracker.fabric().topology.nodes.len(), nodes);
     assert!(tracker.fabric().routes.is_empty());
 }
