@@ -148,6 +148,8 @@ mod tests {
         assert!(Message::decode(&probe).is_ok());
         probe[3] = 1;
         assert_eq!(Message::decode(&probe), Err(Refusal::Malformed), "a reserved byte");
-        assert_eq!(Message::decode(&probe[..39]), Err(Refusal::Malformed));
+        probe[3] = 0;
+        let longer = [&probe[..], &[0]].concat();
+        assert_eq!([&probe[..39], &longer].map(Message::decode), [Err(Refusal::Malformed); 2], "another length");
     }
 }
