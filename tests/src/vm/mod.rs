@@ -10,6 +10,8 @@ mod hca_umad;
 mod hca_unload;
 mod hca_urgent;
 mod lab;
+mod leaf_spine;
+mod paths;
 mod rxe_congestion;
 mod rxe_counts;
 mod rxe_faults;
@@ -60,6 +62,7 @@ pub const ALL: &[Scenario] = &[
     hca_unload::SCENARIO,
     hca_hang::SCENARIO,
     tcp_probes::SCENARIO,
+    paths::SCENARIO,
 ];
 
 /// Scenarios that take minutes and measure rather than check; they run only when named.
