@@ -6,7 +6,8 @@ use crate::budget::{Budget, text};
 use crate::config::Config;
 use crate::sandbox::{self, SandboxRuleset};
 use crate::schedule::{self, Outcome, Settings, SourceStatus};
-use crate::{exposition, ib_fabric};
+use crate::{exposition, ib_fabric, probing};
+use fabriclens_agent_host::discover::discover;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_samplers as samplers;
 use fabriclens_agent_uplink::spool;
@@ -47,7 +48,7 @@ pub fn examine(roots: Arc<Roots>, settings: &Settings) -> Report {
 }
 
 /// Sandbox and budget of an agent with this configuration; the sandbox is tried in this process.
-pub fn bounds(roots: &Roots, config: &Config) -> Vec<(&'static str, String)> {
+pub fn bounds(roots: &Arc<Roots>, config: &Config) -> Vec<(&'static str, String)> {
     let sandbox = match config.sandbox {
         true => sandbox::tried(SandboxRuleset::of(roots, config)).text(),
         false => "off by configuration".to_owned(),
@@ -58,6 +59,10 @@ pub fn bounds(roots: &Roots, config: &Config) -> Vec<(&'static str, String)> {
     if let Some(fabric) = &config.settings.ib_fabric {
         let state = ib_fabric::probe(fabric, roots).unwrap_or_else(|why| format!("cannot read the subnet: {why}"));
         bounds.push(("ib_fabric", state));
+    }
+    if let Some(probing) = config.settings.probing.as_ref().filter(|_| !roots.is_recorded()) {
+        let inventory = discover(roots, &config.settings.exclude_devices, None);
+        bounds.push(("probes", probing::state(probing, &inventory, config.collector.is_some())));
     }
     bounds
 }

@@ -3,6 +3,7 @@
 
 use crate::budget::{Cost, WindowUsage};
 use crate::device::SourceStats;
+use crate::probing::ProbingCounts;
 use crate::sandbox;
 use crate::schedule::Outcome;
 use fabriclens_agent_host::batch::Batch;
@@ -40,6 +41,8 @@ pub struct Counts {
     pub used: Option<WindowUsage>,
     /// Sandbox state of the threads.
     pub sandbox: Option<sandbox::State>,
+    /// Counts of tracing and probing, if they are on.
+    pub probing: Option<ProbingCounts>,
 }
 
 /// Builder of the agent's own sections.
@@ -101,6 +104,9 @@ impl Health {
             for (part, said) in [("calls", &state.calls), ("files", &state.files)] {
                 batch.fact(&self_::SANDBOX, &[("part", part)], Value::Int(said.is_ok().into()));
             }
+        }
+        if let Some(probing) = &counts.probing {
+            probing.facts(&mut batch);
         }
         devices(&mut batch, found, counts);
         process(&mut batch);

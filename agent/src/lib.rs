@@ -9,6 +9,7 @@ pub mod exposition;
 pub mod health;
 pub mod http;
 pub mod ib_fabric;
+pub mod probing;
 pub mod run;
 pub mod sandbox;
 pub mod schedule;

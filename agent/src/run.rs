@@ -8,7 +8,7 @@ use crate::uplinks::uplinks;
 use anyhow::Context as _;
 use fabriclens_agent_host::capabilities;
 use fabriclens_agent_host::roots::Roots;
-use fabriclens_agent_uplink::{LeaseTask, ReaderLease, Uplink};
+use fabriclens_agent_uplink::{LeaseTask, PlanTask, ProbePlans, ReaderLease, ReportTask, Uplink};
 use fabriclens_base::terminal::LogWriter;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -78,6 +78,10 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     let asks = config.collector.is_some() && settings.ib_fabric.as_ref().is_some_and(|fabric| fabric.lease);
     settings.reader_lease = asks.then(|| Arc::new(ReaderLease::new(&host)));
     let lease = settings.reader_lease.clone();
+    // Without a collector there is no plan, so nothing is traced or probed; nor is it from the ports of a recording.
+    let plans = settings.ring_readers > 0 && settings.probing.is_some() && !roots.is_recorded();
+    settings.probe_plans = plans.then(|| Arc::new(ProbePlans::new(&host, settings.ring_readers)));
+    let plans = settings.probe_plans.clone();
     let engine = Arc::new(Engine::start(roots, settings)?);
     capabilities::without_probes();
     sandbox.enter(Role::Plain);
@@ -104,6 +108,12 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     let mut running = JoinSet::new();
     if let Some(lease) = lease {
         running.spawn(LeaseTask::new(&lease, &uplinks).run(stopped.clone()));
+    }
+    if let Some(plans) = plans {
+        running.spawn(PlanTask::new(&plans, &uplinks).run(stopped.clone()));
+        for task in ReportTask::of(&plans, &uplinks) {
+            running.spawn(task.run(stopped.clone()));
+        }
     }
     for uplink in uplinks {
         running.spawn(uplink.run(stopped.clone()));

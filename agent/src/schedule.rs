@@ -1,5 +1,5 @@
 //! Sampling engine: one thread per device, one for the host, one for congestion samples and one that watches for device
-//! changes. Sections go into the ring for the uplinks and into the latest snapshot for `/metrics`.
+//! changes; by configuration one that reads the InfiniBand subnet, and one that traces paths. Sections go into the ring for the uplinks and into the latest snapshot for `/metrics`.
 
 mod congestion;
 mod core;
@@ -11,6 +11,7 @@ mod source_status;
 #[cfg(test)]
 mod tests;
 mod thread_health;
+mod tracer;
 mod watch;
 mod worker;
 
@@ -53,6 +54,7 @@ pub struct Engine {
     watch: Option<std::thread::JoinHandle<()>>,
     host: Option<std::thread::JoinHandle<()>>,
     ib_fabric: Option<std::thread::JoinHandle<()>>,
+    tracer: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Engine {
@@ -69,7 +71,13 @@ impl Engine {
                 ib_fabric::run(core, &config)
             })
         });
-        Ok(Self { watch: Some(watch), host: Some(host), ib_fabric: reader.transpose()?, core })
+        let traces =
+            core.settings.probing.clone().filter(|probing| probing.trace).zip(core.settings.probe_plans.clone());
+        let tracer = traces.map(|(probing, plans)| {
+            guarded(&core, "tracer", "the tracer of paths", move |core| tracer::run(core, &probing, &plans))
+        });
+        let (ib_fabric, tracer) = (reader.transpose()?, tracer.transpose()?);
+        Ok(Self { watch: Some(watch), host: Some(host), ib_fabric, tracer, core })
     }
 
     /// Reader `number` of the ring: sections in the order in which they were read.
@@ -122,7 +130,8 @@ impl Engine {
     pub fn shutdown(mut self, deadline: Duration) {
         let until = Instant::now() + deadline;
         self.core.stop();
-        for thread in self.watch.take().into_iter().chain(self.host.take()).chain(self.ib_fabric.take()) {
+        let threads = [self.watch.take(), self.host.take(), self.ib_fabric.take(), self.tracer.take()];
+        for thread in threads.into_iter().flatten() {
             while !thread.is_finished() && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(5));
             }

@@ -6,6 +6,7 @@ mod error;
 mod ethtool;
 mod ethtool_ioctl;
 mod events;
+mod flow_socket;
 pub mod fuzzing;
 mod link;
 mod lldp;
@@ -16,10 +17,12 @@ mod resources;
 mod sockets;
 mod std_stats;
 mod sys;
+mod sys_udp;
 mod uevent;
 mod umad;
 mod verbs;
 
+pub use flow_socket::{FlowAddress, FlowSocket, IcmpError, IcmpKind, wait_for_errors};
 pub use sys::PacketSocket;
 pub use umad::Umad;
 

@@ -18,6 +18,19 @@ pub struct Network {
     pub prefix: u8,
 }
 
+impl Network {
+    /// Whether the address is in this network.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let bits = |address: IpAddr| match address {
+            IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, true),
+            IpAddr::V6(v6) => (v6.to_bits(), false),
+        };
+        let ((own, own_v4), (other, other_v4)) = (bits(self.address), bits(address));
+        let mask = !u128::MAX.checked_shr(self.prefix.into()).unwrap_or(0);
+        own_v4 == other_v4 && own & mask == other & mask
+    }
+}
+
 impl FromStr for Network {
     type Err = String;
 

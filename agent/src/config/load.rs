@@ -4,6 +4,7 @@ use super::raw::{Form, KEYS, RawConfig};
 use super::{Config, ConfigError, Http};
 use crate::budget::Budget;
 use crate::ib_fabric::{IbFabric, Source};
+use crate::probing::Probing;
 use crate::schedule::Settings;
 use fabriclens_agent_host::rails::Rails;
 use fabriclens_agent_probes::destinations::{Destinations, Network};
@@ -103,6 +104,7 @@ fn read(path: &Path, place: &str) -> Result<toml::Table, ConfigError> {
             "destinations",
             "microburst",
             "ib_fabric",
+            "probes",
             "collector",
             "spool",
             "http",
@@ -187,6 +189,9 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     let enabled = raw.ib_fabric.enabled == Some(true);
     let ib_fabric = Arc::new(ib_fabric(raw.ib_fabric)?);
     settings.ib_fabric = enabled.then(|| Arc::clone(&ib_fabric));
+    let enabled = raw.probes.enabled == Some(true);
+    let probing = Arc::new(probing(&raw.probes)?);
+    settings.probing = enabled.then(|| Arc::clone(&probing));
     // A list of interfaces turns the sampler on.
     if !settings.microburst.netdevs.is_empty() {
         settings.samplers.entry("microburst".to_owned()).or_insert(true);
@@ -198,6 +203,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     Ok(Config {
         settings,
         ib_fabric,
+        probing,
         collector: collector(raw.collector)?,
         spool: spool(raw.spool)?,
         http: http(raw.http)?,
@@ -258,6 +264,28 @@ fn ib_fabric(raw: super::raw::IbFabric) -> Result<IbFabric, ConfigError> {
     f.pace.per_second = raw.mads_per_second.unwrap_or(f.pace.per_second);
     needs("ib_fabric.mads_per_second", (10..=100_000).contains(&f.pace.per_second), "from 10 to 100000")?;
     Ok(f)
+}
+
+/// Tracing and probing; checked even if they are off.
+fn probing(raw: &super::raw::Probes) -> Result<Probing, ConfigError> {
+    let usual = Probing::default();
+    let probing = Probing {
+        trace: raw.trace.unwrap_or(usual.trace),
+        rdma: raw.rdma.unwrap_or(usual.rdma),
+        tcp: raw.tcp.unwrap_or(usual.tcp),
+        trace_packets: raw.trace_packets_per_second.unwrap_or(usual.trace_packets),
+        probe_packets: raw.probes_per_second.unwrap_or(usual.probe_packets),
+        tcp_port: raw.tcp_port.unwrap_or(usual.tcp_port),
+        networks: networks("probes.networks", &raw.networks)?,
+    };
+    let packets = 1..=1000;
+    needs("probes.trace_packets_per_second", packets.contains(&probing.trace_packets), "from 1 to 1000")?;
+    needs("probes.probes_per_second", packets.contains(&probing.probe_packets), "from 1 to 1000")?;
+    needs("probes.tcp_port", probing.tcp_port >= 1024, "from 1024 to 65535")?;
+    let nothing = "probes.trace, probes.rdma and probes.tcp are all false; set probes.enabled = false instead";
+    let any = probing.trace || probing.rdma || probing.tcp || raw.enabled != Some(true);
+    needs("probes.enabled", any, nothing)?;
+    Ok(probing)
 }
 
 fn spool(raw: super::raw::Spool) -> Result<Spool, ConfigError> {

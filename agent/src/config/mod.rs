@@ -7,6 +7,7 @@ pub mod raw;
 pub use load::{Overrides, load};
 
 use crate::ib_fabric::IbFabric;
+use crate::probing::Probing;
 use crate::schedule::Settings;
 use axum::http::Uri;
 use fabriclens_agent_uplink::config::{Collector, Spool};
@@ -22,6 +23,8 @@ pub struct Config {
     pub settings: Settings,
     /// Reader of the InfiniBand subnet, also if it is off; `settings` has it only if it is on.
     pub ib_fabric: Arc<IbFabric>,
+    /// Tracing and probing, also if they are off; `settings` has them only if they are on.
+    pub probing: Arc<Probing>,
     /// Destination of samples; `None`: only `/metrics`.
     pub collector: Option<Collector>,
     /// On-disk buffer for samples that no collector accepts.

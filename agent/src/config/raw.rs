@@ -49,6 +49,14 @@ pub const KEYS: &[(&str, Form)] = &[
     ("ib_fabric.timeout", Form::Text),
     ("ib_fabric.adapters", Form::Bool),
     ("ib_fabric.lease", Form::Bool),
+    ("probes.enabled", Form::Bool),
+    ("probes.trace", Form::Bool),
+    ("probes.rdma", Form::Bool),
+    ("probes.tcp", Form::Bool),
+    ("probes.trace_packets_per_second", Form::Integer),
+    ("probes.probes_per_second", Form::Integer),
+    ("probes.tcp_port", Form::Integer),
+    ("probes.networks", Form::List),
     ("collector.url", Form::Text),
     ("collector.urls", Form::List),
     ("collector.mode", Form::Text),
@@ -94,6 +102,7 @@ pub struct RawConfig {
     pub destinations: Destinations,
     pub microburst: Microburst,
     pub ib_fabric: IbFabric,
+    pub probes: Probes,
     pub collector: Collector,
     pub spool: Spool,
     pub http: Http,
@@ -156,6 +165,21 @@ pub struct IbFabric {
     pub timeout: Option<String>,
     pub adapters: Option<bool>,
     pub lease: Option<bool>,
+}
+
+/// `[probes]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "each key is explained in deploy/config/agent.toml")]
+pub struct Probes {
+    pub enabled: Option<bool>,
+    pub trace: Option<bool>,
+    pub rdma: Option<bool>,
+    pub tcp: Option<bool>,
+    pub trace_packets_per_second: Option<u32>,
+    pub probes_per_second: Option<u32>,
+    pub tcp_port: Option<u16>,
+    pub networks: Vec<String>,
 }
 
 /// `[collector]`

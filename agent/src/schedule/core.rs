@@ -5,6 +5,7 @@ use super::settings::Settings;
 use super::thread_health::ThreadHealth;
 use crate::budget::Throttle;
 use crate::device::{Runner, TargetState};
+use crate::probing::TraceCounts;
 use crate::state::State;
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_host::inventory::Inventory;
@@ -38,6 +39,8 @@ pub(super) struct Core {
     pub wake_host: Signal,
     /// Wakes the reader of the InfiniBand subnet.
     pub wake_ib_fabric: Signal,
+    /// Counts of the tracer; `None` while it is off.
+    pub tracing: Mutex<Option<TraceCounts>>,
     pub congestion: Congestion,
     pub thread_health: ThreadHealth,
     pub throttle: Throttle,
@@ -62,6 +65,7 @@ impl Core {
             rediscover: Signal::default(),
             wake_host: Signal::default(),
             wake_ib_fabric: Signal::default(),
+            tracing: Mutex::default(),
             congestion: Congestion::default(),
             thread_health: ThreadHealth::default(),
             throttle: Throttle::new(settings.budget),

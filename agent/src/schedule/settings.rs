@@ -2,12 +2,13 @@
 
 use crate::budget::Budget;
 use crate::ib_fabric::IbFabric;
+use crate::probing::Probing;
 use crate::sandbox::Sandbox;
 use fabriclens_agent_host::rails::Rails;
 use fabriclens_agent_probes::destinations::Destinations;
 use fabriclens_agent_samplers::microburst::Microburst;
 use fabriclens_agent_samplers::{Spec, by_name};
-use fabriclens_agent_uplink::ReaderLease;
+use fabriclens_agent_uplink::{ProbePlans, ReaderLease};
 use fabriclens_agent_workload::Jobs;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -51,6 +52,10 @@ pub struct Settings {
     pub ib_fabric: Option<Arc<IbFabric>>,
     /// Lease of the InfiniBand subnet; `None`: it is read without one.
     pub reader_lease: Option<Arc<ReaderLease>>,
+    /// Tracing and probing; `None` is off.
+    pub probing: Option<Arc<Probing>>,
+    /// Ports offered to the collector, and its plan for them; `None` without a collector, or if [`Settings::probing`] is off.
+    pub probe_plans: Option<Arc<ProbePlans>>,
     /// Sandbox that the threads enter once they have opened their resources.
     pub sandbox: Sandbox,
 }
@@ -75,6 +80,8 @@ impl Default for Settings {
             budget: Budget::UNBOUNDED,
             ib_fabric: None,
             reader_lease: None,
+            probing: None,
+            probe_plans: None,
             sandbox: Sandbox::default(),
         }
     }

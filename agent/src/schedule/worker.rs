@@ -6,6 +6,7 @@ use super::lanes::Lane;
 use crate::budget::Cost;
 use crate::device::{Runner, Tick};
 use crate::health;
+use crate::probing::ProbingCounts;
 use crate::sandbox::Role;
 use fabriclens_agent_host::capabilities;
 use fabriclens_agent_samplers::target::SamplingTarget;
@@ -127,6 +128,7 @@ fn own(core: &Core, health: &mut health::Health) -> Vec<Section> {
         slowed: core.throttle.step(),
         used: core.throttle.used(),
         sandbox: core.settings.sandbox.state(),
+        probing: core.settings.probe_plans.as_ref().map(|plans| ProbingCounts::of(plans, &core.tracing.lock())),
     };
     let mut sections = health.sections(&core.clock, &stats, &inventory, &counts);
     sections.push(health.host_facts(&core.roots, &core.host, &inventory, core.clock.now()));

@@ -95,6 +95,11 @@ fn out_of_range_values_are_rejected() {
         ("[microburst]\nbytes = \"many\"", "microburst.bytes"),
         ("[microburst]\nnetdevs = [\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\",\"i\"]", "more than 8"),
         ("[rails]\nmlx5_0 = \"a\\nb\"", "on one line"),
+        ("[probes]\ntrace_packets_per_second = 0", "from 1 to 1000"),
+        ("[probes]\nprobes_per_second = 100000", "from 1 to 1000"),
+        ("[probes]\ntcp_port = 22", "from 1024"),
+        ("[probes]\nnetworks = [\"10.0.0.1\"]", "such as 10.1.0.0/16"),
+        ("[probes]\nenabled = true\ntrace = false\nrdma = false\ntcp = false", "probes.enabled = false"),
         ("[collector]\ncompression = \"lz4\"", "zstd, gzip or none"),
         ("[collector]\nurl = \"collector:4317\"", "http://127.0.0.1:4317"),
         ("[collector]\nurl = \"http://localhost\"", "http://127.0.0.1:4317"),
@@ -110,6 +115,14 @@ fn out_of_range_values_are_rejected() {
     let e = from("[sampling]\nfull = \"fast\"", &[], &Overrides::default()).unwrap_err();
     let source = std::error::Error::source(&e).unwrap().to_string();
     assert!(e.to_string() == "sampling.full" && source.contains("500ms"), "{e}: {source}");
+}
+
+#[test]
+fn nothing_is_sent_unless_probes_are_enabled() {
+    let probing = |text| from(text, &[], &Overrides::default()).unwrap().settings.probing;
+    assert!(probing("").is_none() && probing("[probes]\ntrace = true").is_none());
+    let on = probing("[probes]\nenabled = true\nrdma = false").expect("it is on");
+    assert!(on.trace && !on.rdma && on.tcp);
 }
 
 #[test]

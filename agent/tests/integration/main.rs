@@ -13,6 +13,7 @@ mod help;
 mod hosts;
 mod http;
 mod ib_fabric;
+mod probe_plans;
 mod reader_lease;
 mod restart;
 mod spool;

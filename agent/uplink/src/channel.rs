@@ -5,7 +5,6 @@ use crate::config::{Collector, Compression};
 use crate::frame::{Frame, Framer, plain};
 use crate::response::{self, ResponseClass};
 use fabriclens_base::reload::WatchedFiles;
-use fabriclens_reader_lease::{ASK, AskReply, AskRequest};
 use http_body_util::Full;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
 use parking_lot::Mutex;
@@ -156,13 +155,18 @@ impl Channel {
         })
     }
 
-    /// Asks for the lease of a subnet.
-    pub(crate) async fn ask(&self, request: &AskRequest, timeout: Duration) -> Result<AskReply, Status> {
+    /// Calls a method with a short message, which is sent uncompressed.
+    pub(crate) async fn unary<M: Message + Default + 'static>(
+        &self,
+        method: &'static str,
+        request: &impl Message,
+        timeout: Duration,
+    ) -> Result<M, Status> {
         let mut link = self.shared.link(&self.config);
         let frame = plain(&request.encode_to_vec());
         let answer = async {
             link.ready().await.map_err(|e| Status::from_error(e.into()))?;
-            link.unary(ASK, frame).await
+            link.unary(method, frame).await
         };
         let late = |_| Err(Status::deadline_exceeded(format!("no answer within {timeout:?}")));
         tokio::time::timeout(timeout, answer).await.unwrap_or_else(late)

@@ -26,6 +26,7 @@
 //! assert_eq!((dropped, reader.take(8)), (1, vec![Sample(2), Sample(3)]));
 //! ```
 
+mod agent_number;
 mod backfill;
 mod backoff;
 mod channel;
@@ -36,6 +37,7 @@ mod frame;
 pub mod fuzzing;
 mod lease;
 mod live;
+mod probe_plan;
 mod problems;
 mod response;
 pub mod ring;
@@ -46,6 +48,7 @@ mod targets;
 pub use channel::ConnectError;
 pub use counters::{Counters, PointBalance, SpoolStatus, State};
 pub use lease::{LeaseTask, Outlook, ReaderLease};
+pub use probe_plan::{Finding, Part, Plan, PlanState, PlanStats, PlanTask, ProbePlans, ReportTask};
 pub use targets::authority;
 
 use crate::config::{Collector, Spool as SpoolConfig};

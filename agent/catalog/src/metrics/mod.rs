@@ -36,6 +36,7 @@ pub mod optics;
 pub mod pause;
 pub mod pcie;
 pub mod pfc;
+pub mod probes;
 pub mod self_;
 pub mod state;
 pub mod storm;
@@ -70,6 +71,7 @@ pub static THEMES: &[(&str, &[&Metric])] = &[
     ("Raw vendor counters on request", vendor::ALL),
     ("The agent itself", self_::ALL),
     ("The reader of an InfiniBand subnet itself", ib_fabric::ALL),
+    ("Tracing and probing themselves", probes::ALL),
 ];
 
 /// Every canonical metric.

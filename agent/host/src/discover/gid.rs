@@ -2,6 +2,7 @@
 
 use crate::inventory::{Device, LinkLayer, Transport};
 use crate::sysfile::maybe;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
 /// GID tables have up to 1,024 slots, filled from the front.
@@ -28,6 +29,50 @@ pub fn transport(device: &Device, dir: &Path, link_layer: LinkLayer) -> Transpor
     }
 }
 
+/// An address of a RoCE v2 port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoceAddress {
+    /// Index in the port's GID table.
+    pub index: u32,
+    /// The address of the GID.
+    pub address: IpAddr,
+}
+
+/// Address from which flows of the RoCE v2 port at `dir` are sent: the first IPv4 address of the GID table, else the first
+/// IPv6 address. `None` if it has link-local addresses only, which no router forwards.
+pub fn roce_address(dir: &Path) -> Option<RoceAddress> {
+    let mut found: Option<RoceAddress> = None;
+    let mut empty = 0;
+    for index in 0..SLOTS {
+        let slot = index.to_string();
+        match maybe(&dir.join("gid_attrs/types").join(&slot)).as_deref() {
+            Some("RoCE v2") => empty = 0,
+            Some(_) => {
+                empty = 0;
+                continue;
+            }
+            None if empty + 1 >= GAP => break,
+            None => {
+                empty += 1;
+                continue;
+            }
+        }
+        let gid = maybe(&dir.join("gids").join(&slot)).and_then(|text| text.parse::<Ipv6Addr>().ok());
+        let Some(gid) = gid.filter(|gid| !gid.is_unspecified() && !gid.is_unicast_link_local()) else { continue };
+        let address = IpAddr::from(gid).to_canonical();
+        if address.is_ipv4() {
+            return Some(RoceAddress { index, address });
+        }
+        found = found.or(Some(RoceAddress { index, address }));
+    }
+    found
+}
+
+/// Interface of a GID: the one through which its flows go, which is a VLAN's if the address is. `None` on old kernels.
+pub fn gid_netdev(dir: &Path, index: u32) -> Option<String> {
+    maybe(&dir.join("gid_attrs/ndevs").join(index.to_string())).filter(|name| !name.is_empty())
+}
+
 fn roce(types: &Path) -> Transport {
     let mut found = Transport::Roce;
     let mut empty = 0;
@@ -42,4 +87,34 @@ fn roce(types: &Path) -> Transport {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(gids: &[(&str, &str)]) -> Option<RoceAddress> {
+        let dir = tempfile::tempdir().unwrap();
+        for part in ["gids", "gid_attrs/types"] {
+            std::fs::create_dir_all(dir.path().join(part)).unwrap();
+        }
+        for (slot, (kind, gid)) in gids.iter().enumerate() {
+            std::fs::write(dir.path().join(format!("gids/{slot}")), format!("{gid}\n")).unwrap();
+            std::fs::write(dir.path().join(format!("gid_attrs/types/{slot}")), format!("{kind}\n")).unwrap();
+        }
+        roce_address(dir.path())
+    }
+
+    #[test]
+    fn the_address_is_the_one_that_routers_forward() {
+        let local = ("RoCE v2", "fe80:0000:0000:0000:0202:c9ff:fe00:0001");
+        let v1 = ("IB/RoCE v1", "0000:0000:0000:0000:0000:ffff:0a00:0009");
+        let v4 = ("RoCE v2", "0000:0000:0000:0000:0000:ffff:0a00:0001");
+        let v6 = ("RoCE v2", "fd00:0000:0000:0000:0000:0000:0000:0007");
+        let at = |index, address: &str| Some(RoceAddress { index, address: address.parse().unwrap() });
+        assert_eq!(port(&[local, v1, v6, v4]), at(3, "10.0.0.1"), "IPv4, as most jobs choose");
+        assert_eq!(port(&[local, v6]), at(1, "fd00::7"));
+        assert_eq!(port(&[local]), None);
+        assert_eq!(port(&[v1]), None, "version 1 is not routed");
+    }
 }

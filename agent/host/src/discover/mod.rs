@@ -10,7 +10,7 @@ mod netdev;
 mod pci;
 
 pub use classify::classify_reason;
-pub use gid::transport;
+pub use gid::{RoceAddress, gid_netdev, roce_address, transport};
 pub use pci::bridges;
 
 use crate::inventory::{Class, Device, Inventory, LinkLayer, Port};

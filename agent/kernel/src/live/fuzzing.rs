@@ -1,6 +1,9 @@
 //! Entry points for `fuzz`: parsers of kernel replies and module memory. No sockets.
 
-use super::{address, dcb, ethtool_ioctl, events, link, module, netlink, rdma, resources, sockets, std_stats, uevent};
+use super::{
+    address, dcb, ethtool_ioctl, events, flow_socket, link, module, netlink, rdma, resources, sockets, std_stats,
+    uevent,
+};
 use crate::CallError;
 
 const DEVICE: &str = "mlx5_0";
@@ -26,6 +29,7 @@ const PARSERS: &[fn(&[u8])] = &[
     |b| _ = sockets::parse(b),
     |b| _ = events::link_state(b),
     |b| _ = events::notifications(b),
+    |b| _ = flow_socket::parse(b, b),
     |b| _ = uevent::parse(b),
     |b| _ = ethtool_ioctl::driver_info(b),
     |b| {

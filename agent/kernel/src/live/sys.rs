@@ -1,5 +1,5 @@
-//! System calls: sockets, poll, the ethtool ioctl. With `verbs/ffi.rs` the only unsafe code; the functions offered here
-//! are safe for any arguments and any answer of the kernel.
+//! System calls: sockets, poll, the ethtool ioctl. With `sys_udp.rs` and `verbs/ffi.rs` the only unsafe code; the functions
+//! offered here are safe for any arguments and any answer of the kernel.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -313,7 +313,7 @@ impl Frames {
     }
 }
 
-fn set<T>(fd: &OwnedFd, level: i32, name: i32, value: &T) -> io::Result<()> {
+pub(super) fn set<T>(fd: &OwnedFd, level: i32, name: i32, value: &T) -> io::Result<()> {
     let length = libc::socklen_t::try_from(size_of::<T>()).unwrap_or(0);
     let value: *const T = value;
     // SAFETY: `value` is a live T of `length` bytes, read during the call only.
@@ -335,12 +335,12 @@ fn address() -> libc::sockaddr_nl {
     address
 }
 
-fn check(result: i32) -> io::Result<()> {
+pub(super) fn check(result: i32) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Fails with the last error of the operating system, unless it is EINTR.
-fn retry_interrupted() -> io::Result<()> {
+pub(super) fn retry_interrupted() -> io::Result<()> {
     let error = io::Error::last_os_error();
     if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) }
 }

@@ -10,11 +10,11 @@ mod claim;
 pub use claim::Outlook;
 
 use crate::Uplink;
+use crate::agent_number::agent_number;
 use crate::channel::Channel;
 use claim::{Answer, Claim};
-use fabriclens_reader_lease::{ASK_EVERY, AskRequest, LEASE, lowest};
+use fabriclens_reader_lease::{ASK, ASK_EVERY, AskRequest, LEASE, lowest};
 use parking_lot::Mutex;
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
@@ -39,7 +39,7 @@ pub struct ReaderLease {
 impl ReaderLease {
     /// A lease of a host that claims no subnet yet.
     pub fn new(host: &str) -> Self {
-        Self { host: host.to_owned(), agent: number(), claim: Mutex::default(), changed: Notify::new() }
+        Self { host: host.to_owned(), agent: agent_number(), claim: Mutex::default(), changed: Notify::new() }
     }
 
     /// Claims the subnet that has these switches. Without switches, the claim ends: another host may read.
@@ -116,7 +116,7 @@ impl LeaseTask {
     async fn ask(&self, request: &AskRequest) -> Answer {
         let mut all = Answer::Unsupported;
         for collector in &self.collectors {
-            let reply = collector.ask(request, TIMEOUT).await;
+            let reply = collector.unary(ASK, request, TIMEOUT).await;
             all = all.and(answer(collector.url(), reply));
             if matches!(all, Answer::Refused { .. }) {
                 break;
@@ -136,10 +136,4 @@ fn answer(collector: &str, reply: Result<fabriclens_reader_lease::AskReply, Stat
         Err(status) if status.code() == Code::Unimplemented => Answer::Unsupported,
         Err(status) => Answer::Failed(format!("{collector}: {}", crate::response::text(&status))),
     }
-}
-
-/// A random number: differs from those of other agents, also under the same host name.
-fn number() -> u64 {
-    // Its keys are random in each process, and differ from one state to the next.
-    RandomState::new().hash_one(std::process::id())
 }
