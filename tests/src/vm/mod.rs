@@ -12,6 +12,9 @@ mod hca_urgent;
 mod lab;
 mod leaf_spine;
 mod paths;
+mod paths_faults;
+mod paths_hosts;
+mod probed_fabric;
 mod rxe_congestion;
 mod rxe_counts;
 mod rxe_faults;
@@ -63,6 +66,8 @@ pub const ALL: &[Scenario] = &[
     hca_hang::SCENARIO,
     tcp_probes::SCENARIO,
     paths::SCENARIO,
+    paths_hosts::SCENARIO,
+    paths_faults::SCENARIO,
 ];
 
 /// Scenarios that take minutes and measure rather than check; they run only when named.
