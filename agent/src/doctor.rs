@@ -63,6 +63,7 @@ pub fn bounds(roots: &Arc<Roots>, config: &Config) -> Vec<(&'static str, String)
     if let Some(probing) = config.settings.probing.as_ref().filter(|_| !roots.is_recorded()) {
         let inventory = discover(roots, &config.settings.exclude_devices, None);
         bounds.push(("probes", probing::state(probing, &inventory, config.collector.is_some())));
+        bounds.push(("rdma_probes", probing::prober_state(probing, &inventory)));
     }
     bounds
 }

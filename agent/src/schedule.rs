@@ -1,11 +1,12 @@
 //! Sampling engine: one thread per device, one for the host, one for congestion samples and one that watches for device
-//! changes; by configuration one that reads the InfiniBand subnet, and one that traces paths. Sections go into the ring for the uplinks and into the latest snapshot for `/metrics`.
+//! changes; by configuration one that reads the InfiniBand subnet, one that traces paths, and some that probe ports. Sections go into the ring for the uplinks and into the latest snapshot for `/metrics`.
 
 mod congestion;
 mod core;
 mod ib_fabric;
 mod lanes;
 mod once;
+mod prober;
 mod settings;
 mod source_status;
 #[cfg(test)]
@@ -55,6 +56,7 @@ pub struct Engine {
     host: Option<std::thread::JoinHandle<()>>,
     ib_fabric: Option<std::thread::JoinHandle<()>>,
     tracer: Option<std::thread::JoinHandle<()>>,
+    prober: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Engine {
@@ -76,8 +78,12 @@ impl Engine {
         let tracer = traces.map(|(probing, plans)| {
             guarded(&core, "tracer", "the tracer of paths", move |core| tracer::run(core, &probing, &plans))
         });
-        let (ib_fabric, tracer) = (reader.transpose()?, tracer.transpose()?);
-        Ok(Self { watch: Some(watch), host: Some(host), ib_fabric, tracer, core })
+        let probes = core.settings.probing.clone().filter(|probing| probing.rdma || probing.tcp);
+        let prober = probes.zip(core.settings.probe_plans.clone()).map(|(probing, plans)| {
+            guarded(&core, "prober", "the prober of ports", move |core| prober::run(core, &probing, &plans))
+        });
+        let (ib_fabric, tracer, prober) = (reader.transpose()?, tracer.transpose()?, prober.transpose()?);
+        Ok(Self { watch: Some(watch), host: Some(host), ib_fabric, tracer, prober, core })
     }
 
     /// Reader `number` of the ring: sections in the order in which they were read.
@@ -130,7 +136,7 @@ impl Engine {
     pub fn shutdown(mut self, deadline: Duration) {
         let until = Instant::now() + deadline;
         self.core.stop();
-        let threads = [self.watch.take(), self.host.take(), self.ib_fabric.take(), self.tracer.take()];
+        let threads = [self.watch.take(), self.host.take(), self.ib_fabric.take(), self.tracer.take(), self.prober.take()];
         for thread in threads.into_iter().flatten() {
             while !thread.is_finished() && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(5));

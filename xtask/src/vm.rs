@@ -58,6 +58,8 @@ pub fn run(args: Args) -> Result<()> {
     }
     let target = target()?;
     must(cargo(&["build", "--quiet", "--locked", "--profile", "demo", "-p", "fabriclens-agent", "-p", "fabriclens"]))?;
+    let example = ["-p", "fabriclens-agent-prober", "--example", "probe"];
+    must(cargo(&[&["build", "--quiet", "--locked", "--profile", "demo"], &example[..]].concat()))?;
     must(cargo(&[
         "build",
         "--quiet",
@@ -77,6 +79,7 @@ pub fn run(args: Args) -> Result<()> {
     lab.arg("--agent").arg(target.join("demo/fabriclens-agent"));
     lab.arg("--agent-static").arg(fixed.join("fabriclens-agent"));
     lab.arg("--collector").arg(target.join("demo/fabriclens"));
+    lab.arg("--prober").arg(target.join("demo/examples/probe"));
     lab.args(&args.names);
     must(lab)
 }

@@ -4,6 +4,7 @@
 //! workspace) and [`recorded`] (text that `ethtool -S`, `rdma -j` and `dcb -j` print, in a directory). Samplers use
 //! only the trait, so that a recorded host runs the same code as a real one. No call changes the state of the host.
 
+pub mod datagrams;
 mod intern;
 pub mod live;
 pub mod lldp;

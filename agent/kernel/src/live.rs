@@ -25,6 +25,7 @@ mod verbs;
 pub use flow_socket::{FlowAddress, FlowSocket, IcmpError, IcmpKind, wait_for_errors};
 pub use sys::PacketSocket;
 pub use umad::Umad;
+pub use verbs::UdPort;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -3,11 +3,13 @@
 mod counts;
 mod doctor;
 mod ports;
+mod prober_doctor;
 mod settings;
 mod targets;
 
 pub use counts::{ProbingCounts, TraceCounts};
 pub use doctor::state;
+pub use prober_doctor::prober_state;
 pub use ports::{RoutedPorts, routed_ports};
 pub use settings::Probing;
-pub use targets::{TracePlan, trace_plan};
+pub use targets::{ProbePlan, TracePlan, probe_plan, trace_plan};

@@ -30,6 +30,36 @@ pub fn trace_plan(probing: &Probing, targets: &[Target]) -> TracePlan {
     plan
 }
 
+/// Targets of a plan to probe, and the first of those that are not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProbePlan {
+    /// To probe.
+    pub targets: Vec<Target>,
+    /// Why some are not probed, as a sentence.
+    pub refused: Option<String>,
+}
+
+/// Targets to probe, as far as the configuration permits: without those to which nothing may be sent.
+pub fn probe_plan(probing: &Probing, targets: &[Target]) -> ProbePlan {
+    let mut plan = ProbePlan::default();
+    let (mut refused, mut first) = (0_usize, None);
+    for target in targets.iter().filter(|target| target.probe_every_ms > 0) {
+        let Some(to) = &target.to else { continue };
+        // InfiniBand ports have a LID, which no network of IP addresses leaves out.
+        let is_infiniband = to.address.is_empty() && to.lid != 0;
+        if let Err(why) = if is_infiniband { Ok(()) } else { probing.reachable(&to.address).map(|_| ()) } {
+            refused += 1;
+            first = first.or(Some(why));
+            continue;
+        }
+        let mut target = target.clone();
+        target.tcp_twin &= probing.tcp;
+        plan.targets.push(target);
+    }
+    plan.refused = first.map(|why| format!("{refused} targets of the plan are not probed; the first: {why}"));
+    plan
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,5 +83,29 @@ mod tests {
         assert_eq!((plan.targets[0].source_ports.as_slice(), plan.targets[0].traffic_class), (&[50_000][..], 104));
         let refused = plan.refused.expect("told");
         assert_eq!(refused, "1 targets of the plan are not traced; the first: 10.2.0.1 is in none of probes.networks");
+    }
+
+    #[test]
+    fn probes_go_where_they_may() {
+        let target = |address: &[u8], lid, probe_every_ms| Target {
+            to: Some(ProbedPort { address: address.to_vec(), lid, ..ProbedPort::default() }),
+            probe_every_ms,
+            tcp_twin: true,
+            ..Target::default()
+        };
+        let probing = Probing { networks: vec!["10.1.0.0/16".parse().unwrap()], tcp: false, ..Probing::default() };
+        let targets = [
+            target(&[10, 1, 0, 1], 0, 100),
+            target(&[10, 1, 0, 2], 0, 0),
+            target(&[10, 2, 0, 1], 0, 100),
+            target(&[], 7, 100),
+            target(&[], 0, 100),
+        ];
+        let plan = probe_plan(&probing, &targets);
+        let lids: Vec<u32> = plan.targets.iter().filter_map(|target| Some(target.to.as_ref()?.lid)).collect();
+        assert_eq!(lids, [0, 7], "of the second, nothing is probed");
+        assert!(plan.targets.iter().all(|target| !target.tcp_twin), "TCP is off");
+        let refused = plan.refused.expect("told");
+        assert_eq!(refused, "2 targets of the plan are not probed; the first: 10.2.0.1 is in none of probes.networks");
     }
 }

@@ -32,8 +32,8 @@ pub fn writable(config: &Config) -> Vec<PathBuf> {
 pub struct SandboxRuleset {
     read: Vec<PathBuf>,
     write: Vec<PathBuf>,
-    /// Port of the listener; 0 permits any.
-    listen: Option<u16>,
+    /// Ports of listeners; 0 permits any that the kernel chooses.
+    listen: Vec<u16>,
     /// Ports of collectors.
     connect: Vec<u16>,
 }
@@ -50,8 +50,14 @@ impl SandboxRuleset {
             read.push(roots.base().into());
         }
         read.extend(config.files().filter_map(Path::parent).map(Into::into));
-        let listen = config.http.as_ref().map(|http| http.listen.port());
-        Self { read, write: writable(config), listen, connect: config.collector_ports() }
+        let mut listen: Vec<u16> = config.http.iter().map(|http| http.listen.port()).collect();
+        let mut connect = config.collector_ports();
+        if let Some(probing) = config.settings.probing.as_ref().filter(|probing| probing.tcp) {
+            // TCP twins: connections from the address of a port are bound to it, without a port number.
+            listen.extend([probing.tcp_port, 0]);
+            connect.push(probing.tcp_port);
+        }
+        Self { read, write: writable(config), listen, connect }
     }
 
     /// Restricts the calling thread. `Ok` describes the restriction, `Err` says why there is none.
@@ -84,7 +90,7 @@ impl SandboxRuleset {
         for (path, access) in read.chain(devices).chain(write) {
             rules = open(rules, path, access)?;
         }
-        if let Some(port) = self.listen {
+        for port in self.listen.iter().copied() {
             rules = rules.add_rule(NetPort::new(port, AccessNet::BindTcp))?;
         }
         for port in self.connect.iter().copied().chain([DNS]) {

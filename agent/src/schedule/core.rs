@@ -41,6 +41,8 @@ pub(super) struct Core {
     pub wake_ib_fabric: Signal,
     /// Counts of the tracer; `None` while it is off.
     pub tracing: Mutex<Option<TraceCounts>>,
+    /// Latest series of probed ports.
+    pub probed: Mutex<Vec<Section>>,
     pub congestion: Congestion,
     pub thread_health: ThreadHealth,
     pub throttle: Throttle,
@@ -66,6 +68,7 @@ impl Core {
             wake_host: Signal::default(),
             wake_ib_fabric: Signal::default(),
             tracing: Mutex::default(),
+            probed: Mutex::default(),
             congestion: Congestion::default(),
             thread_health: ThreadHealth::default(),
             throttle: Throttle::new(settings.budget),
@@ -121,6 +124,7 @@ impl Core {
             now.saturating_sub(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX))
         };
         let mut sections = self.own.lock().clone();
+        sections.extend(self.probed.lock().iter().cloned());
         for shared in self.shared.lock().iter() {
             let periods: Vec<Period> = shared.stats.lock().iter().map(|a| a.spec.period).collect();
             for (latest, period) in shared.latest.lock().iter().zip(periods) {

@@ -15,6 +15,7 @@ fn main() -> Result<()> {
             "--agent" => programs.agent = path()?,
             "--agent-static" => programs.agent_static = path()?,
             "--collector" => programs.collector = path()?,
+            "--prober" => programs.prober = path()?,
             "--list" => {
                 vm::ALL.iter().for_each(|scenario| println!("{:<20} {}", scenario.name, scenario.shows));
                 return Ok(());

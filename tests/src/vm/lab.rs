@@ -21,6 +21,8 @@ pub struct Programs {
     pub agent_static: PathBuf,
     /// `fabriclens`.
     pub collector: PathBuf,
+    /// `agent/prober/examples/probe.rs`, which probes without a collector.
+    pub prober: PathBuf,
 }
 
 /// A guest image with the programs in it.

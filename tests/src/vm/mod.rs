@@ -21,6 +21,7 @@ mod rxe_faults;
 mod rxe_jobs;
 mod rxe_link;
 mod rxe_loss;
+mod rxe_probes;
 mod rxe_replug;
 mod slurm_rdma;
 mod tcp_probes;
@@ -54,6 +55,7 @@ pub const ALL: &[Scenario] = &[
     rxe_faults::SCENARIO,
     rxe_congestion::SCENARIO,
     rxe_replug::SCENARIO,
+    rxe_probes::SCENARIO,
     slurm_rdma::SCENARIO,
     hca_abi::SCENARIO,
     hca_congestion::SCENARIO,

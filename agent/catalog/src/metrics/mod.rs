@@ -36,6 +36,7 @@ pub mod optics;
 pub mod pause;
 pub mod pcie;
 pub mod pfc;
+pub mod port_probes;
 pub mod probes;
 pub mod self_;
 pub mod state;
@@ -62,6 +63,7 @@ pub static THEMES: &[(&str, &[&Metric])] = &[
     ("PCIe", pcie::ALL),
     ("Optics and temperature", optics::ALL),
     ("Kernel network device", netdev::ALL),
+    ("Probes between ports", port_probes::ALL),
     ("TCP/IP of the host", host::ALL),
     ("Jobs", job::ALL),
     ("Bursts within a second", microburst::ALL),

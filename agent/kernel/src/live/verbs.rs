@@ -4,7 +4,11 @@
 //! would not start on a host without rdma-core; `rdma-mummy-sys` and `sideway` load it at run time, but need CMake and
 //! libclang to build. The part of the ABI in use has been stable since rdma-core 1.
 
+mod event_kinds;
 mod ffi;
+mod ud;
+
+pub use ud::UdPort;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,32 +17,7 @@ use std::path::Path;
 use super::error::{call_error, malformed};
 use super::sys::set_nonblocking;
 use crate::{CallError, Event, VerbsPort, table};
-
-/// Names of event types by number, and whether events of the type have a port.
-const KINDS: &[(&str, bool)] = &[
-    ("cq_err", false),
-    ("qp_fatal", false),
-    ("qp_req_err", false),
-    ("qp_access_err", false),
-    ("comm_est", false),
-    ("sq_drained", false),
-    ("path_mig", false),
-    ("path_mig_err", false),
-    (DEVICE_FATAL, false),
-    ("port_active", true),
-    ("port_err", true),
-    ("lid_change", true),
-    ("pkey_change", true),
-    ("sm_change", true),
-    ("srq_err", false),
-    ("srq_limit_reached", false),
-    ("qp_last_wqe_reached", false),
-    ("client_reregister", true),
-    ("gid_change", true),
-    ("wq_fatal", false),
-    ("device_speed_change", true),
-];
-const DEVICE_FATAL: &str = "device_fatal";
+use event_kinds::{DEVICE_FATAL, KINDS};
 
 /// Lanes by `active_width`.
 const WIDTHS: &[(u8, u32)] = &[(1, 1), (2, 4), (4, 8), (8, 12), (16, 2)];

@@ -1,4 +1,4 @@
-//! Binding of libibverbs, loaded at run time. The second of the two unsafe files; its public functions are safe.
+//! Binding of libibverbs, loaded at run time: devices, ports, events. Queue pairs are in `ud`.
 //!
 //! Uses seven functions of the library's ABI (`infiniband/verbs.h`, symbol versions `IBVERBS_1.1`) and five structures,
 //! whose layout is checked below against the sizes and offsets that a C compiler gives for the header.
@@ -10,8 +10,9 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
+/// `struct ibv_device`.
 #[repr(C)]
-struct Device {
+pub struct Device {
     ops: [*mut c_void; 2],
     node_type: c_int,
     transport_type: c_int,
@@ -21,10 +22,12 @@ struct Device {
     ibdev_path: [c_char; 256],
 }
 
+/// `struct ibv_context`.
 #[repr(C)]
-struct RawContext {
+pub struct RawContext {
     device: *mut Device,
-    ops: [*mut c_void; 32],
+    /// `struct ibv_context_ops`: inline functions of the header call through it.
+    pub ops: [*mut c_void; 32],
     cmd_fd: c_int,
     async_fd: c_int,
     num_comp_vectors: c_int,
@@ -75,8 +78,8 @@ struct AsyncEvent {
 
 type QueryPortEx = unsafe extern "C" fn(*mut RawContext, u8, *mut PortAttr, usize) -> c_int;
 
-/// Before the context in a `struct verbs_context`: the structure's size, and further up this operation. The structure
-/// grows at its start, so distances from its end never change.
+/// Before the context in a `struct verbs_context`: the structure's size, and further up its operations. The structure
+/// grows at its start, so distances of its members from the context never change.
 const SIZE_BEFORE: usize = 8;
 const QUERY_PORT_BEFORE: usize = 320;
 
@@ -222,6 +225,16 @@ impl Context {
 
     /// Operation that takes the size of the caller's structure, unlike the exported function.
     fn query_port_ex(&self) -> Option<QueryPortEx> {
+        // SAFETY: the distance and the type are those of the header.
+        unsafe { self.extension(QUERY_PORT_BEFORE) }
+    }
+
+    /// Operation of the extended context that lies `before` bytes before the context; `None` if the library or the provider
+    /// does not have it.
+    ///
+    /// # Safety
+    /// `F` is the type of the function pointer at that distance.
+    pub unsafe fn extension<F: Copy>(&self, before: usize) -> Option<F> {
         let raw = self.raw.as_ptr();
         // SAFETY: an open context.
         if unsafe { (*raw).abi_compat } != usize::MAX {
@@ -229,11 +242,16 @@ impl Context {
         }
         // SAFETY: all ones mean that the context is the last member of a verbs_context, whose `sz` is right before it.
         let size = unsafe { raw.cast::<u8>().sub(SIZE_BEFORE).cast::<usize>().read() };
-        if size < QUERY_PORT_BEFORE + size_of::<RawContext>() {
+        if size < before + size_of::<RawContext>() {
             return None;
         }
         // SAFETY: the structure is large enough to have the member; null means not implemented, which `Option` shows.
-        unsafe { raw.cast::<u8>().sub(QUERY_PORT_BEFORE).cast::<Option<QueryPortEx>>().read() }
+        unsafe { raw.cast::<u8>().sub(before).cast::<Option<F>>().read() }
+    }
+
+    /// The library's structure, valid as long as `self`.
+    pub fn raw(&self) -> *mut RawContext {
+        self.raw.as_ptr()
     }
 
     /// Descriptor to poll for events.
