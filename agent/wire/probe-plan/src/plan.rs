@@ -32,7 +32,8 @@ pub struct ProbedPort {
     /// TCP port that answers the TCP twin of a probe; 0 if none.
     #[prost(uint32, tag = "5")]
     pub tcp_port: u32,
-    /// UDP source ports from which the port can send RDMA probes, where its driver fixes them; empty: any.
+    /// UDP source ports from which the port can send RDMA probes, where its driver fixes them; empty: any. The first is that
+    /// of `queue_pair`, by which answers come.
     #[prost(uint32, repeated, tag = "6")]
     pub source_ports: Vec<u32>,
     /// Whether times of probes are the NIC's; otherwise they are the host's.
