@@ -136,7 +136,8 @@ impl Engine {
     pub fn shutdown(mut self, deadline: Duration) {
         let until = Instant::now() + deadline;
         self.core.stop();
-        let threads = [self.watch.take(), self.host.take(), self.ib_fabric.take(), self.tracer.take(), self.prober.take()];
+        let threads =
+            [self.watch.take(), self.host.take(), self.ib_fabric.take(), self.tracer.take(), self.prober.take()];
         for thread in threads.into_iter().flatten() {
             while !thread.is_finished() && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(5));

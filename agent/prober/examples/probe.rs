@@ -87,7 +87,9 @@ fn target(line: &str) -> Option<Target> {
         from: (*from).to_owned(),
         host: (*host).to_owned(),
         to: Some(to),
-        source_ports: rest.first().map_or_else(Vec::new, |ports| ports.split(',').filter_map(|p| p.parse().ok()).collect()),
+        source_ports: rest
+            .first()
+            .map_or_else(Vec::new, |ports| ports.split(',').filter_map(|p| p.parse().ok()).collect()),
         traffic_class: class.parse().ok()?,
         probe_every_ms: every.parse().ok()?,
         tcp_twin: tcp_port != 0,

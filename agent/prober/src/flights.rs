@@ -90,6 +90,8 @@ struct Flight {
 #[derive(Debug)]
 pub struct Flights {
     run: u32,
+    /// Whether the own times are the NIC's.
+    hardware_time: bool,
     /// Counter of the first entry.
     first: u32,
     entries: VecDeque<Flight>,
@@ -99,8 +101,8 @@ pub struct Flights {
 
 impl Flights {
     /// None yet. `run`: random number of this run, of which 30 bits are used.
-    pub fn new(run: u32) -> Self {
-        Self { run: run & u32::MAX >> 2, first: 0, entries: VecDeque::new(), oldest: 0 }
+    pub fn new(run: u32, hardware_time: bool) -> Self {
+        Self { run: run & u32::MAX >> 2, hardware_time, first: 0, entries: VecDeque::new(), oldest: 0 }
     }
 
     /// Begins a probe; `None` if too many are in flight.
@@ -154,7 +156,7 @@ impl Flights {
             return Ok(None);
         };
         (flight.t2, flight.source_port) = (Some(at), source_port);
-        finish(flight, now).transpose()
+        finish(flight, self.hardware_time, now).transpose()
     }
 
     /// An answer has arrived. Returns the end of the probe, if this was the last that it waited for.
@@ -184,7 +186,7 @@ impl Flights {
             Kind::Probe => return Err(Refusal::Malformed),
             _ => return Err(Refusal::Repeated),
         }
-        finish(flight, now).transpose()
+        finish(flight, self.hardware_time, now).transpose()
     }
 
     /// This thread did not run for so long.
@@ -245,17 +247,21 @@ fn time_out(flight: &Flight) -> End {
     })
 }
 
-/// End of a probe, once all its times are known.
-fn finish(flight: &mut Flight, now: Duration) -> Option<Result<End, Refusal>> {
+/// End of a probe, once all its times are known. `own_hardware`: whether T2 and T5 are the NIC's.
+fn finish(flight: &mut Flight, own_hardware: bool, now: Duration) -> Option<Result<End, Refusal>> {
     let (t2, t5, (t3, t4, hardware_time)) = (flight.t2?, flight.t5?, flight.times?);
     flight.is_over = true;
     let elapsed = nanoseconds(now.saturating_sub(flight.t1));
     let times = || {
         let away = t5.checked_sub(t2)?;
         let turn_ns = t4.checked_sub(t3)?;
-        let rtt_ns = away.checked_sub(turn_ns)?;
+        let own_ns = elapsed.saturating_sub(away);
+        // A host stamps a datagram somewhere within the time for which it handles it. A round trip that is shorter than that
+        // cannot be told from none.
+        let blur = if own_hardware && hardware_time { 0 } else { own_ns.saturating_add(turn_ns) };
+        let rtt_ns = away.saturating_add(blur).checked_sub(turn_ns)?.saturating_sub(blur);
         let longest = elapsed + elapsed / 100 + CLOCKS_NS;
-        (away <= longest).then_some((Answer { rtt_ns, turn_ns, hardware_time }, elapsed.saturating_sub(away)))
+        (away <= longest).then_some((Answer { rtt_ns, turn_ns, hardware_time }, own_ns))
     };
     Some(times().ok_or(Refusal::Impossible).map(|(answer, own_ns)| {
         End::Outcome(Outcome {

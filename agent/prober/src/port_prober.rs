@@ -65,7 +65,7 @@ impl PortProber {
     pub fn new(port: &dyn DatagramPort, run: u32, per_second: u32, stats: PortStats, now: Duration) -> Self {
         let facts = port.facts();
         Self {
-            flights: Flights::new(run),
+            flights: Flights::new(run, facts.hardware_time),
             responder: Responder::new(facts.hardware_time, now),
             schedule: Schedule::default(),
             throttle: Throttle::new(now),

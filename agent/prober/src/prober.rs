@@ -235,7 +235,8 @@ mod tests {
     fn the_host_has_one_budget_and_reduces_it() {
         let settings = Settings { rdma: true, tcp: true, per_second: 100, tcp_port: 7472 };
         let prober = Prober::new(settings, Arc::new(Clock::new()), Box::new(|_, _| ()));
-        let second = |from: u64| (0..10_000).filter(|step| prober.take(Duration::from_micros(from + 100 * step))).count();
+        let second =
+            |from: u64| (0..10_000).filter(|step| prober.take(Duration::from_micros(from + 100 * step))).count();
         let all = second(0);
         assert!((2000..=2501).contains(&all), "{all}");
         prober.reduce(3);

@@ -105,7 +105,15 @@ mod tests {
 
     fn received(host: u8) -> Received {
         let from = Peer { address: Some([10, 0, 0, host].into()), lid: 0, queue_pair: 9 };
-        Received { at: 700, from, queue_pair: 33, traffic_class: 104, service_level: 0, payload: [0; LONGEST], length: SIZE }
+        Received {
+            at: 700,
+            from,
+            queue_pair: 33,
+            traffic_class: 104,
+            service_level: 0,
+            payload: [0; LONGEST],
+            length: SIZE,
+        }
     }
 
     fn probe(counter: u64) -> Message {

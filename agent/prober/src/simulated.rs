@@ -140,7 +140,8 @@ impl DatagramPort for SimulatedPort {
             payload[..copied].copy_from_slice(&datagram.bytes[..copied]);
             let (at, traffic_class) = (self.stamp(datagram.at), datagram.route.traffic_class);
             let queue_pair = datagram.to.queue_pair;
-            let received = Received { at, from: datagram.from, queue_pair, traffic_class, service_level: 0, payload, length };
+            let received =
+                Received { at, from: datagram.from, queue_pair, traffic_class, service_level: 0, payload, length };
             out.push(Completion::Received(received));
         }
         Ok(())

@@ -9,7 +9,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// Good windows in a row before the next step up.
 const GOOD: u32 = 10;
 /// Delay of the own host from which it is short of CPU, nanoseconds.
-pub const LONG_DELAY_NS: u64 = 5_000_000;
+pub const LONG_DELAY_NS: u64 = 20_000_000;
 
 /// What was seen within a window.
 #[derive(Clone, Copy, Debug, Default)]

@@ -9,7 +9,7 @@ mod targets;
 
 pub use counts::{ProbingCounts, TraceCounts};
 pub use doctor::state;
-pub use prober_doctor::prober_state;
 pub use ports::{RoutedPorts, routed_ports};
+pub use prober_doctor::prober_state;
 pub use settings::Probing;
 pub use targets::{ProbePlan, TracePlan, probe_plan, trace_plan};

@@ -24,7 +24,8 @@ pub(super) fn run(core: &Core, probing: &Probing, plans: &Arc<ProbePlans>) {
     capabilities::without_probes();
     core.settings.sandbox.enter(Role::Plain);
     let settings = Settings {
-        rdma: probing.rdma,
+        // The devices of a recording are not this host's.
+        rdma: probing.rdma && !core.roots.is_recorded(),
         tcp: probing.tcp,
         per_second: probing.probe_packets,
         tcp_port: probing.tcp_port,

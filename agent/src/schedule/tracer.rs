@@ -54,8 +54,11 @@ pub(super) fn run(core: &Core, probing: &Probing, plans: &ProbePlans) {
 /// Offers the ports that the host has now, and tells problems and counts.
 fn look(core: &Core, plans: &ProbePlans, tracer: &mut Tracer<Live>, refused: &Option<String>, now: Instant) {
     let RoutedPorts { ports, left_out } = routed_ports(&core.inventory.lock().clone());
+    let has_none = ports.is_empty();
     plans.offer(Part::Tracer, ports.iter().map(offered).collect());
     tracer.set_ports(ports, now);
+    // A port without an address may be unused; that no port has one is a mistake.
+    let left_out = left_out.into_iter().filter(|_| has_none);
     let problems = tracer.problems().into_iter().chain(left_out).chain(refused.clone());
     tell(core, TRACES, problems.collect::<Vec<_>>().join("; "));
     tell(

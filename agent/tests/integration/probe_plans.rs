@@ -21,20 +21,20 @@ use tonic::{Code, Status};
 
 /// A collector with one answer to each method, and what it was sent.
 #[derive(Clone)]
-struct Collector {
-    plan: Arc<Mutex<Result<PlanReply, Code>>>,
-    report: Arc<Mutex<Result<ReportReply, Code>>>,
-    asked: Arc<Mutex<Vec<PlanRequest>>>,
-    reported: Arc<Mutex<Vec<ReportRequest>>>,
+pub struct Collector {
+    pub plan: Arc<Mutex<Result<PlanReply, Code>>>,
+    pub report: Arc<Mutex<Result<ReportReply, Code>>>,
+    pub asked: Arc<Mutex<Vec<PlanRequest>>>,
+    pub reported: Arc<Mutex<Vec<ReportRequest>>>,
 }
 
 impl Collector {
-    fn new(plan: Result<PlanReply, Code>) -> Self {
+    pub fn new(plan: Result<PlanReply, Code>) -> Self {
         let report = Arc::new(Mutex::new(Ok(ReportReply::default())));
         Self { plan: Arc::new(Mutex::new(plan)), report, asked: Arc::default(), reported: Arc::default() }
     }
 
-    async fn serve(&self) -> SocketAddr {
+    pub async fn serve(&self) -> SocketAddr {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("bound");
         let address = listener.local_addr().expect("an address");
         let (this, that) = (self.clone(), self.clone());
@@ -73,13 +73,13 @@ fn plan(host: &str) -> PlanReply {
 }
 
 /// The tasks of an agent with one uplink for each list of collectors.
-struct Agent {
-    plans: Arc<ProbePlans>,
+pub struct Agent {
+    pub plans: Arc<ProbePlans>,
     stop: watch::Sender<bool>,
 }
 
 impl Agent {
-    fn start(uplinks: &[&[SocketAddr]]) -> Self {
+    pub fn start(uplinks: &[&[SocketAddr]], ports: Vec<ProbedPort>) -> Self {
         let uplink = |collectors: &&[SocketAddr]| {
             let urls: Vec<String> = collectors.iter().map(|address| format!("http://{address}")).collect();
             let mut config = config(collectors[0]);
@@ -93,7 +93,7 @@ impl Agent {
         for task in ReportTask::of(&plans, &uplinks) {
             tokio::spawn(task.run(stopped.clone()));
         }
-        plans.offer(Part::Tracer, vec![port("rxe0/1")]);
+        plans.offer(Part::Tracer, ports);
         Self { plans, stop }
     }
 
@@ -117,7 +117,7 @@ impl Drop for Agent {
 #[tokio::test]
 async fn agent_offers_its_ports_and_takes_the_plan() {
     let collector = Collector::new(Ok(plan("b")));
-    let agent = Agent::start(&[&[collector.serve().await]]);
+    let agent = Agent::start(&[&[collector.serve().await]], vec![port("rxe0/1")]);
     until("the plan is there", || agent.hosts() == ["b"]).await;
     let first = collector.asked.lock()[0].clone();
     assert_eq!((first.host.as_str(), first.ports.as_slice()), ("h", &[port("rxe0/1")][..]));
@@ -134,7 +134,7 @@ async fn agent_offers_its_ports_and_takes_the_plan() {
 async fn an_agent_without_ports_asks_for_nothing() {
     let collector = Collector::new(Ok(plan("b")));
     let address = collector.serve().await;
-    let agent = Agent::start(&[&[address]]);
+    let agent = Agent::start(&[&[address]], vec![port("rxe0/1")]);
     agent.plans.offer(Part::Tracer, vec![]);
     tokio::time::sleep(std::time::Duration::from_millis(800)).await;
     assert!(collector.asked.lock().is_empty() && agent.plans.state() == PlanState::NotAsked);
@@ -143,7 +143,7 @@ async fn an_agent_without_ports_asks_for_nothing() {
 #[tokio::test]
 async fn a_plan_out_of_bounds_is_refused_and_the_last_one_stays() {
     let collector = Collector::new(Ok(plan("b")));
-    let agent = Agent::start(&[&[collector.serve().await]]);
+    let agent = Agent::start(&[&[collector.serve().await]], vec![port("rxe0/1")]);
     until("the plan is there", || agent.hosts() == ["b"]).await;
     let mut foul = plan("c");
     foul.targets[0].source_ports = vec![70_000];
@@ -157,10 +157,10 @@ async fn a_plan_out_of_bounds_is_refused_and_the_last_one_stays() {
 #[tokio::test]
 async fn a_receiver_without_plans_is_told_apart_from_a_failure() {
     let unknown = Fake::default().zstd().await;
-    let agent = Agent::start(&[&[unknown]]);
+    let agent = Agent::start(&[&[unknown]], vec![port("rxe0/1")]);
     until("it is unsupported", || agent.plans.state() == PlanState::Unsupported).await;
     let refusing = Collector::new(Err(Code::PermissionDenied));
-    let agent = Agent::start(&[&[refusing.serve().await]]);
+    let agent = Agent::start(&[&[refusing.serve().await]], vec![port("rxe0/1")]);
     let told = || matches!(agent.plans.state(), PlanState::Failed(why) if why.contains("as the test says"));
     until("the refusal is told", told).await;
     assert!(agent.hosts().is_empty());
@@ -171,7 +171,7 @@ async fn with_several_uplinks_one_plan_holds_and_all_get_reports() {
     let unknown = Fake::default().zstd().await;
     let [second, third] = [Collector::new(Ok(plan("b"))), Collector::new(Ok(plan("c")))];
     let addresses = [second.serve().await, third.serve().await];
-    let agent = Agent::start(&[&[unknown], &addresses[..1], &addresses[1..]]);
+    let agent = Agent::start(&[&[unknown], &addresses[..1], &addresses[1..]], vec![port("rxe0/1")]);
     until("the first that answers decides", || agent.hosts() == ["b"]).await;
     assert!(third.asked.lock().is_empty());
     agent.found(7);
@@ -185,7 +185,7 @@ async fn with_several_uplinks_one_plan_holds_and_all_get_reports() {
 async fn a_report_that_fails_is_sent_again_and_one_that_is_invalid_is_not() {
     let collector = Collector::new(Ok(plan("b")));
     *collector.report.lock() = Err(Code::Unavailable);
-    let agent = Agent::start(&[&[collector.serve().await]]);
+    let agent = Agent::start(&[&[collector.serve().await]], vec![port("rxe0/1")]);
     agent.found(1);
     until("it is sent", || !collector.reported.lock().is_empty()).await;
     *collector.report.lock() = Ok(ReportReply::default());

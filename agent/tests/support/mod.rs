@@ -41,7 +41,7 @@ pub fn adapt(snapshot: &Path) -> tempfile::TempDir {
 }
 
 /// Copies a tree. Collections keep symlinks as files that hold the target's path; here they are links again.
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for name in names(from) {
         let (from, to) = (from.join(&name), to.join(&name));

@@ -1,13 +1,18 @@
-//! Datagrams that a port may send: a token bucket.
+//! Datagrams that a port may send: a token bucket, whose rate sinks while switches limit their answers.
 
 use std::time::{Duration, Instant};
 
 /// Share of a second's datagrams that may be sent at once.
 const BURST: f64 = 0.1;
+/// Share of the rate that is left when a switch limits its answers, and factor by which it recovers with each trace that none
+/// limits. Linux, on which many switches run, answers a host once a second by default.
+const SLOWER: f64 = 0.5;
+const FASTER: f64 = 1.1;
 
 /// Budget of one port.
 #[derive(Debug)]
 pub struct Budget {
+    most: f64,
     per_second: f64,
     tokens: f64,
     at: Instant,
@@ -16,12 +21,20 @@ pub struct Budget {
 impl Budget {
     /// A budget of so many datagrams per second, at least one.
     pub fn new(per_second: u32, now: Instant) -> Self {
-        Self { per_second: f64::from(per_second.max(1)), tokens: 1.0, at: now }
+        let most = f64::from(per_second.max(1));
+        Self { most, per_second: most, tokens: 1.0, at: now }
     }
 
-    /// Sets the rate.
+    /// Sets the largest rate.
     pub fn set(&mut self, per_second: u32) {
-        self.per_second = f64::from(per_second.max(1));
+        let before = std::mem::replace(&mut self.most, f64::from(per_second.max(1)));
+        self.per_second = (self.per_second * self.most / before).clamp(1.0, self.most);
+    }
+
+    /// Adapts the rate after a trace.
+    pub fn adapt(&mut self, is_limited: bool) {
+        let factor = if is_limited { SLOWER } else { FASTER };
+        self.per_second = (self.per_second * factor).clamp(1.0, self.most);
     }
 
     /// Takes one datagram from the budget, if there is one.
@@ -58,5 +71,24 @@ mod tests {
         assert_eq!((0..100).filter(|_| budget.take(later)).count(), 5);
         let wait = budget.next() - later;
         assert!(wait > Duration::from_millis(19) && wait <= Duration::from_millis(20), "{wait:?}");
+    }
+
+    #[test]
+    fn the_rate_sinks_while_answers_are_limited_and_recovers() {
+        let begin = Instant::now();
+        let mut budget = Budget::new(40, begin);
+        let mut second = 0;
+        let mut sent = |budget: &mut Budget| {
+            second += 10;
+            (0..10_000).filter(|ms| budget.take(begin + Duration::from_millis(second * 1000 + ms))).count()
+        };
+        budget.adapt(true);
+        assert!((195..=205).contains(&sent(&mut budget)));
+        (0..20).for_each(|_| budget.adapt(true));
+        assert!((9..=11).contains(&sent(&mut budget)), "never less than one a second");
+        budget.set(20);
+        assert!((9..=11).contains(&sent(&mut budget)), "a new largest rate does not forget it");
+        (0..60).for_each(|_| budget.adapt(false));
+        assert!((195..=205).contains(&sent(&mut budget)), "the largest rate is the limit");
     }
 }

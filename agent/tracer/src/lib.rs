@@ -33,5 +33,5 @@ mod tracer;
 pub mod transport;
 
 pub use stats::{Paths, Stats};
-pub use target::{LocalPort, TraceTarget};
-pub use tracer::{Found, Tracer};
+pub use target::{Found, LocalPort, TraceTarget};
+pub use tracer::Tracer;

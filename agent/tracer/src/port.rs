@@ -6,8 +6,7 @@ use crate::exchange::Exchange;
 use crate::path::{Path, Taken, Traced};
 use crate::stats::{Paths, Stats};
 use crate::sweep::{End, Goal, Sweep};
-use crate::target::{LocalPort, TraceTarget};
-use crate::tracer::Found;
+use crate::target::{Found, LocalPort, TraceTarget};
 use crate::transport::{FlowAddress, Transport};
 use fabriclens_probe_plan::{Hop, TracedPath};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -27,6 +26,8 @@ const GLANCE: u8 = 1;
 const LATER: Duration = Duration::from_millis(500);
 /// Shortest time after a trace that the kernel refused.
 const REFUSED: Duration = Duration::from_secs(60);
+/// Time that the first switch is known: all datagrams of a port pass it, and it is asked by none of them.
+const FIRST: Duration = Duration::from_secs(600);
 /// Interval at which paths are reported that have not changed.
 const REFRESH: Duration = Duration::from_secs(180);
 /// Interval of the search for such paths.
@@ -78,8 +79,10 @@ pub struct PortTracer<T: Transport> {
     again: BTreeSet<(Instant, usize)>,
     active: Vec<(Job, Sweep<T::Socket>)>,
     distances: Distances,
-    /// What the kernel refused, by subject.
-    problems: BTreeMap<String, String>,
+    /// First switch of all paths, and until when it is known.
+    first: Option<(IpAddr, Instant)>,
+    /// What the kernel refused, by source port; `None`: a search for a target.
+    problems: BTreeMap<Option<u16>, String>,
     looked: Instant,
 }
 
@@ -103,6 +106,7 @@ impl<T: Transport> PortTracer<T> {
             again: BTreeSet::new(),
             active: Vec::new(),
             distances: Distances::default(),
+            first: None,
             problems: BTreeMap::new(),
             looked: now,
         }
@@ -157,6 +161,8 @@ impl<T: Transport> PortTracer<T> {
         });
         let addresses: HashSet<IpAddr> = self.entries.iter().map(|entry| entry.key.address).collect();
         self.distances.retain(|address| addresses.contains(&address));
+        let source_ports: HashSet<u16> = self.entries.iter().map(|entry| entry.key.source_port).collect();
+        self.problems.retain(|subject, _| subject.is_none_or(|port| source_ports.contains(&port)));
         self.fresh.clear();
         self.again.clear();
         for position in 0..self.entries.len() {
@@ -227,7 +233,10 @@ impl<T: Transport> PortTracer<T> {
     /// Problems as sentences; the first few.
     pub fn problems(&self) -> impl Iterator<Item = String> {
         let name = &self.local.name;
-        self.problems.iter().take(PROBLEMS).map(move |(subject, why)| format!("{name}: {subject}: {why}"))
+        self.problems.iter().take(PROBLEMS).map(move |(subject, why)| match subject {
+            Some(source_port) => format!("{name}: source port {source_port}: {why}"),
+            None => format!("{name}: search for targets: {why}"),
+        })
     }
 
     fn schedule(&mut self, position: usize, due: Instant) {
@@ -275,13 +284,14 @@ impl<T: Transport> PortTracer<T> {
             return self.traced(position, Traced { hops: Vec::new(), complete: distance.is_known }, true, step, found);
         }
         let entry = &self.entries[position];
-        let full = entry.unsure || entry.path.current().is_none_or(|traced| !traced.is_known());
+        let unsure = entry.unsure;
+        let full = unsure || entry.path.current().is_none_or(|traced| !traced.is_known());
         let goal = Goal::Path { routers: distance.routers, answers: if full { ANSWERS } else { GLANCE } };
-        let subject = format!("source port {}", key.source_port);
         let flow = self.flow(key.source_port, SocketAddr::new(key.address, ROCE), key.traffic_class);
-        match self.open(&flow, &subject, step) {
+        match self.open(&flow, Some(key.source_port), step) {
             Some(exchange) => {
-                let sweep = Sweep::new(exchange, goal, self.local.address, key.address);
+                let first = self.first.filter(|(_, until)| now < *until && !unsure).map(|(router, _)| router);
+                let sweep = Sweep::new(exchange, goal, self.local.address, key.address, first);
                 self.active.push((Job::Trace { key, full }, sweep));
             }
             None => self.refused(position, step, found),
@@ -290,9 +300,9 @@ impl<T: Transport> PortTracer<T> {
 
     fn search(&mut self, address: IpAddr, traffic_class: u8, step: &mut Step<'_, T>) {
         let flow = self.flow(0, SocketAddr::new(address, distance::PORT), traffic_class);
-        match self.open(&flow, "search for targets", step) {
+        match self.open(&flow, None, step) {
             Some(exchange) => {
-                let sweep = Sweep::new(exchange, Goal::Distance, self.local.address, address);
+                let sweep = Sweep::new(exchange, Goal::Distance, self.local.address, address, None);
                 self.active.push((Job::Search(address), sweep));
             }
             None => self.distances.set(address, Distance { routers: 0, is_known: false }, step.now),
@@ -305,34 +315,33 @@ impl<T: Transport> PortTracer<T> {
     }
 
     /// Opens a socket; a failure becomes a problem of the subject.
-    fn open(&mut self, flow: &FlowAddress, subject: &str, step: &mut Step<'_, T>) -> Option<Exchange<T::Socket>> {
+    fn open(
+        &mut self,
+        flow: &FlowAddress,
+        subject: Option<u16>,
+        step: &mut Step<'_, T>,
+    ) -> Option<Exchange<T::Socket>> {
         match step.transport.open(flow) {
             Ok(socket) => {
-                self.problems.remove(subject);
+                self.problems.remove(&subject);
                 Some(Exchange::new(socket, (step.random)(), step.now))
             }
             Err(error) => {
                 step.stats.refused += 1;
-                self.problem(subject, why(&error));
+                self.problems.insert(subject, why(&error));
                 None
             }
         }
     }
 
-    /// Sets a problem; those beyond the first few hundred are one of many.
-    fn problem(&mut self, subject: &str, why: String) {
-        if self.problems.len() < 256 || self.problems.contains_key(subject) {
-            self.problems.insert(subject.to_owned(), why);
-        }
-    }
-
     fn ended(&mut self, job: Job, sweep: Sweep<T::Socket>, end: End, step: &mut Step<'_, T>, found: &mut Vec<Found>) {
+        let is_limited = sweep.is_limited();
         let (hops, now) = (sweep.hops(), step.now);
         match job {
             Job::Search(address) => {
                 if let End::Refused(kind) = end {
                     step.stats.refused += 1;
-                    self.problem("search for targets", why(&kind.into()));
+                    self.problems.insert(None, why(&kind.into()));
                 }
                 self.distances.set(address, Distance::of(end, &hops), now);
             }
@@ -341,9 +350,10 @@ impl<T: Transport> PortTracer<T> {
                 let Some(position) = self.positions.get(&key).copied() else { return };
                 if let End::Refused(kind) = end {
                     step.stats.refused += 1;
-                    self.problem(&format!("source port {}", key.source_port), why(&kind.into()));
+                    self.problems.insert(Some(key.source_port), why(&kind.into()));
                     return self.refused(position, step, found);
                 }
+                self.adapt(position, is_limited, &hops, now);
                 let is_known = self.distances.get(key.address, now).is_some_and(|distance| distance.is_known);
                 if let End::Reached(_) = end {
                     // The target is nearer than the search found.
@@ -352,6 +362,21 @@ impl<T: Transport> PortTracer<T> {
                 let complete = matches!(end, End::Reached(_)) || end == End::Done && is_known;
                 self.traced(position, Traced { hops, complete }, full, step, found);
             }
+        }
+    }
+
+    /// Learns from a trace: the first switch, and whether switches limit their answers.
+    fn adapt(&mut self, position: usize, is_limited: bool, hops: &[Vec<IpAddr>], now: Instant) {
+        let known = self.entries[position].path.current().map_or(&[][..], |traced| &traced.hops);
+        let has_lost = known.iter().zip(hops).any(|(known, seen)| !known.is_empty() && seen.is_empty());
+        self.budget.adapt(is_limited || has_lost);
+        let is_old = self.first.is_none_or(|(_, until)| until <= now);
+        match hops.first().map(Vec::as_slice) {
+            Some([router]) if is_old || self.first.is_some_and(|(first, _)| first != *router) => {
+                self.first = Some((*router, now + FIRST));
+            }
+            Some([_, _, ..]) => self.first = None,
+            _ => {}
         }
     }
 

@@ -46,6 +46,8 @@ pub struct Sweep<S> {
     ttl: u8,
     answered: u8,
     silent: u8,
+    /// Whether a router answered some datagrams and not others.
+    is_limited: bool,
     /// Routers by distance, sorted, without duplicates.
     hops: Vec<Vec<IpAddr>>,
     /// Smallest TTL at which the target answered a search, while smaller ones are tried again that nobody answered: the target
@@ -55,19 +57,12 @@ pub struct Sweep<S> {
 }
 
 impl<S: Datagrams> Sweep<S> {
-    pub fn new(exchange: Exchange<S>, goal: Goal, own: IpAddr, target: IpAddr) -> Self {
-        Self {
-            exchange,
-            goal,
-            target,
-            own,
-            ttl: 1,
-            answered: 0,
-            silent: 0,
-            hops: vec![Vec::new()],
-            reached: None,
-            end: None,
-        }
+    /// `first`: the first router, if it is known; it is not asked then.
+    pub fn new(exchange: Exchange<S>, goal: Goal, own: IpAddr, target: IpAddr, first: Option<IpAddr>) -> Self {
+        let answered = if first.is_some() { u8::MAX } else { 0 };
+        let hops = vec![first.into_iter().collect()];
+        let (ttl, silent, is_limited, reached, end) = (1, 0, false, None, None);
+        Self { exchange, goal, target, own, ttl, answered, silent, is_limited, hops, reached, end }
     }
 
     /// Takes what has come, and sends what is due while `may_send` permits it. Returns the end, once it is reached.
@@ -91,6 +86,11 @@ impl<S: Datagrams> Sweep<S> {
         }
     }
 
+    /// Whether a router answered some datagrams and not others: it limits its answers.
+    pub fn is_limited(&self) -> bool {
+        self.is_limited
+    }
+
     /// Routers by distance. The last distances are left out if nothing was sent to them.
     pub fn hops(self) -> Vec<Vec<IpAddr>> {
         self.hops
@@ -100,7 +100,7 @@ impl<S: Datagrams> Sweep<S> {
         let is_router = from != self.target && from != self.own;
         match kind {
             IcmpKind::TimeExceeded if is_router => {
-                self.answered += 1;
+                self.answered = self.answered.saturating_add(1);
                 if let Some(hop) = self.hops.last_mut()
                     && let Err(place) = hop.binary_search(&from)
                 {
@@ -142,9 +142,11 @@ impl<S: Datagrams> Sweep<S> {
         let silent = self.hops.iter().rev().take_while(|hop| hop.is_empty()).count();
         let is_lost = self.goal == Goal::Distance && silent >= usize::from(SILENT);
         if self.ttl >= last || is_lost {
+            self.is_limited |= self.answered > 0 && self.silent > 0;
             self.end = Some(End::Done);
             return;
         }
+        self.is_limited |= self.answered > 0 && self.silent > 0;
         (self.ttl, self.answered, self.silent) = (self.ttl + 1, 0, 0);
         self.hops.push(Vec::new());
     }

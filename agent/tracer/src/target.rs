@@ -1,6 +1,6 @@
-//! What is traced: ports of this host, and targets of the plan.
+//! What is traced, and what is found: ports of this host, targets of the plan, paths.
 
-use fabriclens_probe_plan::{ReportedPair, Target};
+use fabriclens_probe_plan::{ReportedPair, Target, TracedPath};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,4 +58,13 @@ impl TraceTarget {
             every: Duration::from_millis(target.trace_every_ms.into()).max(SHORTEST),
         }))
     }
+}
+
+/// A path to report: new, changed, or not reported for minutes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The pair of ports.
+    pub pair: Arc<ReportedPair>,
+    /// The path, without the pair's position.
+    pub path: TracedPath,
 }

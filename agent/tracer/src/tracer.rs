@@ -2,24 +2,13 @@
 
 use crate::port::{PortTracer, Step};
 use crate::stats::{Paths, Stats};
-use crate::target::{LocalPort, TraceTarget};
+use crate::target::{Found, LocalPort, TraceTarget};
 use crate::transport::Transport;
-use fabriclens_probe_plan::{ReportedPair, TracedPath};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Most paths that are traced, the first of the plan.
 const PATHS: usize = 8192;
-
-/// A path to report: new, changed, or not reported for minutes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Found {
-    /// The pair of ports.
-    pub pair: Arc<ReportedPair>,
-    /// The path, without the pair's position.
-    pub path: TracedPath,
-}
 
 /// Traces the paths of a plan from all ports of a host.
 #[derive(Debug)]

@@ -7,6 +7,7 @@
 mod golden;
 pub mod ibsim;
 mod recordings;
+pub mod routers;
 mod wait;
 
 pub use golden::{blesses, golden};

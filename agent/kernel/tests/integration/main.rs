@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod fixtures;
+mod flow_socket;
 mod live;
 mod lldp;
 mod recorded;

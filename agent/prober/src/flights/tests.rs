@@ -16,12 +16,12 @@ fn arrived(probe: &Message) -> Message {
 }
 
 fn times(probe: &Message, t3: u64, t4: u64) -> Message {
-    Message { kind: Kind::Times, t3, t4, ..*probe }
+    Message { kind: Kind::Times, hardware_time: true, t3, t4, ..*probe }
 }
 
 /// One probe that was posted at 10 ms and sent at 500 ns of the NIC's clock.
 fn one() -> (Flights, Message) {
-    let mut flights = Flights::new(7);
+    let mut flights = Flights::new(7, true);
     let probe = flights.begin(target(), peer(17), 10 * MS, 1_000).unwrap();
     assert_eq!(flights.sent(probe.sequence, 500, Some(50_000), 10 * MS), Ok(None));
     (flights, probe)
@@ -37,7 +37,7 @@ fn outcome(end: Option<End>) -> Outcome {
 #[test]
 fn delays_of_both_hosts_are_not_the_networks() {
     // 3 us on the network, 40 us at the responder, and the own host handles the answers 2 ms after the probe was posted.
-    let want = Answer { rtt_ns: 3_000, turn_ns: 40_000, hardware_time: false };
+    let want = Answer { rtt_ns: 3_000, turn_ns: 40_000, hardware_time: true };
     for acks_swapped in [false, true] {
         let (mut flights, probe) = one();
         let mut acks = [(arrived(&probe), 43_500), (times(&probe, 900_000, 940_000), 44_000)];
@@ -54,7 +54,7 @@ fn delays_of_both_hosts_are_not_the_networks() {
 
 #[test]
 fn the_own_send_may_be_known_last() {
-    let mut flights = Flights::new(7);
+    let mut flights = Flights::new(7, true);
     let probe = flights.begin(target(), peer(17), 10 * MS, 1_000).unwrap();
     assert_eq!(flights.answered(&arrived(&probe), &peer(17), 5_000, 11 * MS), Ok(None));
     assert_eq!(flights.answered(&times(&probe, 1, 2), &peer(17), 6_000, 11 * MS), Ok(None));
@@ -126,14 +126,14 @@ fn nothing_is_lost_where_the_own_host_or_port_is_at_fault() {
     let (mut flights, probe) = one();
     flights.answered(&arrived(&probe), &peer(17), 4_000, 11 * MS).unwrap();
     assert_eq!(expired(&mut flights), [End::Discard(Discard::HalfAnswered)]);
-    let mut flights = Flights::new(7);
+    let mut flights = Flights::new(7, true);
     flights.begin(target(), peer(17), MS, 1).unwrap();
     assert_eq!(expired(&mut flights), [End::Discard(Discard::Unsent)]);
 }
 
 #[test]
 fn counters_go_on_over_their_wrap_and_memory_is_bounded() {
-    let mut flights = Flights::new(1);
+    let mut flights = Flights::new(1, true);
     flights.first = u32::MAX - 1;
     let probes: Vec<_> = (0..4).map(|_| flights.begin(target(), peer(17), MS, 1).unwrap()).collect();
     assert_eq!(probes[2].sequence, 1 << 32, "the counter wrapped");
@@ -146,4 +146,21 @@ fn counters_go_on_over_their_wrap_and_memory_is_bounded() {
     assert_eq!(begun, MOST - 3);
     flights.expire(5000 * MS, |_| ());
     assert!(flights.begin(target(), peer(17), 5000 * MS, 1).is_some() && flights.entries.len() == 1);
+}
+
+#[test]
+fn times_of_hosts_are_blurred_by_their_delays() {
+    let rtt = |own_hardware, hardware_time, t4| {
+        let mut flights = Flights::new(7, own_hardware);
+        let probe = flights.begin(target(), peer(17), 10 * MS, 1_000).unwrap();
+        flights.sent(probe.sequence, 500, None, 10 * MS).unwrap();
+        flights.answered(&arrived(&probe), &peer(17), 1_000_500, 11 * MS).unwrap();
+        let times = Message { hardware_time, ..times(&probe, 5_000, t4) };
+        flights.answered(&times, &peer(17), 0, 12 * MS).map(|end| outcome(end).answer.unwrap().rtt_ns)
+    };
+    // The responder says 1.2 ms of the 1 ms that the answer took.
+    assert_eq!(rtt(true, true, 1_205_000), Err(Impossible));
+    assert_eq!([rtt(true, false, 1_205_000), rtt(false, true, 1_205_000)], [Ok(0), Ok(0)], "no time that can be told");
+    assert_eq!(rtt(false, false, 405_000), Ok(600_000), "not changed");
+    assert_eq!(rtt(false, false, 4_000), Err(Impossible), "its clock went back");
 }

@@ -35,14 +35,18 @@ pub struct Fabric {
     pub silent: HashSet<IpAddr>,
     /// Answers that a target leaves out before it begins to answer.
     pub limited: u32,
+    /// Answers of each switch a second, after six at once, as Linux limits them.
+    pub answers_per_second: Option<u32>,
+    tokens: HashMap<IpAddr, (f64, Instant)>,
     /// Bytes of the data that switches quote.
     pub quoted: usize,
     /// Source ports that are taken.
     pub taken: HashSet<u16>,
     /// Answers that nobody asked for, before each true one.
     pub forged: Vec<IcmpError>,
-    /// Whether true answers come after the next datagram.
-    pub late: bool,
+    /// Time that true answers take.
+    pub delay: Duration,
+    now: Option<Instant>,
     pub sent: Vec<Sent>,
 }
 
@@ -53,8 +57,7 @@ pub struct Fake(pub Rc<RefCell<Fabric>>);
 pub struct FakeSocket {
     fabric: Rc<RefCell<Fabric>>,
     flow: FlowAddress,
-    queue: Vec<IcmpError>,
-    late: Vec<IcmpError>,
+    queue: Vec<(Instant, IcmpError)>,
 }
 
 impl Transport for Fake {
@@ -64,8 +67,7 @@ impl Transport for Fake {
         if self.0.borrow().taken.contains(&flow.local.port()) {
             return Err(io::ErrorKind::AddrInUse.into());
         }
-        let (queue, late) = (Vec::new(), Vec::new());
-        Ok(FakeSocket { fabric: Rc::clone(&self.0), flow: flow.clone(), queue, late })
+        Ok(FakeSocket { fabric: Rc::clone(&self.0), flow: flow.clone(), queue: Vec::new() })
     }
 
     fn wait(&mut self, _: &[&FakeSocket], _: Duration) {}
@@ -75,20 +77,18 @@ impl Datagrams for FakeSocket {
     fn send(&mut self, ttl: u8, data: &[u8]) -> io::Result<()> {
         let mut fabric = self.fabric.borrow_mut();
         fabric.sent.push(Sent { flow: self.flow.clone(), ttl, data: data.to_vec() });
-        self.queue.extend(fabric.forged.clone());
-        self.queue.append(&mut self.late);
+        let now = fabric.now.expect("a time");
+        self.queue.extend(fabric.forged.iter().cloned().map(|forged| (now, forged)));
         let quoted = data[..data.len().min(fabric.quoted)].to_vec();
         let answer = fabric.answer(&self.flow, ttl).map(|(kind, from)| IcmpError { kind, from, quoted });
-        if fabric.late {
-            self.late.extend(answer)
-        } else {
-            self.queue.extend(answer)
-        }
+        self.queue.extend(answer.map(|answer| (now + fabric.delay, answer)));
         Ok(())
     }
 
     fn errors(&mut self) -> Vec<IcmpError> {
-        std::mem::take(&mut self.queue)
+        let now = self.fabric.borrow().now.expect("a time");
+        let come = self.queue.extract_if(.., |(at, _)| *at <= now);
+        come.map(|(_, error)| error).collect()
     }
 }
 
@@ -106,7 +106,17 @@ impl Fabric {
             }
             None => (IcmpKind::PortUnreachable, target),
         };
-        (!self.silent.contains(&from)).then_some((kind, from))
+        (!self.silent.contains(&from) && self.may_answer(from)).then_some((kind, from))
+    }
+
+    fn may_answer(&mut self, from: IpAddr) -> bool {
+        let (Some(rate), Some(now)) = (self.answers_per_second, self.now) else { return true };
+        let (tokens, at) = self.tokens.entry(from).or_insert((6.0, now));
+        *tokens = (*tokens + (now - *at).as_secs_f64() * f64::from(rate)).min(6.0);
+        *at = now;
+        let has_one = *tokens >= 1.0;
+        *tokens -= if has_one { 1.0 } else { 0.0 };
+        has_one
     }
 
     /// Datagrams to a port, without those before position `from`.
@@ -167,9 +177,12 @@ impl Bench {
     pub fn run(&mut self, time: Duration) -> Vec<Found> {
         let (end, before) = (self.now + time, self.found.len());
         while self.now < end {
+            self.fabric.borrow_mut().now = Some(self.now);
             let found = self.tracer.step(self.now, 7);
             self.found.extend(found);
-            let next = self.tracer.next(self.now).unwrap_or(end);
+            let delay = self.fabric.borrow().delay;
+            let step = if delay.is_zero() { end } else { self.now + delay / 7 };
+            let next = self.tracer.next(self.now).unwrap_or(end).min(step);
             self.now = next.max(self.now + Duration::from_micros(500)).min(end);
         }
         self.found[before..].to_vec()

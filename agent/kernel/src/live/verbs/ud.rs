@@ -119,17 +119,18 @@ impl UdPort {
         self.resources.queue.poll(&mut self.raw, BATCH).map_err(lost)?;
         for index in 0..self.raw.len() {
             let raw = self.raw[index];
-            let at = match raw.at {
-                Stamp::Hardware(at) => at,
-                Stamp::Software => software,
-            };
-            out.extend(self.completion(raw, at)?);
+            out.extend(self.completion(raw, software)?);
         }
         Ok(self.raw.len())
     }
 
-    fn completion(&mut self, raw: Raw, at: u64) -> Result<Option<Completion>, PortLost> {
+    fn completion(&mut self, raw: Raw, software: u64) -> Result<Option<Completion>, PortLost> {
         let (is_receive, pair, slot) = memory::decode(raw.wr_id);
+        let at = match raw.at {
+            Stamp::Hardware(at) => at,
+            Stamp::Software if is_receive => software,
+            Stamp::Software => self.resources.memory.posted(slot),
+        };
         if !raw.ok {
             return Err(PortLost(format!("a queue pair of {} has failed (status {})", self.device, raw.status)));
         }
@@ -156,8 +157,15 @@ impl UdPort {
         };
         let Some((from, traffic_class)) = sender else { return Ok(None) };
         let queue_pair = self.facts.queue_pairs.get(pair).map_or(0, |pair| pair.number);
-        let mut received =
-            Received { at, from, queue_pair, traffic_class, service_level: raw.service_level, payload: [0; LONGEST], length };
+        let mut received = Received {
+            at,
+            from,
+            queue_pair,
+            traffic_class,
+            service_level: raw.service_level,
+            payload: [0; LONGEST],
+            length,
+        };
         let taken = length.min(LONGEST);
         if let (Some(to), Some(from)) = (received.payload.get_mut(..taken), payload.get(..taken)) {
             to.copy_from_slice(from);
@@ -240,7 +248,14 @@ impl DatagramPort for UdPort {
             self.next = (self.next + 1) % pairs;
             self.next
         });
-        self.resources.post_send(pair, handle, route, bytes, id)
+        if self.facts.hardware_time {
+            return self.resources.post_send(pair, handle, route, bytes, id).map(|_| ());
+        }
+        // Its completion is read later than its answer may come, so that it tells no time.
+        let post = self.software.begin_post();
+        let slot = self.resources.post_send(pair, handle, route, bytes, id)?;
+        self.resources.memory.set_posted(slot, self.software.end_post(post));
+        Ok(())
     }
 
     fn poll(&mut self, wait: Duration, out: &mut Vec<Completion>) -> Result<(), PortLost> {

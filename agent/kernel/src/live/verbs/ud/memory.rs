@@ -28,6 +28,16 @@ pub fn decode(number: u64) -> (bool, usize, usize) {
     (number & RECEIVE != 0, part(number >> 32 & 0xffff), part(number & 0xffff_ffff))
 }
 
+/// A datagram in a send queue.
+#[derive(Clone, Copy, Debug, Default)]
+struct SendSlot {
+    /// The sender's number.
+    id: u64,
+    source_port: u16,
+    /// When it was posted, nanoseconds of the host's clock.
+    posted: u64,
+}
+
 /// The memory, page-aligned, and the send slots.
 #[derive(Debug)]
 pub struct Memory {
@@ -35,8 +45,8 @@ pub struct Memory {
     layout: Layout,
     receives: usize,
     free: Vec<usize>,
-    /// By send slot: the sender's number and the source port, if the slot is in use.
-    sends: Vec<Option<(u64, u16)>>,
+    /// By send slot, if it is in use.
+    sends: Vec<Option<SendSlot>>,
 }
 
 // SAFETY: the memory is owned by the value and is reached through it only (and by the NIC).
@@ -83,7 +93,7 @@ impl Memory {
             return None;
         }
         let slot = self.free.pop()?;
-        self.sends[slot] = Some((id, source_port));
+        self.sends[slot] = Some(SendSlot { id, source_port, posted: 0 });
         // SAFETY: within the memory: the slot is below SENDS.
         let to = unsafe { self.start.as_ptr().add(self.receives * RECEIVE_SLOT + slot * LONGEST) };
         // SAFETY: a slot has LONGEST bytes; it is free, so the NIC does not read it; the two do not overlap.
@@ -93,14 +103,26 @@ impl Memory {
 
     /// Source port of the datagram in a send slot.
     pub fn source_port(&self, slot: usize) -> u16 {
-        self.sends.get(slot).copied().flatten().map_or(0, |send| send.1)
+        self.sends.get(slot).copied().flatten().map_or(0, |send| send.source_port)
     }
 
     /// Frees a send slot; the sender's number of its datagram.
     pub fn sent(&mut self, slot: usize) -> Option<u64> {
-        let (id, _) = self.sends.get_mut(slot)?.take()?;
+        let send = self.sends.get_mut(slot)?.take()?;
         self.free.push(slot);
-        Some(id)
+        Some(send.id)
+    }
+
+    /// Sets when the datagram in a send slot was posted.
+    pub fn set_posted(&mut self, slot: usize, at: u64) {
+        if let Some(send) = self.sends.get_mut(slot).and_then(Option::as_mut) {
+            send.posted = at;
+        }
+    }
+
+    /// When the datagram in a send slot was posted.
+    pub fn posted(&self, slot: usize) -> u64 {
+        self.sends.get(slot).copied().flatten().map_or(0, |send| send.posted)
     }
 }
 
@@ -128,7 +150,8 @@ mod tests {
         assert_eq!(memory.write(&[0; LONGEST + 1], 1, 0), None);
         let slots: Vec<_> = (0..SENDS as u64).map(|id| memory.write(&[9; 40], id, 50_000).unwrap().0).collect();
         assert_eq!(memory.write(&[9; 40], 999, 0), None, "all are in use");
-        assert_eq!(memory.source_port(slots[3]), 50_000);
+        memory.set_posted(slots[3], 77);
+        assert_eq!((memory.source_port(slots[3]), memory.posted(slots[3])), (50_000, 77));
         assert_eq!((memory.sent(slots[3]), memory.sent(slots[3]), memory.sent(SENDS)), (Some(3), None, None));
         assert_eq!(memory.write(&[9; 40], 999, 0).map(|slot| slot.0), Some(slots[3]));
     }

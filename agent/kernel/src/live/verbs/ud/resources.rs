@@ -168,7 +168,7 @@ impl Resources {
         }
     }
 
-    /// Sends a datagram.
+    /// Sends a datagram; its send slot.
     pub fn post_send(
         &mut self,
         pair: usize,
@@ -176,7 +176,7 @@ impl Resources {
         route: &Route,
         bytes: &[u8],
         id: u64,
-    ) -> Result<(), SendError> {
+    ) -> Result<usize, SendError> {
         let qp = *self.queue_pairs.get(pair).ok_or(SendError::Refused(libc::ENOENT))?;
         let (slot, address) = self.memory.write(bytes, id, route.source_port).ok_or(SendError::Full)?;
         let length = u32::try_from(bytes.len()).unwrap_or(0);
@@ -197,7 +197,7 @@ impl Resources {
         let mut bad = ptr::null_mut();
         // SAFETY: queue pair and address handle exist; the provider copies the request; the slot is in registered memory.
         match unsafe { (self.post_send)(qp.as_ptr(), &raw mut request, &raw mut bad) } {
-            0 => Ok(()),
+            0 => Ok(slot),
             error => {
                 self.memory.sent(slot);
                 Err(if error == libc::ENOMEM { SendError::Full } else { SendError::Refused(error) })

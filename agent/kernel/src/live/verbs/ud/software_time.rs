@@ -1,12 +1,23 @@
-//! Time of completions where the NIC has no time stamps: the host's clock, less the time that this thread waited for a CPU.
+//! Times of datagrams where the NIC has no time stamps: the host's clock, without the time that this thread waited for a CPU.
 //!
 //! A thread that is woken by a completion may wait long for a CPU on a busy host. The scheduler counts that time
 //! (`/proc/thread-self/schedstat`), so it is taken off, and shows as delay of the host and not of the network. A completion
-//! that comes during the wait then gets too early a time: a round trip may be told too short, never too long.
+//! that comes during the wait then gets too early a time: a round trip may be told too short, never too long. A datagram
+//! leaves while it is posted, so it counts as sent in the middle of that call, and at its end if the thread lost its CPU.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
+
+/// Wait for a CPU that matters.
+const LOST_CPU: Duration = Duration::from_micros(20);
+
+/// A datagram that is being posted.
+#[derive(Clone, Copy, Debug)]
+pub struct Post {
+    waited: Option<Duration>,
+    begin: Instant,
+}
 
 /// Clock of one thread.
 #[derive(Debug)]
@@ -42,6 +53,21 @@ impl SoftwareTime {
         let Some(after) = self.waited_for_cpu() else { return self.at(now) };
         let late = after.saturating_sub(before).min(now - begin);
         self.at(now - late)
+    }
+
+    /// Begins to post a datagram.
+    pub fn begin_post(&self) -> Post {
+        Post { waited: self.waited_for_cpu(), begin: Instant::now() }
+    }
+
+    /// Ends the call that has posted a datagram; time at which it counts as sent, nanoseconds.
+    pub fn end_post(&self, post: Post) -> u64 {
+        let end = Instant::now();
+        let lost = match (self.waited_for_cpu(), post.waited) {
+            (Some(after), Some(before)) => after.saturating_sub(before) >= LOST_CPU,
+            _ => false,
+        };
+        self.at(if lost { end } else { post.begin + (end - post.begin) / 2 })
     }
 
     fn at(&self, instant: Instant) -> u64 {
@@ -80,6 +106,10 @@ mod tests {
         std::thread::sleep(Duration::from_millis(5));
         let woken = clock.end_wait();
         assert!(before <= woken && woken <= clock.now(), "{before} {woken}");
+        let post = clock.begin_post();
+        std::thread::sleep(Duration::from_millis(4));
+        let (posted, after) = (clock.end_post(post), clock.now());
+        assert!(posted > woken && posted <= after, "{woken} {posted} {after}");
         // Without a wait it is the time now.
         let now = clock.end_wait();
         assert!(now >= woken);
