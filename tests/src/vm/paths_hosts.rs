@@ -72,7 +72,10 @@ fn stopped(lab: &Lab, probed: &Probed) -> Result<()> {
 /// A host whose processor is taken answers late.
 fn busy(lab: &Lab, probed: &Probed) -> Result<()> {
     let host = probed.fabric.host(2);
-    host.sh("for n in 1 2 3 4; do setsid nice -n -15 sh -c 'while :; do :; done' </dev/null >/dev/null 2>&1 & echo $!; done >/tmp/hogs")?;
+    host.sh(
+        "for n in 1 2 3 4 5 6 7 8; do setsid sh -c 'while :; do :; done' </dev/null >/dev/null 2>&1 & echo $!; done >/tmp/hogs; \
+         renice -n -10 -p $(cat /tmp/hogs)",
+    )?;
     let load = "cut -d' ' -f1 /proc/loadavg";
     let quiet = probed.blames_no_network("h2 has no processor time left", LASTS);
     let load: f64 = host.sh(load)?.parse()?;

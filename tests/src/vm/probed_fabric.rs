@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Configuration of agents that trace and probe.
-pub const PROBES: &str = "[probes]\nenabled = true\n";
+/// Configuration of agents that trace and probe. Emulated processors are slow: at the usual budget of 2 % of a core, agents would
+/// send one probe in sixteen.
+pub const PROBES: &str = "[probes]\nenabled = true\n[budget]\ncpu = \"100%\"\n";
 
 /// Time in which plans, paths and probes must be there.
 pub const SETTLES: Duration = Duration::from_secs(120);
