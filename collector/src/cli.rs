@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use fabriclens_client::args::{IncidentsArgs, JobsArgs, QueryArgs, ReportArgs, SwitchesArgs, TopologyArgs};
+use fabriclens_client::args::{IncidentsArgs, JobsArgs, ProbesArgs, QueryArgs, ReportArgs, SwitchesArgs, TopologyArgs};
 use fabriclens_config::{Overrides, Roles};
 
 /// Fabriclens collector and command-line client
@@ -46,6 +46,8 @@ pub enum Command {
     Topology(TopologyArgs),
     /// List switches that push their counters, and names that are not understood
     Switches(SwitchesArgs),
+    /// Show what agents trace and probe, and which links that covers
+    Probes(ProbesArgs),
 }
 
 /// Arguments of `backtest`.

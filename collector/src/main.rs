@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Command::Token(args) => token::run(args).map_err(anyhow::Error::msg),
         Command::Topology(args) => client::topology(args).map_err(anyhow::Error::from),
         Command::Switches(args) => client::switches(args).map_err(anyhow::Error::from),
+        Command::Probes(args) => client::probes(args).map_err(anyhow::Error::from),
         Command::Report(args) => client::report(args).map_err(anyhow::Error::from),
     };
     match done {

@@ -27,6 +27,8 @@ use fabriclens_ingest::Ingest;
 use fabriclens_job_sources as jobs;
 use fabriclens_job_sources::Jobs;
 use fabriclens_jobs::Limits;
+use fabriclens_probing as probing;
+use fabriclens_probing::Probing;
 use fabriclens_server::answers::Answers;
 use fabriclens_server::auth::{ErrorFormat, Guard};
 use fabriclens_server::listener::{ListenError, Listener, bind};
@@ -35,7 +37,7 @@ use fabriclens_server::startup_listener::{ListenerKind, StartupListener};
 use fabriclens_server::tls::acceptor;
 use fabriclens_state::AppState;
 use fabriclens_topology as topology;
-use fabriclens_topology::{Topologies, TopologiesError};
+use fabriclens_topology::{Topologies, TopologiesError, TopologyInference};
 
 /// Time for requests in progress to finish at the end.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -149,8 +151,17 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let topologies = Arc::new(Topologies::open(&store, &config)?);
     let jobs = Arc::new(Jobs::open(&store, Limits::of_memory(pressure.limit()))?);
     let (limits, switches) = (config.ingest, config.switches.clone());
-    let ingest =
-        Arc::new(Ingest::new(store.clone(), sink.clone(), telemetry.clone(), limits, switches, pressure.clone()));
+    let probing = Arc::new(Probing::new(config.probes, config.switches.addresses.clone(), telemetry.probes.clone()));
+    let ingest = Ingest::new(
+        store.clone(),
+        sink.clone(),
+        telemetry.clone(),
+        limits,
+        switches,
+        pressure.clone(),
+        probing.clone(),
+    );
+    let ingest = Arc::new(ingest);
     let state = AppState {
         store: store.clone(),
         data: data.clone(),
@@ -159,6 +170,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         jobs: jobs.clone(),
         incidents: incidents.clone(),
         topologies: topologies.clone(),
+        probing: probing.clone(),
         pressure: pressure.clone(),
         telemetry: telemetry.clone(),
         config: config.clone(),
@@ -189,6 +201,14 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     tasks.push(tokio::spawn(run_reloads(reloaded, reload.clone(), stopped.clone())));
     tasks.push(tokio::spawn(live::run(state, stopped.clone())));
     tasks.push(tokio::spawn(name_switches(ingest.clone(), topologies.clone(), stopped.clone())));
+    let [wiring, traced] = [topologies.clone(), topologies.clone()];
+    let planned = probing::run(
+        probing,
+        move || wiring.current(),
+        move |source| traced.infer(TopologyInference::Traces, source),
+        stopped.clone(),
+    );
+    tasks.push(tokio::spawn(planned));
     let wired = topology::run(topologies, data.clone(), engine(&config.query), stopped.clone());
     tasks.push(tokio::spawn(wired));
     let rollups = jobs::roll_up(jobs.clone(), data, sink.clone(), engine(&config.query), stopped.clone());

@@ -12,6 +12,7 @@ use fabriclens_agent_uplink::spool::{Limits, Now, Spool};
 use fabriclens_core::prompb::{Label, MetricMetadata, Sample, TimeSeries, WriteRequest};
 use fabriclens_kernel::live;
 use fabriclens_model::Labels;
+use fabriclens_probe_plan::{Hop, PlanRequest, ProbeResult, ProbedPort, ReportRequest, ReportedPair, TracedPath};
 use fabriclens_reader_lease::AskRequest;
 use fabriclens_store::log_record;
 use fabriclens_wire::Section;
@@ -29,11 +30,35 @@ const LARGEST: u64 = 64 << 10;
 
 /// Questions for the lease of a subnet, framed as in gRPC.
 pub fn lease() -> Vec<Vec<u8>> {
-    let request = |switches: Vec<u64>, reading| {
-        let request = AskRequest { host: "mgmt-01".to_owned(), agent: 7, switches, reading }.encode_to_vec();
-        [&[0][..], &(request.len() as u32).to_be_bytes(), &request].concat()
-    };
+    let request =
+        |switches: Vec<u64>, reading| framed(&AskRequest { host: "mgmt-01".to_owned(), agent: 7, switches, reading });
     vec![request(vec![0x0002_c903_00a0_0001, 2], true), request(vec![], false)]
+}
+
+/// Requests for a probe plan, framed as in gRPC.
+pub fn probe_plans() -> Vec<Vec<u8>> {
+    let roce =
+        ProbedPort { name: "mlx5_0/1".into(), address: vec![10, 0, 0, 1], queue_pair: 17, ..ProbedPort::default() };
+    let infiniband = ProbedPort { address: Vec::new(), lid: 7, source_ports: vec![49_153], ..roce.clone() };
+    let request = |ports| framed(&PlanRequest { host: "gpu-01".to_owned(), agent: 1, ports });
+    vec![request(vec![roce]), request(vec![infiniband]), request(vec![])]
+}
+
+/// Reports of paths and probes, framed as in gRPC.
+pub fn probe_reports() -> Vec<Vec<u8>> {
+    let pair = ReportedPair { from: "mlx5_0/1".into(), host: "gpu-02".into(), port: "mlx5_0/1".into() };
+    let hops = vec![Hop { addresses: vec![vec![10, 0, 1, 1]] }, Hop::default()];
+    let path = TracedPath { pair: 0, source_port: 50_000, traced_ns: 1, hops, complete: true };
+    let probe =
+        ProbeResult { source_port: 50_000, sent_ns: 1, rtt_ns: Some(9000), transport: 1, ..ProbeResult::default() };
+    let report =
+        ReportRequest { pairs: vec![pair], paths: vec![path], probes: vec![probe], ..ReportRequest::default() };
+    vec![framed(&report)]
+}
+
+fn framed(message: &impl prost::Message) -> Vec<u8> {
+    let message = message.encode_to_vec();
+    [&[0][..], &(message.len() as u32).to_be_bytes(), &message].concat()
 }
 
 /// Contents of the files below a directory of the repository; empty if it does not exist.

@@ -54,6 +54,13 @@ pub const ALL: &[Target] = &[
     row("zstd", "senders: bodies compressed by zstd", seeds::zstd, ingest::fuzzing::unzstd),
     row("otlp_json", "senders: metrics by OTLP in JSON", seeds::otlp_json, otlp_json),
     row("lease", "agents: questions for the lease of a subnet", seeds::lease, ingest::fuzzing::lease),
+    row("probe_plan", "agents: requests for a probe plan", seeds::probe_plans, ingest::fuzzing::probe_plan),
+    row(
+        "probe_report",
+        "agents: traced paths and results of probes",
+        seeds::probe_reports,
+        ingest::fuzzing::probe_report,
+    ),
     row("lines", "people: JSON lines of an import", seeds::lines, ingest::fuzzing::lines),
     row("foreign", "switches and exporters: names and values under foreign names", switch_seeds::foreign, foreign),
     row("gnmi", "switches: messages of gNMI", switch_seeds::gnmi, fabriclens_gnmi::fuzzing::message),

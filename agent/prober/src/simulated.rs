@@ -113,11 +113,14 @@ impl DatagramPort for SimulatedPort {
         }
         let at = self.stamp(now);
         self.sent.push_back(Completion::Sent { id, at, source_port: Some(route.source_port) });
+        self.next = (self.next + 1) % self.facts.queue_pairs.len();
+        let any = self.facts.queue_pairs[self.next].number;
+        let queue_pair = if route.queue_pair == 0 { any } else { route.queue_pair };
+        let from = Peer { queue_pair, ..self.peer() };
+        let datagram = InFlight { at: now + LATENCY, from, to: route.peer, route: *route, bytes: bytes.to_vec() };
+        let mut changed = datagram.clone();
         let mut network = self.network.borrow_mut();
         network.sent += 1;
-        let datagram =
-            InFlight { at: now + LATENCY, from: self.peer(), to: route.peer, route: *route, bytes: bytes.to_vec() };
-        let mut changed = datagram.clone();
         let later = network.fate.as_mut().map_or(vec![Duration::ZERO], |fate| fate(&mut changed));
         network.flying.extend(later.into_iter().map(|more| InFlight { at: datagram.at + more, ..changed.clone() }));
         Ok(())

@@ -51,7 +51,7 @@ fn hops(path: &TracedPath) -> Vec<Vec<IpAddr>> {
 #[test]
 #[ignore = "needs: network-namespaces"]
 fn an_agent_traces_what_the_collector_plans_and_reports_the_paths() {
-    let (routers, dir) = (Routers::new(), tempfile::tempdir().unwrap());
+    let (routers, dir) = (Routers::start(), tempfile::tempdir().unwrap());
     let dir = dir.path().join("host");
     let ports = 50_000..50_008;
     routers.inside("host1", || {
@@ -110,7 +110,7 @@ fn an_agent_traces_what_the_collector_plans_and_reports_the_paths() {
 #[test]
 #[ignore = "needs: network-namespaces"]
 fn a_network_that_the_configuration_leaves_out_is_told_and_gets_nothing() {
-    let (routers, dir) = (Routers::new(), tempfile::tempdir().unwrap());
+    let (routers, dir) = (Routers::start(), tempfile::tempdir().unwrap());
     let dir = dir.path().join("host");
     routers.inside("host1", || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -22,6 +22,7 @@ mod jobs;
 mod memory;
 mod page;
 mod params;
+mod probes;
 mod query;
 mod report;
 mod report_topology;
@@ -46,6 +47,7 @@ use fabriclens_data::{Data, LOCAL, engine};
 use fabriclens_forward::Sink;
 use fabriclens_incidents::IncidentStore;
 use fabriclens_job_sources::Jobs;
+use fabriclens_probing::Probing;
 use fabriclens_server::error::{ApiError, Kind};
 use fabriclens_server::route::{Route, route};
 pub use fabriclens_server::startup_listener::ALIVE;
@@ -69,6 +71,7 @@ pub struct Api {
     jobs: Arc<Jobs>,
     incidents: Arc<IncidentStore>,
     topologies: Arc<Topologies>,
+    probing: Arc<Probing>,
     pressure: Arc<Pressure>,
     engine: Engine,
     telemetry: Telemetry,
@@ -85,7 +88,8 @@ pub struct Api {
 impl Api {
     /// Creates the state of the API.
     pub fn new(state: AppState) -> Self {
-        let AppState { store, data, queried, sink, jobs, incidents, topologies, pressure, telemetry, config } = state;
+        let AppState { store, data, queried, sink, jobs, incidents, topologies, probing, pressure, telemetry, config } =
+            state;
         Self {
             store,
             data,
@@ -94,6 +98,7 @@ impl Api {
             jobs,
             incidents,
             topologies,
+            probing,
             pressure,
             engine: engine(&config.query),
             pool: Pool::new(config.query.memory, config.query.concurrency, telemetry.query_memory.clone()),
@@ -157,6 +162,7 @@ pub fn routes() -> Vec<Route<Arc<Api>>> {
         route(Write, POST, "/api/v1/jobs/{id}/end", jobs::end),
         route(Read, GET, "/api/v1/jobs/{id}/report", report::report).linked(),
         route(Read, GET, "/api/v1/topology", topology::topology),
+        route(Read, GET, "/api/v1/probes", probes::probes),
         route(Read, GET_POST, "/api/v1/query", query::instant),
         route(Read, GET_POST, "/api/v1/query_range", query::range),
         route(Read, GET_POST, "/api/v1/format_query", query::format),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use fabriclens_correlate::Severity;
+use fabriclens_correlate::{IncidentPath, Location, Severity};
 use fabriclens_jobs::{Filter, Job, JobKey, Registry};
 use fabriclens_model::Budget as _;
 use fabriclens_report::model::{self, Incident};
@@ -103,6 +103,7 @@ fn incidents_of(incidents: &IncidentStore, job: &Job) -> Vec<Incident> {
                 explanation: incident.explanation.clone(),
                 action: incident.action.clone(),
                 role: role.to_owned(),
+                path: incident.path.as_ref().and_then(path_of),
             })
         })
         .collect();
@@ -142,4 +143,13 @@ fn look_up(registry: &Registry, key: &JobKey, run: Option<u32>) -> Result<(Job, 
         others.extend(before);
     }
     Ok((job, others))
+}
+/// The path of an incident; `None` if it has something other than ports.
+fn path_of(path: &IncidentPath) -> Option<model::IncidentPath> {
+    let port = |place: &Location| match place {
+        Location::Port { node, port } => Some(model::PathPort { node: node.clone(), port: port.clone() }),
+        _ => None,
+    };
+    let ports = path.ports.iter().map(port).collect::<Option<Vec<_>>>()?;
+    Some(model::IncidentPath { ports, known: path.known.words().to_owned() })
 }

@@ -1,4 +1,5 @@
-//! Command-line arguments of the client commands: `query`, `jobs`, `incidents`, `report`, `topology`, `switches`.
+//! Command-line arguments of the client commands: `query`, `jobs`, `incidents`, `report`, `topology`,
+//! `switches`, `probes`.
 
 use std::path::PathBuf;
 
@@ -239,6 +240,20 @@ pub struct SwitchesArgs {
     /// List the metric names that are not understood
     #[arg(long)]
     pub unknown: bool,
+    /// Server.
+    #[command(flatten)]
+    pub server: Server,
+    /// Print the JSON of the server
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `probes`.
+#[derive(Debug, Args)]
+pub struct ProbesArgs {
+    /// Show the plan of this host: its pairs, the most important first
+    #[arg(long)]
+    pub host: Option<String>,
     /// Server.
     #[command(flatten)]
     pub server: Server,

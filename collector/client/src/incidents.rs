@@ -39,6 +39,7 @@ struct Incident {
     priorities: Vec<u64>,
     #[serde(default)]
     senders: Vec<Value>,
+    path: Option<FlowPath>,
     evidence: Vec<Evidence>,
     explanation: String,
     action: String,
@@ -49,6 +50,13 @@ struct Incident {
     silenced: Option<OperatorNote>,
     #[serde(default)]
     history: Vec<HistoryEntry>,
+}
+
+/// Path of the flows that show it.
+#[derive(Deserialize)]
+struct FlowPath {
+    ports: Vec<Value>,
+    known: String,
 }
 
 #[derive(Deserialize)]
@@ -214,6 +222,9 @@ fn in_full(i: &Incident, now_ms: i64, columns: usize) -> String {
     line("senders", i.senders.iter().map(sender).collect::<Vec<_>>().join(", "));
     line("victims", i.victim_jobs.join(", "));
     line("held back", i.victim_ports.iter().map(place).collect::<Vec<_>>().join(", "));
+    let hops = |path: &FlowPath| path.ports.iter().map(place).collect::<Vec<_>>().join(" > ");
+    let path = i.path.as_ref().map(|path| format!("{} ({})", hops(path), path.known.replace('_', " ")));
+    line("path", path.unwrap_or_default());
     line("explanation", i.explanation.clone());
     line("do", i.action.clone());
     let again = format!("{} times before, in close succession", i.recurrences);
@@ -317,6 +328,7 @@ mod tests {
         "victim_jobs": ["a", "b", "c", "d"], "victim_ports": [{"type": "port", "node": "h7", "port": "1"}],
         "priorities": [3, 4], "senders": [{"type": "port", "node": "h7", "port": "1", "job": "a"},
         {"type": "port", "node": "h8", "port": "2"}],
+        "path": {"known": "one_of", "ports": [{"type": "port", "node": "h7", "port": "1"}, {"type": "port", "node": "leaf1", "port": "5"}]},
         "evidence": [{"metric": "m", "at": "h3 port 1", "value": 0.97, "threshold": 0.01, "window_ns": [0, 1]}],
         "explanation": "h3 port 1 pauses\u001b its switch.", "action": "Reset it.", "recurrences": 0,
         "acknowledged": {"at_ns": 0, "by": "ann", "note": "on it"}, "reclassified": null, "silenced": null,
@@ -341,6 +353,7 @@ priority     3, 4
 senders      h7 port 1 (a), h8 port 2
 victims      a, b, c, d
 held back    h7 port 1
+path         h7 port 1 > leaf1 port 5 (one of)
 explanation  h3 port 1 pauses\u{fffd} its switch.
 do           Reset it.
 acknowledged by ann, on it

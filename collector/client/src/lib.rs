@@ -1,6 +1,5 @@
 //! The command-line client: `fabriclens query`, `jobs`, `incidents`, `report`, `topology`,
-//! `switches`. Queries work with any
-//! Prometheus-compatible server.
+//! `switches`, `probes`. Queries work with any Prometheus-compatible server.
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +9,7 @@ mod incidents;
 mod jobs;
 mod layout;
 mod print;
+mod probes;
 mod report;
 mod switches;
 mod topology;
@@ -32,6 +32,7 @@ use fabriclens_core::time;
 use fabriclens_core::time::now_ms;
 pub use incidents::incidents;
 pub use jobs::jobs;
+pub use probes::probes;
 pub use report::report;
 pub use switches::switches;
 pub use topology::topology;

@@ -47,6 +47,12 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("jobs.dir", Form::Text),
     ("jobs.squeue", Form::Text),
     ("verdicts.late", Form::Text),
+    ("probes.per_port", Form::Integer),
+    ("probes.per_host", Form::Integer),
+    ("probes.per_fabric", Form::Integer),
+    ("probes.traces_per_leaf", Form::Integer),
+    ("probes.traffic_class", Form::Integer),
+    ("probes.paths", Form::Integer),
 ];
 
 /// Keys of `[store]`, `[peers]`, `[alertmanager]`, `[[forward]]` and `[[webhook]]`: other servers, which environment

@@ -85,6 +85,8 @@ pub struct Config {
     pub late: Duration,
     /// Files that describe the fabric, in any supported format.
     pub topology: Vec<PathBuf>,
+    /// What agents may trace and probe.
+    pub probes: Probes,
     /// Remote engine that stores the samples instead of this collector.
     pub store: Option<Remote>,
     /// Further servers that receive the samples.
@@ -108,6 +110,29 @@ pub struct Switches {
     pub addresses: BTreeMap<IpAddr, String>,
     /// Foreign metric names that are also stored as they come; `*` at the end stands for any rest.
     pub raw: Vec<String>,
+}
+
+/// Bounds of what agents trace and probe. The agents' own configuration decides whether they do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probes {
+    /// Probes per second that a port sends, and that are sent to it, TCP twins included; 0: none.
+    pub per_port: u32,
+    /// The same of all ports of a host.
+    pub per_host: u32,
+    /// Probes per second in the whole fabric.
+    pub per_fabric: u32,
+    /// Traces of source ports per second from the ports of a leaf, and to them; 0: none.
+    pub traces_per_leaf: u32,
+    /// Traffic class of packets (DSCP times 4).
+    pub traffic_class: u8,
+    /// Parallel paths between two leaves, where the topology does not tell them.
+    pub paths: usize,
+}
+
+impl Default for Probes {
+    fn default() -> Self {
+        Self { per_port: 20, per_host: 100, per_fabric: 20_000, traces_per_leaf: 20, traffic_class: 0, paths: 16 }
+    }
 }
 
 /// Listener addresses (port 0 for any free port) and their limits.
@@ -224,6 +249,7 @@ impl Default for Config {
             late: Duration::from_secs(120),
             switches: Switches::default(),
             topology: Vec::new(),
+            probes: Probes::default(),
             store: None,
             forward: Vec::new(),
             peers: Vec::new(),
@@ -284,6 +310,12 @@ impl Config {
             path(&self.jobs.dir),
             self.jobs.squeue.clone().unwrap_or_default(),
             duration::format(self.late),
+            self.probes.per_port.to_string(),
+            self.probes.per_host.to_string(),
+            self.probes.per_fabric.to_string(),
+            self.probes.traces_per_leaf.to_string(),
+            self.probes.traffic_class.to_string(),
+            self.probes.paths.to_string(),
         ];
         keys::KEYS.iter().map(|(key, _)| *key).zip(values).collect()
     }

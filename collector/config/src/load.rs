@@ -147,6 +147,18 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     time(&mut config.late, raw.verdicts.late, "verdicts.late")?;
     config.switches = switches(raw.switches)?;
     config.topology = raw.topology.files.into_iter().map(PathBuf::from).collect();
+    let rate = |slot: &mut u32, raw: Option<u32>| *slot = raw.unwrap_or(*slot);
+    rate(&mut config.probes.per_port, raw.probes.per_port);
+    rate(&mut config.probes.per_host, raw.probes.per_host);
+    rate(&mut config.probes.per_fabric, raw.probes.per_fabric);
+    rate(&mut config.probes.traces_per_leaf, raw.probes.traces_per_leaf);
+    if let Some(class) = raw.probes.traffic_class {
+        config.probes.traffic_class = u8::try_from(class).map_err(|_| ConfigError::Value {
+            key: "probes.traffic_class",
+            message: format!("{class} is not from 0 to 255; write the DSCP times 4"),
+        })?;
+    }
+    config.probes.paths = raw.probes.paths.map_or(config.probes.paths, |n| n as usize);
     time(&mut config.ingest.future, raw.ingest.future, "ingest.future")?;
     time(&mut config.query.timeout, raw.query.timeout, "query.timeout")?;
     time(&mut config.query.lookback, raw.query.lookback, "query.lookback")?;
@@ -198,6 +210,12 @@ fn bounds(config: &Config) -> Result<(), ConfigError> {
     needs("ingest.series_per_metric", config.series.of_metric > 0, "at least 1")?;
     needs("ingest.series_per_tenant", config.series.of_tenant > 0, "at least 1")?;
     needs("limits.memory", config.memory.is_none_or(|m| m >= 256 << 20), "at least 256MiB")?;
+    let probes = &config.probes;
+    needs("probes.per_port", probes.per_port <= 1000, "at most 1000 probes per second")?;
+    needs("probes.per_host", probes.per_host <= 2000, "at most 2000 probes per second")?;
+    needs("probes.per_fabric", probes.per_fabric <= 100_000, "at most 100000 probes per second")?;
+    needs("probes.traces_per_leaf", probes.traces_per_leaf <= 1000, "at most 1000 traces per second")?;
+    needs("probes.paths", (1..=64).contains(&probes.paths), "from 1 to 64")?;
     needs("query.concurrency", config.query.concurrency > 0, "at least 1")?;
     needs("query.memory", config.query.memory >= 1 << 20, "at least 1MiB")?;
     needs("query.timeout", !config.query.timeout.is_zero(), "longer than 0s")?;

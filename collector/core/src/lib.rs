@@ -13,6 +13,7 @@ pub mod jsonl;
 pub mod pem;
 pub mod periodic;
 pub mod pressure;
+pub mod probe_telemetry;
 pub mod prompb;
 pub mod protocol;
 pub mod query_thread;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::forward_telemetry::{ForwardQueues, ForwardTelemetry};
 use crate::gnmi_telemetry::GnmiTelemetry;
+use crate::probe_telemetry::ProbeTelemetry;
 use crate::protocol::Protocol;
 use crate::reader_leases::ReaderLeases;
 use crate::switch_list::SwitchList;
@@ -54,6 +55,8 @@ pub struct Telemetry {
     pub switches: SwitchList,
     /// Readers of InfiniBand subnets.
     pub reader_leases: ReaderLeases,
+    /// Paths and probes.
+    pub probes: ProbeTelemetry,
     /// Connections closed because their address had too many.
     pub connections_refused: IntCounter,
     /// Connections closed because their reader was slow.
@@ -166,6 +169,7 @@ impl Telemetry {
             gnmi: GnmiTelemetry::new(&registry)?,
             switches: SwitchList::new(&registry)?,
             reader_leases: ReaderLeases::new(&registry)?,
+            probes: ProbeTelemetry::new(&registry)?,
             connections_refused: counter(
                 "fabriclens_connections_refused_total",
                 "Connections closed because their address, or all addresses together, had too many.",

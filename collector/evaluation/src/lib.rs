@@ -7,4 +7,5 @@ mod background_query;
 mod flows;
 mod late;
 pub mod live;
+mod probe_feed;
 mod queue_pairs;

@@ -13,12 +13,14 @@ use tokio::sync::watch::Receiver;
 
 use super::flows::PeerQueries;
 use super::late::{self, LateSamples};
+use super::probe_feed::ProbeFeed;
 use super::queue_pairs::QueuePairQueries;
 use crate::backfill::{Backfill, STEP_MS, frame_of};
 use fabriclens_core::periodic::{Trigger, periodic};
 use fabriclens_core::time::now_ms;
 use fabriclens_job_sources::Running;
 use fabriclens_state::AppState;
+use fabriclens_topology::TopologyInference;
 
 /// Evaluation interval. An incident must be open within two seconds, and a pause must be seen in two samples to count.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -72,6 +74,7 @@ struct LiveEvaluation {
     ask_ms: i64,
     peers: PeerQueries,
     queue_pairs: QueuePairQueries,
+    probes: ProbeFeed,
     running: Running,
     topology: Option<Arc<Topology>>,
     /// Number of ports ever added when jobs were last assigned theirs.
@@ -108,6 +111,7 @@ impl LiveEvaluation {
             ask_ms: 0,
             peers: PeerQueries::default(),
             queue_pairs: QueuePairQueries::default(),
+            probes: ProbeFeed::default(),
             running: Running::default(),
             topology: None,
             ports: 0,
@@ -139,6 +143,7 @@ impl LiveEvaluation {
         // Also between evaluations, because the feed is bounded.
         self.push_frames(now);
         self.take_samples();
+        self.probes.drain(&self.state, &mut self.backfill.tracker, now);
         if began < self.next {
             return;
         }
@@ -147,6 +152,7 @@ impl LiveEvaluation {
         self.resume_late(now);
         self.infer();
         self.peers.round(&self.state, &mut self.backfill.tracker, now);
+        self.probes.round(&self.state, &mut self.backfill.tracker, now);
         self.queue_pairs.round(&self.state, &mut self.backfill.tracker, now);
         self.state.telemetry.verdict_seconds.with_label_values(&["take"]).observe(began.elapsed().as_secs_f64());
         let began = Instant::now();
@@ -189,7 +195,7 @@ impl LiveEvaluation {
             *role != Role::Host || reported.node(name).is_none()
         };
         if let Some(inferred) = self.backfill.tracker.cables(is_switch) {
-            self.state.topologies.infer(inferred);
+            self.state.topologies.infer(TopologyInference::Counters, inferred);
         }
     }
 

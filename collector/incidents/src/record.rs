@@ -352,6 +352,8 @@ fn within_limits(mut incident: Incident) -> Incident {
     incident.victim_jobs.truncate(LISTED);
     incident.victim_ports.truncate(LISTED);
     incident.senders.truncate(LISTED);
+    // A path of nine switches has eleven ports.
+    incident.path = incident.path.filter(|path| path.ports.len() <= LISTED);
     incident.low_before = incident.low_before.into_iter().filter(|low| low.1.is_finite()).take(LISTED).collect();
     shorten(&mut incident.explanation);
     shorten(&mut incident.action);

@@ -1,9 +1,13 @@
 //! Entry points for the fuzzer: request bodies as they are read before anything is stored.
 
 use super::unpack::{Compression, Unpacker};
-use super::{http, import, reader_lease, remote};
+use super::{http, import, remote, unary};
+use fabriclens_config::Probes;
 use fabriclens_core::telemetry::Telemetry;
+use fabriclens_probe_plan::{PlanRequest, ReportRequest};
+use fabriclens_probing::Probing;
 use fabriclens_server::body;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Limit of a decompressed body, bytes.
@@ -49,10 +53,33 @@ pub fn lines(bytes: &[u8]) {
 
 /// Question for the lease of a subnet, framed as in gRPC; decided by an empty table.
 pub fn lease(bytes: &[u8]) {
-    let Ok(request) = reader_lease::parse(bytes.to_vec().into()) else { return };
+    let Ok(request) = unary::parse(bytes.to_vec().into()) else { return };
     let telemetry = Telemetry::new().expect("metrics are declared once");
     if let Ok(decision) = telemetry.reader_leases.ask(&request, Instant::now()) {
         assert_eq!(decision.granted, request.reading, "nobody else asked");
     }
     telemetry.text().expect("any accepted name is a label");
+}
+
+/// Request for a probe plan, framed as in gRPC.
+pub fn probe_plan(bytes: &[u8]) {
+    let Ok(request) = unary::parse(bytes.to_vec().into()) else { return };
+    _ = probing().ask("fuzzer", &request, Instant::now());
+}
+
+/// Report of paths and probes, framed as in gRPC, of a host that offered a port.
+pub fn probe_report(bytes: &[u8]) {
+    let Ok(mut request) = unary::parse::<ReportRequest>(bytes.to_vec().into()) else { return };
+    let (probing, now) = (probing(), Instant::now());
+    let offer = PlanRequest { host: "gpu-01".to_owned(), agent: 1, ports: Vec::new() };
+    probing.ask("fuzzer", &offer, now).expect("a valid offer");
+    (request.host, request.agent) = (offer.host, offer.agent);
+    if let Ok(reply) = probing.report(&request, now, 0) {
+        assert_eq!(reply.refused as usize, request.paths.len() + request.probes.len(), "there is no plan");
+    }
+}
+
+fn probing() -> Probing {
+    let telemetry = Telemetry::new().expect("metrics are declared once");
+    Probing::new(Probes::default(), BTreeMap::new(), telemetry.probes)
 }

@@ -1,4 +1,4 @@
-//! The gRPC listener: OTLP, and the lease of subnets. Each method has one message in each direction, so the framing is
+//! The gRPC listener: OTLP, the lease of subnets, plans and reports of probes. Each method has one message in each direction, so the framing is
 //! handled here: a request stays as received until a decoder decompresses it into reused memory.
 
 use std::sync::Arc;
@@ -8,12 +8,13 @@ use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use fabriclens_probe_plan::{PLAN, REPORT};
 use fabriclens_reader_lease::ASK;
 use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsPartialSuccess, ExportMetricsServiceResponse};
 use tonic::{Code, Status};
 
 use super::grpc_frame::{self, message};
-use super::{Compression, Ingest, IngestError, Payload, Report, reader_lease};
+use super::{Compression, Ingest, IngestError, Payload, Report, probes, reader_lease};
 use fabriclens_config::Access;
 use fabriclens_core::protocol::Protocol;
 use fabriclens_server::auth::Caller;
@@ -28,6 +29,8 @@ pub fn routes() -> Vec<Route<Arc<Ingest>>> {
     vec![
         route(Access::Ingest, &[Method::POST], EXPORT, export),
         route(Access::Ingest, &[Method::POST], ASK, reader_lease::ask),
+        route(Access::Ingest, &[Method::POST], PLAN, probes::plan),
+        route(Access::Ingest, &[Method::POST], REPORT, probes::report),
     ]
 }
 

@@ -27,11 +27,15 @@ pub(crate) fn message(mut bytes: Bytes) -> Result<(bool, Bytes), BodyError> {
 
 /// Success with a reply.
 pub(crate) fn reply(message: &impl Message) -> Response {
-    let length = message.encoded_len();
-    let mut bytes = BytesMut::with_capacity(PREFIX + length);
+    reply_encoded(&message.encode_to_vec())
+}
+
+/// Success with a reply that is encoded already.
+pub(crate) fn reply_encoded(message: &[u8]) -> Response {
+    let mut bytes = BytesMut::with_capacity(PREFIX + message.len());
     bytes.put_u8(0);
-    bytes.put_u32(length as u32);
-    bytes.extend_from_slice(&message.encode_to_vec());
+    bytes.put_u32(message.len() as u32);
+    bytes.extend_from_slice(message);
     let mut trailers = HeaderMap::with_capacity(1);
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
     let body = Full::new(bytes.freeze()).with_trailers(std::future::ready(Some(Ok(trailers))));

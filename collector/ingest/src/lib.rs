@@ -21,6 +21,7 @@ mod metadata;
 mod otlp;
 mod own;
 mod priority_class;
+mod probes;
 mod reader_lease;
 mod refusal;
 mod remote;
@@ -29,6 +30,7 @@ mod reserved;
 pub mod switches;
 #[cfg(test)]
 mod tests;
+mod unary;
 mod unpack;
 
 pub use crate::priority_class::PriorityClass;
@@ -55,6 +57,7 @@ use fabriclens_core::switch_list::SwitchSource;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time::now_ms;
 use fabriclens_forward::Sink;
+use fabriclens_probing::Probing;
 use fabriclens_server::auth::{Caller, Hosts};
 use fabriclens_server::body::{self, BODY_TIME};
 use gate::{Gate, Permit, Rejection};
@@ -84,6 +87,7 @@ pub struct Ingest {
     foreign: foreign::Foreign,
     caches: Arc<CacheBudget>,
     metadata: metadata::MetadataGate,
+    probes: probes::ProbeMethods,
 }
 
 impl Ingest {
@@ -95,6 +99,7 @@ impl Ingest {
         limits: config::Ingest,
         switches: config::Switches,
         pressure: Arc<Pressure>,
+        probing: Arc<Probing>,
     ) -> Self {
         let caches = CacheBudget::new(cache_bytes(pressure.limit()), 2 * DECODERS);
         Self {
@@ -112,6 +117,7 @@ impl Ingest {
             telemetry,
             caches,
             metadata: metadata::MetadataGate::default(),
+            probes: probes::ProbeMethods::new(probing),
         }
     }
 

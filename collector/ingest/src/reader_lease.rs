@@ -1,25 +1,20 @@
 //! The method by which agents ask for the lease of their InfiniBand subnet, on the gRPC listener.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
 use axum::response::Response;
-use bytes::Bytes;
 use fabriclens_core::reader_leases::Refused;
 use fabriclens_reader_lease::{AskReply, AskRequest, LEASE};
 use fabriclens_server::auth::Caller;
-use fabriclens_server::body::{self, BodyError};
-use prost::Message as _;
 use tonic::Status;
 
-use super::{Ingest, grpc_frame};
+use super::{Ingest, grpc_frame, unary};
 
 /// Largest request, bytes: a host name and [`fabriclens_reader_lease::SWITCHES`] GUIDs.
 const REQUEST: usize = 4096;
-/// Time that a client has to send it.
-const TIME: Duration = Duration::from_secs(5);
 
 /// Answers a candidate. A caller that is bound to hosts may ask for these only.
 pub(crate) async fn ask(
@@ -27,43 +22,17 @@ pub(crate) async fn ask(
     Extension(caller): Extension<Caller>,
     request: Request,
 ) -> Response {
-    let (parts, body) = request.into_parts();
-    let read = body::read(&parts.headers, body, REQUEST, |_| Ok::<_, BodyError>(()));
-    let read = tokio::time::timeout(TIME, read).await;
-    let read = read.map_err(|_| Status::deadline_exceeded(format!("no request within {TIME:?}")));
-    let decided = read
-        .and_then(|bytes| parse(bytes.map_err(|e| invalid(&e))?))
-        .and_then(|request| decide(&ingest, &caller, &request));
-    match decided {
+    let request = unary::read(request, REQUEST, None).await;
+    match request.and_then(|request| decide(&ingest, &caller, &request)) {
         Ok(reply) => grpc_frame::reply(&reply),
         Err(status) => status.into_http::<Body>(),
     }
 }
 
-fn invalid(error: &dyn std::fmt::Display) -> Status {
-    Status::invalid_argument(error.to_string())
-}
-
-/// Reads a request from the body of its call.
-pub(crate) fn parse(bytes: Bytes) -> Result<AskRequest, Status> {
-    let (compressed, message) = grpc_frame::message(bytes).map_err(|e| invalid(&e))?;
-    if compressed {
-        return Err(Status::unimplemented("compression is not supported for this method; send the message as it is"));
-    }
-    AskRequest::decode(message).map_err(|e| invalid(&e))
-}
-
 fn decide(ingest: &Ingest, caller: &Caller, request: &AskRequest) -> Result<AskReply, Status> {
-    if !caller.hosts.has(&request.host) {
-        let (name, host) = (caller.log_name(), request.host.escape_debug());
-        let text = format!(
-            "{name} may not ask to read a subnet as host {host:?}; let the token or certificate name that host",
-            host = host.to_string()
-        );
-        return Err(Status::permission_denied(text));
-    }
+    unary::allow(caller, &request.host, "ask to read a subnet")?;
     let decision = ingest.telemetry.reader_leases.ask(request, Instant::now()).map_err(|refused| match refused {
-        Refused::Host | Refused::Switches => invalid(&refused),
+        Refused::Host | Refused::Switches => unary::invalid(&refused),
         Refused::Full => Status::resource_exhausted(refused.to_string()),
     })?;
     Ok(AskReply {
@@ -93,17 +62,5 @@ mod tests {
         assert!(decide(&bound("mgmt-01"), "MGMT-01").unwrap().granted);
         let other = decide(&unbound(), "mgmt-02").unwrap();
         assert_eq!((other.granted, other.holder.as_str(), other.others), (false, "MGMT-01", 1));
-    }
-
-    #[test]
-    fn malformed_requests_are_refused() {
-        let framed = |flag: u8, message: &[u8]| {
-            let length = (message.len() as u32).to_be_bytes();
-            parse([&[flag][..], &length, message].concat().into())
-        };
-        assert_eq!(framed(0, &request("h").encode_to_vec()).unwrap(), request("h"));
-        assert_eq!(framed(1, &[]).unwrap_err().code(), tonic::Code::Unimplemented);
-        assert_eq!(framed(0, &[0xff; 3]).unwrap_err().code(), tonic::Code::InvalidArgument);
-        assert_eq!(parse(Bytes::new()).unwrap_err().code(), tonic::Code::InvalidArgument);
     }
 }

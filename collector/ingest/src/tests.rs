@@ -35,7 +35,13 @@ fn bench_of(options: Options, switches: config::Switches) -> Bench {
     let config = Config::default();
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry).unwrap());
     let pressure = Arc::new(Pressure::fixed(0, 1 << 30));
-    Bench { ingest: Arc::new(Ingest::new(store, sink, telemetry, config.ingest, switches, pressure)), _dir: dir }
+    let probing = probing(&telemetry);
+    let ingest = Ingest::new(store, sink, telemetry, config.ingest, switches, pressure, probing);
+    Bench { ingest: Arc::new(ingest), _dir: dir }
+}
+
+fn probing(telemetry: &Telemetry) -> Arc<Probing> {
+    Arc::new(Probing::new(config::Probes::default(), Default::default(), telemetry.probes.clone()))
 }
 
 pub(crate) fn unbound() -> Caller {
@@ -269,8 +275,8 @@ async fn waiting_requests_are_decompressed_once() {
     let config = Config::default();
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry).unwrap());
     let limits = config::Ingest { in_flight: 2, ..config.ingest };
-    let ingest =
-        Ingest::new(store, sink, telemetry, limits, config.switches.clone(), Arc::new(Pressure::fixed(0, 1 << 30)));
+    let (pressure, probing) = (Arc::new(Pressure::fixed(0, 1 << 30)), probing(&telemetry));
+    let ingest = Ingest::new(store, sink, telemetry, limits, config.switches.clone(), pressure, probing);
     let plain = request(&[resource("gpu-01", "m", CUMULATIVE, 1)]);
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     std::io::Write::write_all(&mut packed, &plain).unwrap();

@@ -123,4 +123,25 @@ pub struct Incident {
     pub action: String,
     /// Role of this job: `culprit`, `victim` or `bystander`.
     pub role: String,
+    /// Path of the flows that show it, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<IncidentPath>,
+}
+
+/// The path of the flows that show an incident.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+pub struct IncidentPath {
+    /// Ports in the order in which packets leave by them, then the port that receives them.
+    pub ports: Vec<PathPort>,
+    /// How it is known: `traced`, `by the forwarding tables` or `one of several paths`.
+    pub known: String,
+}
+
+/// A port of a path.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+pub struct PathPort {
+    /// Host or switch.
+    pub node: String,
+    /// Port on that node; begins with `?` if unknown.
+    pub port: String,
 }

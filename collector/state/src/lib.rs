@@ -13,6 +13,7 @@ use fabriclens_data::Data;
 use fabriclens_forward::Sink;
 use fabriclens_incidents::IncidentStore;
 use fabriclens_job_sources::Jobs;
+use fabriclens_probing::Probing;
 use fabriclens_topology::Topologies;
 
 /// All services; clones share them.
@@ -32,6 +33,8 @@ pub struct AppState {
     pub incidents: Arc<IncidentStore>,
     /// Topology of the fabric.
     pub topologies: Arc<Topologies>,
+    /// Plans and reports of agents that trace and probe.
+    pub probing: Arc<Probing>,
     /// Memory pressure.
     pub pressure: Arc<Pressure>,
     /// The collector's own metrics.

@@ -4,6 +4,7 @@
 
 pub mod engine;
 pub mod process;
+pub mod unary;
 
 use std::io::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

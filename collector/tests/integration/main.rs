@@ -24,6 +24,7 @@ mod late;
 mod live;
 mod names;
 mod peers;
+mod probes;
 mod process;
 mod prometheus;
 mod queries;

@@ -64,6 +64,15 @@ const NEIGHBORS: &str = "timestamp(fabric_port_neighbor_info)";
 #[error("cannot open the history of the topology: {0}; check the data directory's disk, or restore a backup")]
 pub struct TopologiesError(String);
 
+/// From what cables are inferred that no source reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TopologyInference {
+    /// Ports whose counters move together.
+    Counters,
+    /// Traces of agents.
+    Traces,
+}
+
 /// The current topology and its history.
 pub struct Topologies {
     aliases: BTreeMap<String, String>,
@@ -80,8 +89,8 @@ struct Round {
     reported: ReportedPorts,
     /// Neighbors that switches report.
     neighbors: Neighbors,
-    /// Cables inferred from counters.
-    inferred: Option<TopologySource>,
+    /// Cables inferred from counters and from traces.
+    inferred: BTreeMap<TopologyInference, TopologySource>,
     /// Whether the last query failed, which is logged once.
     failing: bool,
 }
@@ -102,7 +111,7 @@ impl Topologies {
         let reported = ReportedPorts::resume(ports, now_ms);
         let mut neighbors = Neighbors::default();
         neighbors.update(SwitchNeighbor::known(&topology), now_ms);
-        let round = Round { files: Files::new(files), reported, neighbors, inferred: None, failing: false };
+        let round = Round { files: Files::new(files), reported, neighbors, inferred: BTreeMap::new(), failing: false };
         let round = Mutex::new(round);
         let current = RwLock::new((since, Arc::new(topology)));
         let topologies = Self { aliases, current, history, round, wake: Arc::default() };
@@ -134,9 +143,9 @@ impl Topologies {
         self.round.lock().files.state()
     }
 
-    /// Uses cables inferred from counters from now on.
-    pub fn infer(&self, source: TopologySource) {
-        self.round.lock().inferred = Some(source);
+    /// Uses inferred cables from now on, in place of those inferred in the same way before.
+    pub fn infer(&self, how: TopologyInference, source: TopologySource) {
+        self.round.lock().inferred.insert(how, source);
         self.poll();
     }
 
@@ -155,7 +164,7 @@ impl Topologies {
         let ports: Vec<PortInfo> = round.reported.ports();
         let mut described = from_agents(&ports);
         described.push(from_switches(&round.neighbors.all()));
-        described.extend(round.files.described().chain(&round.inferred).cloned());
+        described.extend(round.files.described().chain(round.inferred.values()).cloned());
         let new = merge(&described, &HostNames::new(&ports, &self.aliases));
         let (held, old) = self.current.read().clone();
         let since = now_ms.saturating_mul(1_000_000);

@@ -34,6 +34,7 @@ fn run(lab: &Lab) -> Result<()> {
     answered(lab, &one, &ports)?;
     on_the_wire(lab, &two, &ports)?;
     lossy(lab, &one)?;
+    busy(lab, &one, &two)?;
     stopped(lab, &one, &two)?;
     replaced(lab, &one, &two, &target)?;
     let trouble = one.sh("dmesg | grep -e 'BUG:' -e 'WARNING:' -e Oops -e refcount || true")?;
@@ -141,19 +142,51 @@ fn lossy(lab: &Lab, one: &Vm) -> Result<()> {
     Ok(())
 }
 
+/// All CPUs of both hosts are busy: their delays grow, nothing is lost, and the network is not told slower by as much.
+fn busy(lab: &Lab, one: &Vm, two: &Vm) -> Result<()> {
+    results(one, 4)?;
+    let calm = results(one, 5)?;
+    let hog = "(for n in 1 2 3; do (while :; do :; done) & done; sleep 9; kill $(jobs -p)) >/dev/null 2>&1 &";
+    for guest in [one, two] {
+        guest.sh(&format!("setsid sh -c '{hog}' </dev/null"))?;
+    }
+    results(one, 1)?;
+    let lines = results(one, 6)?;
+    for guest in [one, two] {
+        guest.sh("sleep 4; ps | grep -c 'while :' || true")?;
+    }
+    let (calm, lines) = (of(&calm, "RdmaSoftwareTime"), of(&lines, "RdmaSoftwareTime"));
+    let median_of = |lines: &[&String], word| median(&values(lines, word)) / 1000;
+    let hosts = |lines: &[&String]| median_of(lines, "turn") + median_of(lines, "own");
+    lab.say(&format!(
+        "busy CPUs: {} probes, {} lost; median network {} us (calm {}), hosts {} us (calm {})",
+        lines.len(),
+        lost(&lines),
+        median_of(&lines, "rtt"),
+        median_of(&calm, "rtt"),
+        hosts(&lines),
+        hosts(&calm)
+    ));
+    ensure!(lines.len() >= 5 && lost(&lines) <= 1, "{lines:#?}");
+    let grown = |now: u64, before: u64| now.saturating_sub(before);
+    let network = grown(median_of(&lines, "rtt"), median_of(&calm, "rtt"));
+    ensure!(network < grown(hosts(&lines), hosts(&calm)).max(20_000), "the network is accused: {lines:#?}");
+    Ok(())
+}
+
 /// A prober that is stopped loses nothing; a responder that is stopped answers nothing, and all is well after it goes on.
 fn stopped(lab: &Lab, one: &Vm, two: &Vm) -> Result<()> {
-    results(one, 2)?;
+    results(one, 4)?;
     one.sh("killall -STOP probe; sleep 2; killall -CONT probe")?;
     let lines = results(one, 3)?;
     let rdma = of(&lines, "RdmaSoftwareTime");
     ensure!(lost(&rdma) == 0 && rdma.len() >= 5, "after a stop of the prober: {lines:#?}");
     two.sh("killall -STOP probe")?;
-    let lines = results(one, 3)?;
+    let lines = results(one, 6)?;
     two.sh("killall -CONT probe")?;
     ensure!(lost(&of(&lines, "RdmaSoftwareTime")) >= 5, "{lines:#?}");
     let late = one.sh("sleep 1; grep -c 'refused late' /out || true")?;
-    results(one, 2)?;
+    results(one, 4)?;
     let lines = results(one, 3)?;
     let rdma = of(&lines, "RdmaSoftwareTime");
     lab.say(&format!(
@@ -182,7 +215,7 @@ fn replaced(lab: &Lab, one: &Vm, two: &Vm, target: &dyn Fn(u32) -> String) -> Re
         })?;
         guest.sh("sleep 2")?;
         one.write("/targets", &target(offer(lab, two)?.0))?;
-        results(one, 3)?;
+        results(one, 4)?;
         let lines = results(one, 3)?;
         let rdma = of(&lines, "RdmaSoftwareTime");
         ensure!(rdma.len() >= 5 && lost(&rdma) <= 2, "round {round}: {lines:#?}");

@@ -43,7 +43,7 @@ impl Routers {
     ///
     /// # Panics
     /// Without root or iproute2.
-    pub fn new() -> Self {
+    pub fn start() -> Self {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let this = Self(format!("fl-trace-{}-{number}", std::process::id()));
         for node in ["host1", "host2", "leaf1", "leaf2", "spine1", "spine2"] {

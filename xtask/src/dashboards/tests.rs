@@ -81,6 +81,7 @@ fn collector_series() -> &'static BTreeSet<String> {
         let sources = [
             "core/src/forward_telemetry.rs",
             "core/src/gnmi_telemetry.rs",
+            "core/src/probe_telemetry.rs",
             "core/src/reader_leases/mod.rs",
             "core/src/switch_list.rs",
             "core/src/telemetry.rs",

@@ -37,6 +37,13 @@ const NEEDS: &[Need] = &[
         },
     },
     Need { name: "landlock", probe: || probe::kernel(6, 7) },
+    Need {
+        name: "libibverbs-dev",
+        probe: || {
+            probe::programs(&["cc"], "gcc")?;
+            probe::exists("/usr/include/infiniband/verbs.h".as_ref(), "apt-get install libibverbs-dev")
+        },
+    },
     Need { name: "linux-5.13", probe: || probe::kernel(5, 13) },
     Need { name: "manual", probe: || probe::programs(&["man", "zsh", "fish"], "man-db zsh fish") },
     Need { name: "mount", probe: probe::mount },

@@ -6,7 +6,7 @@ metrics! {
     PROBE_PROBES, Counter, Port, "fabric.probe.probes", Count("{probe}"), ["class", "transport"],
         "Probes sent from the port that have a result, by class of the pair (`same_leaf`, `cross_leaf`, `job`, `unknown`) and transport: `rdma` (timed by the NIC), `rdma_software_time` (timed by the host), `tcp` (its TCP twin).";
     PROBE_LOST, Counter, Port, "fabric.probe.lost", Count("{probe}"), ["class", "transport"],
-        "Of these probes, those without an answer within 500 ms.";
+        "Of these probes, those without an answer within 2 s.";
     PROBE_RTT, Histogram, Port, "fabric.probe.rtt", Seconds, ["class", "transport"],
         "Round trips of answered probes: time on the network without both hosts; for `tcp` with the responder's host.";
     PROBE_HOST_DELAY, Histogram, Port, "fabric.probe.host.delay", Seconds, ["end"],

@@ -2,7 +2,7 @@
 
 use fabriclens_kernel::live::{FlowAddress, FlowSocket, IcmpError, IcmpKind, wait_for_errors};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::time::{Duration, Instant};
 
 fn local(port: u16) -> SocketAddr {
@@ -55,6 +55,11 @@ fn data_that_arrives_takes_no_room_and_wakes_nobody() {
     let begin = Instant::now();
     wait_for_errors(&[socket.as_fd()], Duration::from_millis(200)).unwrap();
     assert!(begin.elapsed() >= Duration::from_millis(190), "data is no error");
+    let mut byte = 0_u8;
+    let raw = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most one byte to `byte`.
+    let got = unsafe { libc::recv(raw, (&raw mut byte).cast(), 1, libc::MSG_DONTWAIT) };
+    assert_eq!(got, -1, "no data is kept");
     drop(peer);
     socket.send(7, b"token").unwrap();
     assert_eq!(errors(&socket).len(), 1, "data left no room for the error");

@@ -91,7 +91,7 @@ fn impossible_times_give_no_outcome() {
         assert_eq!(flights.answered(&arrived(&probe), &peer(17), t5, 11 * MS), Ok(None), "{what}");
         assert_eq!(flights.answered(&times(&probe, t3, t4), &peer(17), t5, 11 * MS), Err(Impossible), "{what}");
         let mut ends = Vec::new();
-        flights.expire(1000 * MS, |end| ends.push(end));
+        flights.expire(3000 * MS, |end| ends.push(end));
         assert_eq!(ends, [], "{what}: nor is it lost");
     }
 }
@@ -108,16 +108,16 @@ fn a_probe_without_answer_is_lost_once_and_its_late_answer_refused() {
     let lost = outcome(ends.first().cloned());
     assert_eq!((ends.len(), lost.answer, flights.next_end()), (1, None, None));
     let late = |flights: &mut Flights, at| flights.answered(&arrived(&probe), &peer(17), 4_000, at);
-    assert_eq!(late(&mut flights, 600 * MS), Err(Late));
+    assert_eq!(late(&mut flights, 2100 * MS), Err(Late));
     flights.expire(10 * MS + REMEMBERED, |_| panic!("ended before"));
-    assert_eq!(late(&mut flights, 3000 * MS), Err(Late), "forgotten");
+    assert_eq!(late(&mut flights, 6000 * MS), Err(Late), "forgotten");
 }
 
 #[test]
 fn nothing_is_lost_where_the_own_host_or_port_is_at_fault() {
     let expired = |flights: &mut Flights| {
         let mut ends = Vec::new();
-        flights.expire(1000 * MS, |end| ends.push(end));
+        flights.expire(3000 * MS, |end| ends.push(end));
         ends
     };
     let (mut flights, _) = one();
@@ -144,8 +144,8 @@ fn counters_go_on_over_their_wrap_and_memory_is_bounded() {
     assert_eq!(flights.answered(&arrived(&probes[3]), &peer(17), 4_000, 2 * MS), Err(Forged), "taken back");
     let begun = (0..20_000).filter(|_| flights.begin(target(), peer(17), MS, 1).is_some()).count();
     assert_eq!(begun, MOST - 3);
-    flights.expire(5000 * MS, |_| ());
-    assert!(flights.begin(target(), peer(17), 5000 * MS, 1).is_some() && flights.entries.len() == 1);
+    flights.expire(6000 * MS, |_| ());
+    assert!(flights.begin(target(), peer(17), 6000 * MS, 1).is_some() && flights.entries.len() == 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use fabriclens_testing::routers::{HOST1, HOST2, Routers};
 use std::collections::HashMap;
 use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -47,8 +47,7 @@ impl Agent {
         while !holds(self) {
             let now = Instant::now();
             assert!(now < end, "{what}: {:?} {:?}", self.paths, self.tracer.stats());
-            let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time");
-            for found in self.tracer.step(now, wall.as_nanos() as u64) {
+            for found in self.tracer.step(now, 7) {
                 self.paths.insert(found.path.source_port as u16, found.path);
             }
             self.tracer.wait(now, now + Duration::from_millis(100));
@@ -76,7 +75,7 @@ fn parse(text: &str) -> IpAddr {
 #[test]
 #[ignore = "needs: network-namespaces"]
 fn paths_are_those_of_the_routers_own_counters() {
-    let routers = Routers::new();
+    let routers = Routers::start();
     let ports: Vec<u16> = (50_000..50_016).collect();
     routers.inside("host1", || {
         let mut agent = Agent::new(HOST1, HOST2);
@@ -107,7 +106,7 @@ fn paths_are_those_of_the_routers_own_counters() {
 #[test]
 #[ignore = "needs: network-namespaces"]
 fn paths_over_ipv6_are_traced_too() {
-    let routers = Routers::new();
+    let routers = Routers::start();
     routers.inside("host1", || {
         let mut agent = Agent::new("fd00:0:1::1", "fd00:0:2::1");
         let ports: Vec<u16> = (50_000..50_016).collect();
@@ -128,7 +127,7 @@ fn paths_over_ipv6_are_traced_too() {
 #[test]
 #[ignore = "needs: network-namespaces"]
 fn a_router_that_sends_no_icmp_leaves_its_hop_empty() {
-    let routers = Routers::new();
+    let routers = Routers::start();
     // Packets that the router itself sends to the first host's network end; those that it forwards do not.
     routers.ip("spine1", "rule add iif lo to 10.0.1.0/24 blackhole");
     let of = |spine| (50_000..).find(|port| routers.spine(*port) == spine).expect("a source port");
@@ -148,7 +147,7 @@ fn a_router_that_sends_no_icmp_leaves_its_hop_empty() {
 #[test]
 #[ignore = "needs: network-namespaces"]
 fn routers_that_limit_their_answers_as_linux_does_by_default_are_known_soon() {
-    let routers = Routers::new();
+    let routers = Routers::start();
     for node in ["leaf1", "leaf2", "spine1", "spine2", "host2"] {
         routers.set(node, "ipv4/icmp_ratelimit", "1000");
     }
@@ -166,7 +165,7 @@ fn routers_that_limit_their_answers_as_linux_does_by_default_are_known_soon() {
 #[test]
 #[ignore = "needs: network-namespaces"]
 fn a_link_that_fails_moves_the_paths_and_a_target_that_is_gone_ends_them() {
-    let routers = Routers::new();
+    let routers = Routers::start();
     let ports: Vec<u16> = (50_000..50_008).collect();
     routers.inside("host1", || {
         let mut agent = Agent::new(HOST1, HOST2);
@@ -188,7 +187,7 @@ fn a_link_that_fails_moves_the_paths_and_a_target_that_is_gone_ends_them() {
 #[test]
 #[ignore = "needs: network-namespaces"]
 fn what_the_kernel_refuses_is_named() {
-    let routers = Routers::new();
+    let routers = Routers::start();
     routers.inside("host1", || {
         let open = routers.path(routers.spine(50_001));
         let taken = UdpSocket::bind((HOST1, 50_000)).expect("bound");

@@ -5,6 +5,7 @@ use crate::detectors::context::{DetectorContext, SlowdownCache};
 use crate::detectors::evidence::{evidence, name};
 use crate::detectors::lossy_link::RATE_COST;
 use crate::detectors::path_votes::{PairLoss, losses, peers, share};
+use crate::detectors::tcp_twins::only_rdma;
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::Finding;
 use crate::model::frame::FULL_PACKET_BYTES;
@@ -71,6 +72,9 @@ pub(super) fn find(ctx: &DetectorContext<'_>) -> Option<Finding> {
     } else {
         format!(" The link at {} is what fits.", name(ctx, best))
     };
+    let only_rdma = only_rdma(ctx, best);
+    let kind = if only_rdma.is_some() { IncidentKind::TransportErrors } else { IncidentKind::LossyLink };
+    let order = order + &only_rdma.map(|only| only.words()).unwrap_or_default();
     let text = format!(
         "{} lost packets to {} ({pairs} pairs of ports lost some); their path is {} ({}).{order}",
         name(ctx, worst.from),
@@ -80,7 +84,7 @@ pub(super) fn find(ctx: &DetectorContext<'_>) -> Option<Finding> {
     );
     let sure = if near.len() > 1 { 0.65 } else { 0.8 };
     let total: f64 = losses.iter().filter_map(|loss| ctx.mean(Signal::SequenceNaks, loss.from)).sum();
-    let found = Finding::new(IncidentKind::LossyLink, LocationId::Link(link), sure, own, text);
+    let found = Finding::new(kind, LocationId::Link(link), sure, own, text);
     let found = found.along(way).observed_at(worst.from).harmless_if(total < ctx.threshold(&RATE_COST));
     Some(if near.len() > 1 { found.as_inferred() } else { found })
 }

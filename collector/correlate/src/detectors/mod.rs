@@ -43,6 +43,7 @@ mod slow_path;
 mod sprayed_uplink;
 mod straggler_rail;
 mod tcp_fallback;
+mod tcp_twins;
 pub mod thresholds;
 mod transport;
 mod unmarked_queues;
@@ -83,7 +84,7 @@ pub const ALL: [Detector; 25] = [
 ];
 
 /// Thresholds of files that several detectors use.
-const SHARED: [&[&Threshold]; 8] = [
+const SHARED: [&[&Threshold]; 9] = [
     credit_receiver::THRESHOLDS,
     hold_signal::THRESHOLDS,
     backpressure::THRESHOLDS,
@@ -91,6 +92,7 @@ const SHARED: [&[&Threshold]; 8] = [
     paging::THRESHOLDS,
     unmarked_queues::THRESHOLDS,
     lossy_path::THRESHOLDS,
+    tcp_twins::THRESHOLDS,
     slow_pairs::THRESHOLDS,
 ];
 

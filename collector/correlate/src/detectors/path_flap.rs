@@ -4,6 +4,7 @@
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::name;
+use crate::detectors::tcp_twins::only_rdma;
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
 use crate::model::kind::IncidentKind;
@@ -144,8 +145,14 @@ fn judge(ctx: &DetectorContext<'_>, link: usize, windows: &[&Arc<ProbeWindow>], 
         threshold: ctx.threshold(if down { &DOWN } else { &RUN }),
         window_ns: ctx.window.time_range_ns(),
     };
+    let only_rdma = only_rdma(ctx, link);
     let (whom, n) = (name(ctx, link), hosts.len());
     let root = LocationId::Link(ctx.fabric.ports.list[link].link?);
+    if let Some(only) = only_rdma {
+        let text = format!("probes of {n} hosts over the link at {whom} were lost {times:.0} times.{}", only.words());
+        let found = Finding::new(IncidentKind::TransportErrors, root, 0.6, evidence, text);
+        return Some(found.began_at(Some(falls[0].span_ns[0])));
+    }
     Some(if down {
         let text = format!("all probes of {n} hosts over the link at {whom} are lost; they passed before: it is down.");
         Finding::new(IncidentKind::LinkDown, root, 0.9, evidence, text).began_at(Some(last.span_ns[0]))

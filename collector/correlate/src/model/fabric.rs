@@ -114,6 +114,7 @@ impl Fabric {
         let here = |end: &LinkEnd| LinkEnd { node: to[end.node], port: end.port.clone() };
         let links = topology.links.iter().map(|link| Link { ends: link.ends.each_ref().map(here), ..link.clone() });
         let rails = topology.rails.iter().map(|(end, rail)| (here(end), rail.clone())).collect();
+        // Only the resolution of traces asks for addresses, and has the topology itself.
         self.topology = Topology::new(nodes, links.collect());
         self.topology.rails = rails;
         self.ports.wire(&self.topology.links);

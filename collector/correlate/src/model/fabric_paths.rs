@@ -2,8 +2,8 @@
 
 use crate::model::fabric::Fabric;
 use crate::model::routes::path::{Flow, Path};
-use crate::model::routes::probes::Probe;
-use crate::model::routes::update::{FlowName, PortName, RouteUpdate};
+use crate::model::routes::probes::{Probe, TcpProbe};
+use crate::model::routes::update::{FlowName, PortName, ProbeTransport, RouteUpdate};
 use crate::model::topology::{LinkEnd, Role};
 use std::sync::Arc;
 
@@ -30,14 +30,22 @@ impl Fabric {
                     self.routes.queue_pairs.close(port, number, time_ns);
                 }
             }
-            RouteUpdate::Probe { flow, sent_ns, rtt_ns, turn_ns } => {
+            RouteUpdate::Probe { flow, answer_port, transport, sent_ns, rtt_ns, turn_ns } => {
                 let Some(flow) = self.known_flow(&flow) else { return };
                 let is_time = |ns: Option<f64>| ns.is_none_or(|ns| ns.is_finite() && ns >= 0.0);
                 if !is_time(rtt_ns) || !is_time(turn_ns) || sent_ns > time_ns {
                     return;
                 }
+                if transport == ProbeTransport::Tcp {
+                    self.routes.probes.take_twin(TcpProbe { sent_ns, ends: [flow.from, flow.to], rtt_ns });
+                    return;
+                }
                 let complete = |flow: Flow| self.routes.path(flow, sent_ns).filter(|path| self.reaches(path, flow.to));
-                let Some((there, back)) = complete(flow).zip(complete(flow.reverse())) else { return };
+                let Some((there, back)) =
+                    complete(flow).zip(complete(Flow { source_port: answer_port, ..flow.reverse() }))
+                else {
+                    return;
+                };
                 let links = there.hops.iter().chain(&back.hops).copied().collect();
                 let probe = Probe { sent_ns, ends: [flow.from, flow.to], links, rtt_ns, turn_ns };
                 self.routes.probes.take(probe);

@@ -20,13 +20,35 @@ pub fn queue_pair_flows(
     ports: &BTreeSet<HostPort>,
     time_ms: i64,
 ) -> Result<BTreeMap<HostPort, QueuePairFlows>, ReadError> {
+    flows(read, ports, time_ms, false)
+}
+
+/// The same, also of ports whose agent exports only some of their queue pairs.
+///
+/// # Errors
+/// [`ReadError`] if the store cannot be read, or the answer is too large.
+pub fn known_queue_pair_flows(
+    read: &dyn Read,
+    ports: &BTreeSet<HostPort>,
+    time_ms: i64,
+) -> Result<BTreeMap<HostPort, QueuePairFlows>, ReadError> {
+    flows(read, ports, time_ms, true)
+}
+
+fn flows(
+    read: &dyn Read,
+    ports: &BTreeSet<HostPort>,
+    time_ms: i64,
+    some_suffice: bool,
+) -> Result<BTreeMap<HostPort, QueuePairFlows>, ReadError> {
     let series = QueuePairSeries::at(read, time_ms);
     let of_ports = |name| -> Result<Vec<Labels>, ReadError> {
         let mut all = series.standing(name, vec![one_of("host", ports.iter().map(|(host, _)| host.as_str()))?])?;
         all.retain(|labels| ports.contains(&place(labels)));
         Ok(all)
     };
-    let partial: BTreeSet<HostPort> = of_ports(OMITTED)?.iter().map(place).collect();
+    let partial: BTreeSet<HostPort> =
+        if some_suffice { BTreeSet::new() } else { of_ports(OMITTED)?.iter().map(place).collect() };
     let mut own = of_ports(INFO)?;
     own.retain(|labels| !partial.contains(&place(labels)));
     if own.is_empty() {

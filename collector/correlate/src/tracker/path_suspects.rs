@@ -20,6 +20,22 @@ impl IncidentTracker {
     }
 }
 
+impl IncidentTracker {
+    /// Bytes per second that each host port lately sent and received.
+    pub fn host_bytes(&mut self) -> Vec<(usize, [f64; 2])> {
+        let ticks = self.eval.ticks(WINDOW_S);
+        self.eval.ask_of_fabric(ticks, self.baseline_from_ns, |ctx| {
+            let both = |port: usize| Some((port, [ctx.mean(Signal::Tx, port)?, ctx.mean(Signal::Rx, port)?]));
+            ctx.host_ports().filter_map(both).collect()
+        })
+    }
+
+    /// Forgets traced paths that nobody told again since an instant, Unix nanoseconds.
+    pub fn forget_paths_before(&mut self, time_ns: i64) {
+        self.eval.fabric.routes.forget_paths_before(time_ns);
+    }
+}
+
 fn suspects(ctx: &DetectorContext<'_>, most: usize) -> Vec<usize> {
     if ctx.switches_report(Signal::Tx) {
         return Vec::new();

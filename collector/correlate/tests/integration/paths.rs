@@ -2,8 +2,8 @@
 
 use crate::common::{RATE, USUAL, fabric, host, link, only};
 use fabriclens_correlate::{
-    Fabric, FlowName, Frame, Incident, IncidentKind, IncidentTracker, PathSource, PortName, RouteUpdate, Signal,
-    Thresholds,
+    Fabric, FlowName, Frame, Incident, IncidentKind, IncidentTracker, PathSource, PortName, ProbeTransport,
+    RouteUpdate, Signal, Thresholds,
 };
 
 const S: i64 = 1_000_000_000;
@@ -63,6 +63,11 @@ fn hops(from: usize, to: usize, spine: usize) -> Vec<PortName> {
 impl Run<'_> {
     /// All incidents; `frame` decides what differs from the usual after the calm time.
     fn incidents(&self) -> Vec<Incident> {
+        self.incidents_with_twins(&|_| None)
+    }
+
+    /// The same with a TCP twin of each probe that answers after a time, or is lost, or does not exist.
+    fn incidents_with_twins(&self, twin: &dyn Fn(&Probe) -> Option<Option<f64>>) -> Vec<Incident> {
         let fabric = fabric();
         let mut tracker = IncidentTracker::new(fabric.clone(), Thresholds::default());
         let each = || (0..8).flat_map(|from| (0..8).map(move |to| (from, to))).filter(|(from, to)| from != to);
@@ -87,11 +92,24 @@ impl Run<'_> {
                 };
                 let update = RouteUpdate::Probe {
                     flow: flow(from, to, spine),
+                    answer_port: flow(from, to, spine).source_port,
+                    transport: ProbeTransport::Rdma,
                     sent_ns: second * S,
                     rtt_ns: answer.map(|[rtt, _]| if from / 4 == to / 4 { RTT / 2.0 } else { rtt }),
                     turn_ns: answer.map(|[_, turn]| turn),
                 };
                 tracker.learn(second * S, update);
+                if let Some(rtt_ns) = twin(&Probe { second, from, to, spine }) {
+                    let update = RouteUpdate::Probe {
+                        flow: FlowName { source_port: None, ..flow(from, to, spine) },
+                        answer_port: None,
+                        transport: ProbeTransport::Tcp,
+                        sent_ns: second * S,
+                        rtt_ns,
+                        turn_ns: None,
+                    };
+                    tracker.learn(second * S, update);
+                }
             }
             found.extend(tracker.tick(self.frame_of(&fabric, second)));
         }
@@ -226,6 +244,28 @@ fn pairs_that_lose_vote_for_the_link_that_they_share() {
     };
     let found = only(Run { pairs: &pairs, frame: &frame, probe: Some(&lost) }.incidents());
     assert!([link("leaf0", "spine0"), link("leaf1", "spine0")].contains(&found.root), "{:?}", found.root);
+}
+
+#[test]
+fn a_link_that_loses_only_rdma_is_no_bad_cable() {
+    let pairs = [(0, 4, 0, 0), (0, 6, 1, 0), (1, 5, 0, 0), (2, 7, 1, 0)];
+    let frame = |fabric: &Fabric, frame: &mut Frame| loses(fabric, frame, &[(0, 4), (0, 6)]);
+    let is_lost = |probe: &Probe| probe.second >= CALM && probe.from == 0 && (probe.second + probe.to as i64) % 4 == 0;
+    let rdma = |probe: &Probe| (!is_lost(probe)).then_some([RTT, TURN]);
+    let run = Run { pairs: &pairs, frame: &frame, probe: Some(&rdma) };
+    const PASSES: Option<f64> = Some(60_000.0);
+    let found = only(run.incidents_with_twins(&|_| Some(PASSES)));
+    assert_eq!((found.kind, &found.root), (IncidentKind::TransportErrors, &link("h0", "leaf0")));
+    assert!(found.explanation.contains("Only RDMA is lost: "), "{}", found.explanation);
+    for lost in [None, Some(2.1e8)] {
+        let found = only(run.incidents_with_twins(&|probe| Some(if is_lost(probe) { lost } else { PASSES })));
+        assert_eq!(found.kind, IncidentKind::LossyLink, "TCP is lost too, or sent again");
+        assert!(!found.explanation.contains("Only RDMA"), "{}", found.explanation);
+    }
+    let few = only(run.incidents_with_twins(&|probe| (probe.second % 100 == 0).then_some(PASSES)));
+    assert_eq!(few.kind, IncidentKind::LossyLink, "few twins prove nothing");
+    let without = only(run.incidents());
+    assert_eq!((without.kind, without.root), (IncidentKind::LossyLink, link("h0", "leaf0")));
 }
 
 #[test]

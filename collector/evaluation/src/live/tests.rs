@@ -10,6 +10,7 @@ use fabriclens_forward::Sink;
 use fabriclens_incidents::IncidentStore;
 use fabriclens_job_sources::Jobs;
 use fabriclens_model::{Labels, Layout};
+use fabriclens_probing::Probing;
 use fabriclens_store::{Options, Store};
 use fabriclens_topology::Topologies;
 
@@ -33,6 +34,7 @@ pub(super) fn state_of(config: Config) -> AppState {
         jobs: Arc::new(Jobs::open(&store, Default::default()).unwrap()),
         incidents: Arc::new(IncidentStore::open(&store, config.retention.incidents).unwrap()),
         topologies: Arc::new(Topologies::open(&store, &config).unwrap()),
+        probing: Arc::new(Probing::new(config.probes, Default::default(), telemetry.probes.clone())),
         pressure: Arc::new(Pressure::new(config.memory)),
         store,
         telemetry,

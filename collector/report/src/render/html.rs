@@ -1,7 +1,7 @@
 //! Renders the report as one HTML file for mail and print, without external resources and scripts.
 
 use super::tables::{self, Cell, Table};
-use super::{svg, words};
+use super::{path_drawing, svg, words};
 use crate::model::{Figure, Grade, Plot, Report, Severity};
 use fabriclens_base::escape;
 use std::fmt::Write as _;
@@ -102,6 +102,15 @@ fn rest(out: &mut String, report: &Report) {
     if !report.incidents.is_empty() {
         out.push_str("<h2>Incidents at that time</h2>");
         table(out, &tables::incidents(report));
+        for incident in &report.incidents {
+            let Some(path) = &incident.path else { continue };
+            let (kind, known) = (escape::html(&incident.kind.replace('_', " ")), escape::html(&path.known));
+            let drawn = path_drawing::draw(path);
+            if !drawn.is_empty() {
+                let caption = format!("<figcaption>Path of {kind} ({known})</figcaption>");
+                _ = write!(out, "<figure>{caption}{drawn}</figure>");
+            }
+        }
     }
     out.push_str("<h2>Neighbours</h2>");
     let neighbours = tables::neighbours(report);

@@ -2,6 +2,7 @@
 
 mod html;
 mod markdown;
+mod path_drawing;
 mod svg;
 mod tables;
 pub(crate) mod words;

@@ -173,44 +173,48 @@ impl UdPort {
         Ok(Some(Completion::Received(received)))
     }
 
-    /// Whether the device is to be removed or has failed.
-    fn check_removal(&mut self, uevents: bool, events: bool) -> Result<(), PortLost> {
-        let Self { resources, device, .. } = self;
-        let lost = |why: &str| Err(PortLost(format!("{device} {why}")));
-        while events {
-            match resources.context().next_event() {
+    /// Reads the device's events. Fails if it has failed or has another address.
+    fn check_events(&self) -> Result<(), PortLost> {
+        let lost = |why: &str| Err(PortLost(format!("{} {why}", self.device)));
+        loop {
+            match self.resources.context().next_event() {
                 Ok(event) => {
-                    let kind = usize::try_from(event.kind).ok().and_then(|kind| KINDS.get(kind));
-                    if kind.is_some_and(|(kind, _)| matches!(*kind, DEVICE_FATAL | "qp_fatal" | "cq_err")) {
-                        return lost("has failed");
-                    }
-                    // The GID or LID may be another one now.
-                    if kind.is_some_and(|(kind, _)| matches!(*kind, "gid_change" | "lid_change")) {
-                        return lost("has another address");
+                    let kind =
+                        usize::try_from(event.kind).ok().and_then(|kind| KINDS.get(kind)).map_or("", |kind| kind.0);
+                    match kind {
+                        DEVICE_FATAL | "qp_fatal" | "cq_err" => return lost("has failed"),
+                        "gid_change" | "lid_change" => return lost("has another address"),
+                        _ => {}
                     }
                 }
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => break,
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                    return Ok(());
+                }
                 Err(_) => return lost("is gone"),
             }
         }
-        while uevents {
+    }
+
+    /// Reads the kernel's uevents. Fails if the device is to be removed.
+    fn check_uevents(&mut self) -> Result<(), PortLost> {
+        let lost = |why: &str| Err(PortLost(format!("{} {why}", self.device)));
+        loop {
             match self.uevents.receive(&mut self.uevent, false) {
                 Ok(message) if message.from_kernel => match uevent::parse(message.bytes) {
-                    Some(Uevent::VerbsRemoved(name)) if name == resources.context().uverbs => {
+                    Some(Uevent::VerbsRemoved(name)) if name == self.resources.context().uverbs => {
                         return lost("is removed");
                     }
-                    Some(Uevent::Removed(name)) if name == *device => return lost("is removed"),
+                    Some(Uevent::Removed(name)) if name == self.device => return lost("is removed"),
                     _ => {}
                 },
                 Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 // Too long to be one of ours.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
                 // Events were lost, so a removal may be among them.
                 Err(_) => return lost("may be removed: uevents were lost"),
             }
         }
-        Ok(())
     }
 }
 
@@ -275,7 +279,12 @@ impl DatagramPort for UdPort {
         let ready = poll(&fds, wait).map_err(|error| PortLost(format!("{} cannot be polled: {error}", self.device)))?;
         let woken = self.software.end_wait();
         let is_ready = |index: usize| ready.get(index).copied().unwrap_or(false);
-        self.check_removal(is_ready(2), is_ready(1))?;
+        if is_ready(2) {
+            self.check_uevents()?;
+        }
+        if is_ready(1) {
+            self.check_events()?;
+        }
         if is_ready(0) {
             self.resources.queue.take_event();
             self.armed = false;

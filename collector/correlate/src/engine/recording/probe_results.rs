@@ -2,7 +2,7 @@
 
 use super::error::RecordingError;
 use super::optional_table::{Table, TimedUpdate, number, number_if_known, port, time_ns};
-use crate::model::routes::update::{FlowName, RouteUpdate};
+use crate::model::routes::update::{FlowName, ProbeTransport, RouteUpdate};
 use std::path::Path;
 
 const COLUMNS: [&str; 9] = ["tick_ns", "src", "src_port", "dst", "dst_port", "udp_sport", "rtt_ns", "prio", "turn_ns"];
@@ -44,7 +44,9 @@ fn row(
     let rtt_ns: Option<f64> = number_if_known(rtt_ns)?;
     let sent_ns = if rtt_ns.is_some() { at_ns } else { at_ns - TIME_OUT_NS.saturating_mul(stretch) };
     let flow = FlowName { from: port(src, src_port), to: port(dst, dst_port), source_port: Some(number(source_port)?) };
-    Ok(Some((at_ns, RouteUpdate::Probe { flow, sent_ns, rtt_ns, turn_ns: number_if_known(turn_ns)? })))
+    let (answer_port, transport) = (flow.source_port, ProbeTransport::Rdma);
+    let turn_ns = number_if_known(turn_ns)?;
+    Ok(Some((at_ns, RouteUpdate::Probe { flow, answer_port, transport, sent_ns, rtt_ns, turn_ns })))
 }
 
 #[cfg(test)]

@@ -42,6 +42,11 @@ impl Routes {
         self.queue_pairs.of(port, span_ns)
     }
 
+    /// Drops traced paths that were not told again since an instant, Unix nanoseconds.
+    pub(crate) fn forget_paths_before(&mut self, time_ns: i64) {
+        self.paths.forget_before(time_ns);
+    }
+
     /// Drops what is known of ports that are gone.
     pub(crate) fn forget(&mut self, ports: &[usize]) {
         let ports: HashSet<usize> = ports.iter().copied().collect();

@@ -12,10 +12,17 @@ const MOST_ALTERNATIVES: usize = 64;
 /// A path and since when it is valid, Unix nanoseconds.
 type Version = (i64, Arc<Path>);
 
+/// Versions of a path, the oldest first, and when the last one was last told.
+#[derive(Clone, Debug, Default)]
+struct Versions {
+    list: Vec<Version>,
+    told_ns: i64,
+}
+
 /// Paths by flow.
 #[derive(Clone, Debug, Default)]
 pub struct PathTable {
-    versions: HashMap<Flow, Vec<Version>>,
+    versions: HashMap<Flow, Versions>,
     /// Inner hops (without the first and the last, which follow from the flow's own ports) of known paths, by the switches
     /// of the two ports.
     inner: HashMap<[usize; 2], BTreeSet<Vec<usize>>>,
@@ -31,20 +38,24 @@ impl PathTable {
                 known.insert(inner.to_vec());
             }
         }
-        let versions = self.versions.entry(flow).or_default();
-        if versions.last().is_some_and(|(_, last)| **last == path) {
+        let Versions { list, told_ns } = self.versions.entry(flow).or_default();
+        // A report that was overtaken by a newer one says nothing new.
+        if list.last().is_some_and(|(last_ns, _)| *last_ns > since_ns) {
             return;
         }
-        if versions.len() == VERSIONS {
-            versions.remove(0);
+        *told_ns = since_ns;
+        if list.last().is_some_and(|(_, last)| **last == path) {
+            return;
         }
-        versions.push((since_ns, Arc::new(path)));
+        if list.len() == VERSIONS {
+            list.remove(0);
+        }
+        list.push((since_ns, Arc::new(path)));
     }
 
     /// The path of a flow at an instant; `None` if it is unknown.
     pub fn at(&self, flow: Flow, time_ns: i64) -> Option<&Arc<Path>> {
-        let versions = self.versions.get(&flow)?;
-        versions.iter().rev().find(|(since, _)| *since <= time_ns).map(|(_, path)| path)
+        self.versions.get(&flow)?.list.iter().rev().find(|(since, _)| *since <= time_ns).map(|(_, path)| path)
     }
 
     /// Paths that a flow may take whose own path is unknown: those of other flows between the same two switches.
@@ -61,12 +72,28 @@ impl PathTable {
         self.versions.is_empty()
     }
 
+    /// Drops traced paths that were not told again since an instant, and other ways between switches that only they showed.
+    pub(super) fn forget_before(&mut self, time_ns: i64) {
+        let is_traced = |versions: &Versions| versions.list.last().is_some_and(|(_, p)| p.source == PathSource::Traced);
+        let before = self.versions.len();
+        self.versions.retain(|_, versions| versions.told_ns >= time_ns || !is_traced(versions));
+        if self.versions.len() < before {
+            let left: HashSet<&[usize]> = self
+                .versions
+                .values()
+                .flat_map(|versions| &versions.list)
+                .filter_map(|(_, path)| path.hops.get(1..path.hops.len().saturating_sub(1)))
+                .collect();
+            self.inner.values_mut().for_each(|known| known.retain(|hops| left.contains(hops.as_slice())));
+        }
+    }
+
     /// Drops all paths over these ports.
     pub(super) fn forget(&mut self, ports: &HashSet<usize>) {
         let over = |hops: &[usize]| hops.iter().any(|hop| ports.contains(hop));
         let is_gone = |(_, path): &Version| over(&path.hops);
         self.versions.retain(|flow, versions| {
-            !ports.contains(&flow.from) && !ports.contains(&flow.to) && !versions.iter().any(is_gone)
+            !ports.contains(&flow.from) && !ports.contains(&flow.to) && !versions.list.iter().any(is_gone)
         });
         self.inner.values_mut().for_each(|known| known.retain(|hops| !over(hops)));
     }
@@ -75,6 +102,24 @@ impl PathTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn traced_paths_are_forgotten_unless_they_are_told_again() {
+        let flow = |to| Flow { from: 0, to, source_port: Some(50_000) };
+        let path = |hops: &[usize], source| Path { hops: hops.to_vec(), source };
+        let (mut table, leaves) = (PathTable::default(), Some([1, 2]));
+        table.set(flow(7), path(&[0, 4, 6], PathSource::Traced), 100, leaves);
+        table.set(flow(8), path(&[0, 5, 6], PathSource::Traced), 100, leaves);
+        table.set(flow(9), path(&[0, 3, 6], PathSource::ForwardingTable), 100, leaves);
+        table.set(flow(8), path(&[0, 5, 6], PathSource::Traced), 300, leaves);
+        table.set(flow(8), path(&[0, 4, 6], PathSource::Traced), 50, leaves);
+        table.forget_before(200);
+        let known = |to| table.at(flow(to), 300).map(|path| path.hops[1]);
+        assert_eq!([known(7), known(8), known(9)], [None, Some(5), Some(3)], "a late report changes nothing");
+        let unknown = Flow { from: 1, to: 8, source_port: None };
+        let ways: Vec<usize> = table.alternatives(unknown, [1, 2], 6).iter().map(|path| path.hops[1]).collect();
+        assert_eq!(ways, [3, 5]);
+    }
 
     #[test]
     fn a_path_is_valid_until_it_is_replaced() {

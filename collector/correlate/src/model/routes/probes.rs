@@ -13,6 +13,8 @@ const LATE_NS: i64 = 10_000_000_000;
 /// Turn-round of a responder, relative to the median of its window, from which its host is busy: such probes say nothing of the
 /// network.
 const BUSY_TURN: f64 = 10.0;
+/// Time of a TCP twin from which it was sent again, nanoseconds: the shortest time-out of retransmission is 200 ms.
+const SENT_AGAIN_NS: f64 = 1e8;
 /// Ends of probes over a link that are told apart.
 const ENDS: usize = 8;
 /// Windows that are kept: a minute of baseline before the longest window.
@@ -31,6 +33,28 @@ pub struct Probe {
     pub rtt_ns: Option<f64>,
     /// The responder's time, nanoseconds.
     pub turn_ns: Option<f64>,
+}
+
+/// The result of the TCP twin of a probe. Its way is another, so it tells of its two ports only.
+#[derive(Clone, Copy, Debug)]
+pub struct TcpProbe {
+    /// When it was sent, Unix nanoseconds.
+    pub sent_ns: i64,
+    /// Prober's and responder's port.
+    pub ends: [usize; 2],
+    /// Time with the responder's, nanoseconds; `None` if it was lost.
+    pub rtt_ns: Option<f64>,
+}
+
+/// TCP twins between two ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Twins {
+    /// Answered ones.
+    pub answered: u32,
+    /// Lost ones, also those that arrived only after they were sent again.
+    pub lost: u32,
+    /// Sum of their times, nanoseconds.
+    pub sum_ns: f64,
 }
 
 /// Probes over one link in one direction.
@@ -77,12 +101,15 @@ pub struct ProbeWindow {
     pub lost: Vec<Probe>,
     /// Instants of answered probes over links over which others of this window were lost, by egress port.
     pub answered_ns: BTreeMap<usize, Vec<i64>>,
+    /// TCP twins, by prober's and responder's port.
+    pub twins: HashMap<[usize; 2], Twins>,
 }
 
 /// Results that wait for their window to be complete, and complete windows.
 #[derive(Clone, Debug, Default)]
 pub struct Probes {
     waiting: BTreeMap<i64, Vec<Probe>>,
+    twins: BTreeMap<i64, HashMap<[usize; 2], Twins>>,
     closed: VecDeque<Arc<ProbeWindow>>,
     /// Shortest round trip by number of links.
     shortest_ns: HashMap<usize, f64>,
@@ -104,11 +131,29 @@ impl Probes {
         self.waiting.entry(begin_ns).or_default().push(probe);
     }
 
+    /// Takes the result of a TCP twin; like [`Probes::take`].
+    pub fn take_twin(&mut self, TcpProbe { sent_ns, ends, rtt_ns }: TcpProbe) {
+        let begin_ns = sent_ns.div_euclid(WINDOW_NS) * WINDOW_NS;
+        if self.closed_ns.is_some_and(|closed| begin_ns <= closed) {
+            return;
+        }
+        let twins = self.twins.entry(begin_ns).or_default().entry(ends).or_default();
+        match rtt_ns {
+            Some(rtt_ns) if rtt_ns < SENT_AGAIN_NS => {
+                (twins.answered, twins.sum_ns) = (twins.answered + 1, twins.sum_ns + rtt_ns)
+            }
+            _ => twins.lost += 1,
+        }
+    }
+
     /// Closes the windows whose results are all known at an instant, Unix nanoseconds.
     pub fn close(&mut self, now_ns: i64) {
         while let Some(entry) = self.waiting.first_entry().filter(|e| e.key() + WINDOW_NS + LATE_NS <= now_ns) {
             let (begin_ns, probes) = entry.remove_entry();
-            self.closed.push_back(Arc::new(self.window(begin_ns, probes)));
+            let mut window = self.window(begin_ns, probes);
+            let later = self.twins.split_off(&(begin_ns + 1));
+            window.twins = std::mem::replace(&mut self.twins, later).remove(&begin_ns).unwrap_or_default();
+            self.closed.push_back(Arc::new(window));
             self.closed_ns = Some(begin_ns);
             if self.closed.len() > KEPT {
                 self.closed.pop_front();
@@ -164,6 +209,7 @@ impl Probes {
     pub(super) fn forget(&mut self, ports: &HashSet<usize>) {
         let over = |probe: &Probe| probe.links.iter().chain(&probe.ends).any(|port| ports.contains(port));
         self.waiting.values_mut().for_each(|probes| probes.retain(|probe| !over(probe)));
+        self.twins.values_mut().for_each(|of| of.retain(|ends, _| !ends.iter().any(|end| ports.contains(end))));
         if !self.closed.is_empty() {
             self.closed.clear();
         }

@@ -22,6 +22,15 @@ pub struct FlowName {
     pub source_port: Option<u16>,
 }
 
+/// What carries a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ProbeTransport {
+    /// RDMA datagrams.
+    Rdma,
+    /// The TCP twin of an RDMA probe: between the same ports, in the same traffic class, on a way of its own.
+    Tcp,
+}
+
 /// Something that became known at an instant. Times are Unix nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RouteUpdate {
@@ -50,8 +59,13 @@ pub enum RouteUpdate {
     },
     /// The result of a probe.
     Probe {
-        /// The flow of the probe; its answer takes the reverse flow.
+        /// The flow of the probe.
         flow: FlowName,
+        /// UDP source port of its answer, which takes the reverse flow: mostly that of the probe; another where the
+        /// responder's driver fixes it.
+        answer_port: Option<u16>,
+        /// What carried it.
+        transport: ProbeTransport,
         /// When it was sent.
         sent_ns: i64,
         /// Time on the network, without the responder, nanoseconds; `None` if no answer came in time.

@@ -4,7 +4,7 @@
 use super::contradiction::{Claim, Contradiction};
 use super::names::{HostNames, ResolvedEnd, short};
 use super::source::{Cable, CableEnd, TopologySource};
-use super::types::{Link, LinkEnd, Node, Provenance, Role, UNKNOWN};
+use super::types::{AddressOwner, Link, LinkEnd, Node, Provenance, Role, UNKNOWN};
 use super::wiring::Topology;
 use std::collections::{HashMap, HashSet};
 
@@ -326,6 +326,13 @@ impl<'a> Build<'a> {
             Some((end, rail.to_owned()))
         };
         topology.rails = self.names.rails().filter_map(rail).collect();
+        for (ip, node, port) in self.described.iter().flat_map(|one| &one.addresses) {
+            let at = self.index.get(self.names.host(node).unwrap_or(node)).map(|at| place[*at]);
+            if let Some(node) = at.filter(|at| *at != usize::MAX && topology.nodes[*at].role != Role::Host) {
+                let port = Some(port.clone()).filter(|port| !port.is_empty());
+                topology.addresses.entry(*ip).or_insert(AddressOwner { node, port });
+            }
+        }
         topology
     }
 

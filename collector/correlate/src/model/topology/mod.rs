@@ -28,5 +28,5 @@ pub use merge::merge;
 pub use names::HostNames;
 pub use source::{Cable, CableEnd, TopologySource};
 pub use switches::{SwitchNeighbor, from_switches};
-pub use types::{Link, LinkEnd, Node, Provenance, Role};
+pub use types::{AddressOwner, Link, LinkEnd, Node, Provenance, Role};
 pub use wiring::Topology;

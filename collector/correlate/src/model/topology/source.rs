@@ -2,6 +2,7 @@
 
 use super::types::{Provenance, Role};
 use std::fmt::Display;
+use std::net::IpAddr;
 
 /// Cables per source; no fabric has more.
 const CABLES: usize = 1 << 20;
@@ -47,6 +48,8 @@ pub struct TopologySource {
     pub nodes: Vec<(String, Role)>,
     /// Cables; one cable may be listed from both ends.
     pub cables: Vec<Cable>,
+    /// Addresses of switches: address, switch, and its port if it is that of an interface (`""` otherwise).
+    pub addresses: Vec<(IpAddr, String, String)>,
     /// Lines that were not understood and skipped; at most `COMPLAINTS`.
     pub complaints: Vec<String>,
     /// Number of all skipped lines.
@@ -54,9 +57,10 @@ pub struct TopologySource {
 }
 
 impl TopologySource {
-    pub(crate) fn new(source: &str, format: &'static str) -> Self {
+    /// A source that states nothing yet.
+    pub fn new(source: &str, format: &'static str) -> Self {
         let (nodes, cables, complaints) = (Vec::new(), Vec::new(), Vec::new());
-        Self { source: source.to_owned(), format, nodes, cables, complaints, left_out: 0 }
+        Self { source: source.to_owned(), format, nodes, cables, addresses: Vec::new(), complaints, left_out: 0 }
     }
 
     /// Skips something on a line, from 1.
@@ -73,7 +77,7 @@ impl TopologySource {
     }
 
     /// Adds a cable, up to `CABLES`.
-    pub(crate) fn cable(&mut self, line: usize, cable: Cable) {
+    pub fn cable(&mut self, line: usize, cable: Cable) {
         if self.cables.len() < CABLES {
             self.cables.push(cable);
         } else {

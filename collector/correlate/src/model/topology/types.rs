@@ -18,6 +18,8 @@ pub enum Role {
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Provenance {
+    /// Traces of agents show that one switch follows another.
+    Traced,
     /// Inferred from port names or rails.
     Inferred,
     /// From a scheduler's configuration, which approximates the wiring and names no ports.
@@ -37,6 +39,7 @@ impl Provenance {
     /// Name in the API.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Traced => "traced",
             Self::Inferred => "inferred",
             Self::Scheduler => "scheduler",
             Self::Counters => "counters",
@@ -77,6 +80,15 @@ impl LinkEnd {
     pub fn is_unknown(&self) -> bool {
         self.port.starts_with(UNKNOWN)
     }
+}
+
+/// The switch that has an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddressOwner {
+    /// Index of the node.
+    pub node: usize,
+    /// Port, if it is the address of that port's interface; `None` for a loopback or management address.
+    pub port: Option<String>,
 }
 
 /// First character of made-up names of unknown ports; no real port name starts with it.

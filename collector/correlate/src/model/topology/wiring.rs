@@ -1,9 +1,10 @@
 //! The topology: all nodes and links, and its form in JSON.
 
 use super::contradiction::Contradiction;
-use super::types::{GBPS, Link, LinkEnd, Node, Provenance, Role};
+use super::types::{AddressOwner, GBPS, Link, LinkEnd, Node, Provenance, Role};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::IpAddr;
 
 /// All nodes and links.
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
@@ -15,6 +16,8 @@ pub struct Topology {
     pub links: Vec<Link>,
     /// Rails of host ports, cabled or not, as agents report them.
     pub rails: BTreeMap<LinkEnd, String>,
+    /// Addresses of switches, by which they answer traces.
+    pub addresses: BTreeMap<IpAddr, AddressOwner>,
     /// Where sources disagree.
     pub contradictions: Vec<Contradiction>,
     by_name: HashMap<String, usize>,
@@ -24,10 +27,11 @@ pub struct Topology {
 
 impl PartialEq for Topology {
     fn eq(&self, other: &Self) -> bool {
-        let Self { nodes, links, rails, contradictions, by_name: _, free: _ } = self;
+        let Self { nodes, links, rails, addresses, contradictions, by_name: _, free: _ } = self;
         *nodes == other.nodes
             && *links == other.links
             && *rails == other.rails
+            && *addresses == other.addresses
             && *contradictions == other.contradictions
     }
 }
@@ -46,7 +50,8 @@ impl Topology {
             free
         };
         let links = links.into_iter().filter(free).collect();
-        Self { nodes, links, rails: BTreeMap::new(), contradictions: Vec::new(), by_name, free: gone }
+        let (rails, addresses, contradictions) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        Self { nodes, links, rails, addresses, contradictions, by_name, free: gone }
     }
 
     /// Index of the node with this name, which is added as a host if it is new.
@@ -83,6 +88,8 @@ struct TopologyJson {
     links: Vec<LinkJson>,
     #[serde(default)]
     rails: Vec<RailJson>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    addresses: Vec<AddressJson>,
     contradictions: Vec<Contradiction>,
 }
 
@@ -91,6 +98,14 @@ struct RailJson {
     node: String,
     port: String,
     rail: String,
+}
+
+#[derive(Serialize, Deserialize, Clone)]
+struct AddressJson {
+    address: IpAddr,
+    node: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    port: Option<String>,
 }
 
 #[derive(Serialize, Deserialize, Clone)]
@@ -123,7 +138,13 @@ impl From<Topology> for TopologyJson {
         let rail =
             |(end, rail): (&LinkEnd, &String)| RailJson { node: name(end), port: end.port.clone(), rail: rail.clone() };
         let rails = topology.rails.iter().map(rail).collect();
-        Self { nodes: topology.nodes, links, rails, contradictions: topology.contradictions }
+        let address = |(ip, owner): (&IpAddr, &AddressOwner)| AddressJson {
+            address: *ip,
+            node: topology.nodes[owner.node].name.clone(),
+            port: owner.port.clone(),
+        };
+        let addresses = topology.addresses.iter().map(address).collect();
+        Self { nodes: topology.nodes, links, rails, addresses, contradictions: topology.contradictions }
     }
 }
 
@@ -138,7 +159,9 @@ impl From<TopologyJson> for Topology {
         let links = written.links.into_iter().filter_map(link).collect();
         let rail = |r: RailJson| Some((end(&r.node, r.port)?, r.rail));
         let rails = written.rails.into_iter().filter_map(rail).collect();
-        (topology.links, topology.rails) = (links, rails);
+        let address = |a: AddressJson| Some((a.address, AddressOwner { node: topology.node(&a.node)?, port: a.port }));
+        let addresses = written.addresses.into_iter().filter_map(address).collect();
+        (topology.links, topology.rails, topology.addresses) = (links, rails, addresses);
         topology.contradictions = written.contradictions;
         topology
     }

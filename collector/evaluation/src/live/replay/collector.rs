@@ -55,7 +55,8 @@ impl Collector {
         let switches = Switches { addresses, ..Switches::default() };
         let (sink, telemetry) = (state.sink.clone(), state.telemetry.clone());
         let (limits, pressure) = (state.config.ingest, state.pressure.clone());
-        let ingest = Arc::new(Ingest::new(state.store.clone(), sink, telemetry, limits, switches, pressure));
+        let (store, probing) = (state.store.clone(), state.probing.clone());
+        let ingest = Arc::new(Ingest::new(store, sink, telemetry, limits, switches, pressure, probing));
         ingest.name_switches_as(run.switches().map(str::to_owned));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let late = Arc::new(LateSamples::open(&state, began));

@@ -306,3 +306,6 @@ const _: () = {
     assert!(size_of::<DeviceAttrEx>() == 400 && offset_of!(DeviceAttrEx, timestamp_mask) == 264);
     assert!(offset_of!(DeviceAttrEx, core_clock_khz) == 272);
 };
+
+#[cfg(test)]
+mod tests;

@@ -47,7 +47,7 @@ pub enum Stamp {
 enum Clock {
     None,
     Ticks(Ticks),
-    WallClock,
+    Wall,
 }
 
 /// The completion queue and its channel.
@@ -209,16 +209,13 @@ impl Queue {
         let of = |field: Option<unsafe extern "C" fn(*mut CqEx) -> u32>| unsafe { field.map_or(0, |read| read(cq)) };
         // SAFETY: by contract.
         let (wr_id, status, time) = unsafe {
-            let read = if matches!(self.clock, Clock::WallClock) {
-                (*cq).read_wall_clock_ns
-            } else {
-                (*cq).read_completion_ts
-            };
+            let read =
+                if matches!(self.clock, Clock::Wall) { (*cq).read_wall_clock_ns } else { (*cq).read_completion_ts };
             ((*cq).wr_id, (*cq).status, if (*cq).status == WC_SUCCESS { read.map_or(0, |read| read(cq)) } else { 0 })
         };
         let at = match &mut self.clock {
             Clock::Ticks(ticks) if status == WC_SUCCESS => Stamp::Hardware(ticks.nanoseconds(time)),
-            Clock::WallClock if status == WC_SUCCESS => Stamp::Hardware(time),
+            Clock::Wall if status == WC_SUCCESS => Stamp::Hardware(time),
             _ => Stamp::Software,
         };
         let is_receive = memory::decode(wr_id).0 && status == WC_SUCCESS;
@@ -294,5 +291,5 @@ fn stamped(
     };
     let ticks = Ticks::new(attr.timestamp_mask, attr.core_clock_khz);
     let by_ticks = ticks.and_then(|ticks| Some((make(EX_TIMESTAMP)?, Clock::Ticks(ticks))));
-    by_ticks.or_else(|| Some((make(EX_WALL_CLOCK)?, Clock::WallClock)))
+    by_ticks.or_else(|| Some((make(EX_WALL_CLOCK)?, Clock::Wall)))
 }
