@@ -124,16 +124,19 @@ impl Collector {
     /// # Errors
     /// When the collector answers with an error, or not at all.
     pub fn get(&self, path: &str) -> Result<Value> {
-        let url = format!("http://127.0.0.1:{}{path}", self.http);
-        let agent = ureq::Agent::config_builder()
-            .timeout_global(Some(Duration::from_secs(10)))
-            .http_status_as_error(false)
-            .build()
-            .new_agent();
-        let mut answer = agent.get(&url).call()?;
-        let text = answer.body_mut().read_to_string()?;
-        ensure!(answer.status().is_success(), "{}: {text}", answer.status());
-        serde_json::from_str(&text).with_context(|| format!("not JSON: {text}"))
+        read(client().get(self.url(path)).call()?)
+    }
+
+    /// JSON answer of an API path to which JSON is posted.
+    ///
+    /// # Errors
+    /// When the collector answers with an error, or not at all.
+    pub fn post(&self, path: &str, body: &Value) -> Result<Value> {
+        read(client().post(self.url(path)).send(body.to_string())?)
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.http)
     }
 }
 
@@ -143,6 +146,18 @@ impl Drop for Collector {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn client() -> ureq::Agent {
+    let limits =
+        ureq::Agent::config_builder().timeout_global(Some(Duration::from_secs(10))).http_status_as_error(false);
+    limits.build().new_agent()
+}
+
+fn read(mut answer: ureq::http::Response<ureq::Body>) -> Result<Value> {
+    let text = answer.body_mut().read_to_string()?;
+    ensure!(answer.status().is_success(), "{}: {text}", answer.status());
+    serde_json::from_str(&text).with_context(|| format!("not JSON: {text}"))
 }
 
 fn parse(series: &Value) -> Series {

@@ -1,5 +1,6 @@
 //! One guest under QEMU: start, commands, and the end when dropped.
 
+use super::config::Config;
 use super::exec::{Channel, Output};
 use super::image::Image;
 use super::qmp;
@@ -13,45 +14,6 @@ use std::time::{Duration, Instant};
 
 /// The emulator. KVM is never used: nested virtualization hangs on many hosts, and tests must not depend on it.
 pub const QEMU: &str = "qemu-system-x86_64";
-
-/// Hardware and modules of a guest.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Host name in the guest.
-    pub name: String,
-    /// Last byte of its fabric address 10.77.0.N and of its MAC addresses.
-    pub number: u8,
-    /// Module list to load (`image::modules::LISTS`).
-    pub modules: &'static str,
-    /// Switch port (a unix socket) behind the fabric card `fab0`; `None`: no fabric card.
-    pub fabric: Option<PathBuf>,
-    /// PCIe cards (82574L, never driven by their own driver) for a test module to claim.
-    pub cards: u8,
-    /// Memory, MiB.
-    pub memory: u32,
-}
-
-impl Config {
-    /// A guest without a fabric card.
-    #[must_use]
-    pub fn new(name: &str, number: u8, modules: &'static str) -> Self {
-        Self { name: name.to_owned(), number, modules, fabric: None, cards: 0, memory: 256 }
-    }
-
-    /// With a fabric card on a switch port.
-    #[must_use]
-    pub fn on(mut self, port: &Path) -> Self {
-        self.fabric = Some(port.to_owned());
-        self
-    }
-
-    /// With PCIe cards for a test module.
-    #[must_use]
-    pub fn cards(mut self, cards: u8) -> Self {
-        self.cards = cards;
-        self
-    }
-}
 
 /// A running guest.
 #[derive(Debug)]
@@ -98,20 +60,7 @@ impl Vm {
                 "-device",
                 &format!("virtio-net-pci,netdev=mgmt,mac=52:54:00:00:00:{:02x},romfile=", config.number),
             ]);
-        if let Some(socket) = &config.fabric {
-            qemu.args(["-netdev", &format!("stream,id=fab0,server=off,addr.type=unix,addr.path={}", socket.display())])
-                .args(["-device", &format!(
-                    "virtio-net-pci,netdev=fab0,id=card0,mac=52:54:00:77:00:{:02x},romfile=,speed=25000,duplex=full",
-                    config.number
-                )]);
-        }
-        for card in 0..config.cards {
-            qemu.args([
-                "-device",
-                &format!("pcie-root-port,id=slot{card},hotplug=off,chassis={},slot={}", card + 1, card + 1),
-            ])
-            .args(["-device", &format!("e1000e,id=hca{card},bus=slot{card},romfile=")]);
-        }
+        qemu.args(config.devices());
         let errors = fs::File::create(folder.join("qemu.err"))?;
         let child = qemu
             .stdin(Stdio::null())
@@ -187,6 +136,16 @@ impl Vm {
     /// When QEMU refuses.
     pub fn set_link(&self, up: bool) -> Result<()> {
         qmp::run(&self.folder.join("qmp.sock"), "set_link", json!({"name": "card0", "up": up})).map(drop)
+    }
+
+    /// Largest memory of QEMU so far, MiB.
+    ///
+    /// # Errors
+    /// When QEMU has exited.
+    pub fn memory(&self) -> Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+        Ok(kib.with_context(|| format!("guest {}: QEMU has no memory", self.name))?.trim().parse::<u64>()? / 1024)
     }
 
     /// The guest's console so far.

@@ -4,7 +4,8 @@ use super::watched::{ETHERNET, INFINIBAND, drive, load_as, settled};
 use super::{Lab, Scenario};
 use crate::lab::agent;
 use crate::lab::collector::Collector;
-use crate::lab::vm::{Config, Vm};
+use crate::lab::config::Config;
+use crate::lab::vm::Vm;
 use anyhow::{Result, ensure};
 use std::time::Duration;
 

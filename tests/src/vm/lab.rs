@@ -1,8 +1,9 @@
 //! Resources of a scenario: an image, a folder, a deadline, and the programs under test.
 
+use crate::lab::config::Config;
 use crate::lab::image::{self, Image, cpio::Archive};
 use crate::lab::switch::Switch;
-use crate::lab::vm::{Config, Vm};
+use crate::lab::vm::Vm;
 use anyhow::{Context, Result, ensure};
 use std::cell::Cell;
 use std::fs;

@@ -10,6 +10,11 @@ mod hca_umad;
 mod hca_unload;
 mod hca_urgent;
 mod lab;
+mod leaf_spine;
+mod paths;
+mod paths_faults;
+mod paths_hosts;
+mod probed_fabric;
 mod rxe_congestion;
 mod rxe_counts;
 mod rxe_faults;
@@ -62,6 +67,9 @@ pub const ALL: &[Scenario] = &[
     hca_unload::SCENARIO,
     hca_hang::SCENARIO,
     tcp_probes::SCENARIO,
+    paths::SCENARIO,
+    paths_hosts::SCENARIO,
+    paths_faults::SCENARIO,
 ];
 
 /// Scenarios that take minutes and measure rather than check; they run only when named.

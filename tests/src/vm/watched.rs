@@ -3,8 +3,9 @@
 use super::Lab;
 use crate::lab::agent;
 use crate::lab::collector::Collector;
+use crate::lab::config::Config;
 use crate::lab::switch::Switch;
-use crate::lab::vm::{Config, Vm};
+use crate::lab::vm::Vm;
 use anyhow::{Result, ensure};
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Raise when the recipe below changes, so that older caches are not used.
-const RECIPE: u32 = 5;
+const RECIPE: u32 = 6;
 
 /// Programs taken from the packages, by path.
 const PROGRAMS: &[&str] = &[
@@ -32,6 +32,7 @@ const PROGRAMS: &[&str] = &[
     "sbin/rdma",
     "bin/ss",
     "usr/bin/nstat",
+    "usr/sbin/nft",
     "usr/bin/iperf3",
     "usr/bin/rping",
     "usr/bin/ibv_devinfo",

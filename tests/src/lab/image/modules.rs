@@ -17,13 +17,14 @@ pub struct List {
 /// The network card, which every guest needs to be reachable.
 const BASE: &[&str] = &["virtio_pci", "virtio_net"];
 
-/// All lists. `crc32_generic` comes before `rdma_rxe`, which requests it by name at run time.
+/// All lists. `crc32_generic` comes before `rdma_rxe`, and `crc32c_generic` before `nf_tables`: those request them by name at run time.
 pub const LISTS: &[List] = &[
     List { name: "base", modules: &[] },
     List {
         name: "rxe",
         modules: &["crc32_generic", "rdma_rxe", "rdma_ucm", "sch_netem", "sch_red", "sch_tbf", "sch_prio", "tcp_diag"],
     },
+    List { name: "router", modules: &["veth", "crc32c_generic", "nf_tables", "nft_objref", "sch_netem"] },
     List { name: "hca", modules: &["ib_core", "ib_umad"] },
 ];
 

@@ -15,6 +15,7 @@ const USERLAND: &[&str] = &[
     "ibverbs-utils",
     "iperf3",
     "iproute2",
+    "nftables",
     "perftest",
     "rdmacm-utils",
     "xz-utils",
