@@ -47,7 +47,7 @@ fn engine(host: &str, dir: &Path, gid: &str, plans: &Arc<ProbePlans>) -> Engine 
 #[test]
 #[ignore = "needs: network-namespaces"]
 fn agents_measure_tcp_round_trips_between_their_ports() {
-    let (routers, dir) = (Routers::new(), tempfile::tempdir().unwrap());
+    let (routers, dir) = (Routers::start(), tempfile::tempdir().unwrap());
     let mapped = |host: &str| format!("0000:0000:0000:0000:0000:ffff:{host}");
     let other = routers.inside("host2", || {
         let plans = Arc::new(ProbePlans::new("host2", 1));
