@@ -117,7 +117,8 @@ fn a_network_that_the_configuration_leaves_out_is_told_and_gets_nothing() {
         let collector = Collector::new(Ok(plan(50_000..50_008)));
         let address = runtime.block_on(collector.serve());
         let agent = runtime.block_on(async { Agent::start(&[&[address]], vec![]) });
-        let probing = Probing { rdma: false, tcp: false, networks: vec!["10.7.0.0/16".parse().unwrap()], ..Probing::default() };
+        let probing =
+            Probing { rdma: false, tcp: false, networks: vec!["10.7.0.0/16".parse().unwrap()], ..Probing::default() };
         let (probing, probe_plans) = (Some(Arc::new(probing)), Some(Arc::clone(&agent.plans)));
         let settings = Settings { host: "host1".into(), probing, probe_plans, ..Settings::default() };
         let engine = Engine::start(roots(&dir), settings).unwrap();
