@@ -78,6 +78,11 @@ pub(crate) fn switch_name(address: IpAddr) -> String {
     format!("switch {address}")
 }
 
+/// The address in such a name.
+pub(crate) fn address_of(name: &str) -> Option<IpAddr> {
+    name.strip_prefix("switch ")?.parse().ok()
+}
+
 /// A topology, indexed for the resolution of traces.
 #[derive(Default)]
 pub(crate) struct FabricIndex {
@@ -169,7 +174,7 @@ impl FabricIndex {
     fn switch(&self, addresses: &[IpAddr], by_cable: Option<usize>) -> Result<usize, Unresolved> {
         let owners: Vec<Option<usize>> = addresses.iter().map(|ip| self.owner(*ip).map(|(node, _)| node)).collect();
         if let Some(node) = by_cable {
-            let is_named = |owner: &usize| !self.topology.nodes[*owner].name.starts_with("switch ");
+            let is_named = |owner: &usize| address_of(&self.topology.nodes[*owner].name).is_none();
             let other = owners.iter().flatten().any(|owner| *owner != node && is_named(owner));
             return if other { Err(Unresolved::Contradiction) } else { Ok(node) };
         }

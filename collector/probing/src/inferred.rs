@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fabriclens_correlate::topology::{Cable, CableEnd, TopologySource};
 use fabriclens_correlate::{PortName, Provenance, Role};
 
-use crate::hops::{FabricIndex, Trace, switch_name};
+use crate::hops::{FabricIndex, Trace, address_of, switch_name};
 
 /// Most cables, and most that one host reports first.
 const CABLES: usize = 16_384;
@@ -29,6 +29,13 @@ enum End {
     Switch(String),
     /// A switch that answered by this address.
     Address(IpAddr),
+}
+
+impl End {
+    /// A switch by its name in the topology, which may be made of its address.
+    fn of_switch(name: String) -> Self {
+        address_of(&name).map_or(Self::Switch(name), Self::Address)
+    }
 }
 
 /// A cable and when it was seen, Unix nanoseconds.
@@ -64,7 +71,7 @@ impl InferredSwitches {
             let port = if at == 0 { Some(&trace.flow.from) } else { (at == end).then_some(&trace.flow.to) };
             // Also where only other traces tell the leaf: here it may answer by another address.
             if let Some((name, _)) = port.and_then(leaf) {
-                return Some(End::Switch(name));
+                return Some(End::of_switch(name));
             }
             match trace.hops[at].as_slice() {
                 [one] => Some(End::Address(*one)),
