@@ -132,9 +132,14 @@ fn a_search_among_dead_ends_is_bounded() {
             11 => Cable { port: 10, far_guid: 0x11, far_port: 10 },
             _ => Cable { port: 10 + m as u32, far_guid: guid(layer + 1, m), far_port: 20 + n as u32 },
         };
-        // Only the first switch of the last layer knows the way, and one switch leads to it.
-        let far = if layer == 11 { 0..1 } else { usize::from(layer == 10 && n > 0)..8 };
-        let cables = far.map(next).collect();
+        // Only the first switch of the last layer knows the way, and one switch of each layer leads to it.
+        let far = if layer == 11 { 0..1 } else { usize::from(n > 0)..8 };
+        let back = |m: usize| match layer {
+            0 => Cable { port: 30, far_guid: 0x10, far_port: 10 + n as u32 },
+            _ => Cable { port: 20 + m as u32, far_guid: guid(layer - 1, m), far_port: 10 + n as u32 },
+        };
+        let near = 0..if layer == 0 || n == 0 { 1 } else { 8 };
+        let cables = far.map(next).chain(near.map(back)).collect();
         let adaptive = if layer == 11 { Adaptive::Off } else { Adaptive::On } as i32;
         let table = vec![if layer == 11 && n > 0 { 255 } else { 10 }; 5].into();
         let name = format!("s{layer}-{n}");
