@@ -72,8 +72,8 @@ pub const ALL: &[Scenario] = &[
     paths_faults::SCENARIO,
 ];
 
-/// Scenarios that take minutes and measure rather than check; they run only when named.
-pub const BY_NAME: &[&str] = &["rxe-faults"];
+/// Scenarios that take minutes, or measure rather than check; they run only when named.
+pub const BY_NAME: &[&str] = &["rxe-faults", "paths-hosts", "paths-faults"];
 
 /// Runs the scenarios called `names` (if there are none, all but [`BY_NAME`]), one after the other.
 ///
