@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn ports_are_named_with_their_host() {
         let end = |text: &str| endpoint(&topology(), "from", text);
-        let of = |text| end(text).map(|end| (end.port, end.attached)).map_err(|error| error.to_string());
+        let of = |text| end(text).map(|end| (end.port, end.attached)).map_err(|error| error.message);
         let at = |port: &str| Some(("leaf1".to_owned(), port.to_owned()));
         assert_eq!(of("n1").unwrap(), ("mlx5_0/1".to_owned(), at("7")));
         assert_eq!(of("n2:mlx5_1/1").unwrap(), ("mlx5_1/1".to_owned(), at("9")));

@@ -110,6 +110,7 @@ fn losses_and_incidents_delay_a_job() {
         explanation: String::new(),
         action: String::new(),
         role: role.into(),
+        path: None,
     };
     let own = job("1", "", (0, Some(300)), &HOSTS);
     let with = |role: &str| fabric.report_with(vec![incident(role)], &own, 400).summary.cost;
