@@ -20,6 +20,20 @@ const OWN: &str = "fabriclens.agent.";
 /// Rows that no sample of a recorded host can hold, and why. A row that appears after all must leave this list.
 const EXCUSED: &[(&str, &[&str])] = &[
     (
+        "a probe: sent only with `[probes]`, between two hosts",
+        &[
+            "fabric.probe.probes",
+            "fabric.probe.lost",
+            "fabric.probe.rtt",
+            "fabric.probe.host.delay",
+            "fabric.probe.refused",
+            "fabric.probe.discarded",
+            "fabric.probe.answered",
+            "fabric.probe.rate.share",
+            "fabric.probe.open",
+        ],
+    ),
+    (
         "a peak, a share or a window: needs more than one sample, and `once` takes one",
         &[
             "fabric.port.io.peak",

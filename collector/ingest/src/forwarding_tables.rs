@@ -13,7 +13,7 @@ use fabriclens_server::body;
 use fabriclens_subnet_paths::Refused;
 use tonic::Status;
 
-use super::grpc::status_of;
+use super::grpc_status::status_of;
 use super::{Ingest, grpc_frame, unary};
 
 /// Time that a client has to send a request.

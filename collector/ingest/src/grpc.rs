@@ -12,15 +12,14 @@ use fabriclens_forwarding_tables::TELL;
 use fabriclens_probe_plan::{PLAN, REPORT};
 use fabriclens_reader_lease::ASK;
 use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsPartialSuccess, ExportMetricsServiceResponse};
-use tonic::{Code, Status};
+use tonic::Status;
 
 use super::grpc_frame::{self, message};
+use super::grpc_status::status_of;
 use super::{Compression, Ingest, IngestError, Payload, Report, forwarding_tables, probes, reader_lease};
 use fabriclens_config::Access;
 use fabriclens_core::protocol::Protocol;
 use fabriclens_server::auth::Caller;
-use fabriclens_server::body::BodyError;
-use fabriclens_server::retry;
 use fabriclens_server::route::{Route, route};
 
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
@@ -107,17 +106,6 @@ pub async fn other(request: Request) -> Response {
     (StatusCode::NOT_FOUND, text).into_response()
 }
 
-pub(super) fn status_of(e: &IngestError) -> Status {
-    match (e, e.after()) {
-        (_, Some(after)) => retry::later(Code::Unavailable, &e.to_string(), after),
-        // Without a retry delay: the sender must split the request, not repeat it.
-        (IngestError::Body(BodyError::TooLarge { .. }), None) => Status::resource_exhausted(e.to_string()),
-        // Retrying would fail again.
-        (IngestError::Malformed(_) | IngestError::Body(_), None) => Status::invalid_argument(e.to_string()),
-        (_, None) => Status::internal(e.to_string()),
-    }
-}
-
 /// The OTLP answer; partial success if points were rejected.
 pub(super) fn answer(report: &Report) -> ExportMetricsServiceResponse {
     let partial = (report.rejected() > 0).then(|| ExportMetricsPartialSuccess {
@@ -130,6 +118,7 @@ pub(super) fn answer(report: &Report) -> ExportMetricsServiceResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tonic::Code;
 
     #[test]
     fn unknown_compression_is_refused() {

@@ -15,6 +15,7 @@ pub mod fuzzing;
 pub mod gate;
 pub mod grpc;
 mod grpc_frame;
+mod grpc_status;
 mod hosts;
 pub mod http;
 mod import;

@@ -162,6 +162,9 @@ async fn every_route_checks_every_role() {
             "Ingest POST /v1/metrics",
             "Ingest POST /opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
             "Ingest POST /fabriclens.v1.SubnetReaders/Ask",
+            "Ingest POST /fabriclens.v1.Probes/Plan",
+            "Ingest POST /fabriclens.v1.Probes/Report",
+            "Ingest POST /fabriclens.v1.ForwardingTables/Tell",
         ]
     );
 }
