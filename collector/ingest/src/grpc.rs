@@ -16,7 +16,7 @@ use tonic::Status;
 
 use super::grpc_frame::{self, message};
 use super::grpc_status::status_of;
-use super::{Compression, Ingest, IngestError, Payload, Report, forwarding_tables, probes, reader_lease};
+use super::{Compression, Ingest, Payload, Report, forwarding_tables, probes, reader_lease};
 use fabriclens_config::Access;
 use fabriclens_core::protocol::Protocol;
 use fabriclens_server::auth::Caller;

@@ -96,7 +96,7 @@ fn found(host: usize, targets: &[Target], round: u64, is_lossy: bool) -> ReportR
             if target.probe_every_ms == 0 {
                 continue;
             }
-            let is_lost = over && (round + u64::from(*source_port)) % 5 == 0;
+            let is_lost = over && (round + u64::from(*source_port)).is_multiple_of(5);
             report.probes.push(ProbeResult {
                 pair,
                 source_port: *source_port,

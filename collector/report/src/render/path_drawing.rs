@@ -30,7 +30,7 @@ pub(super) fn draw(path: &IncidentPath) -> String {
             "<rect class=\"node\" x=\"{x}\" y=\"{y}\" width=\"{}\" height=\"{}\" rx=\"5\"/>",
             BOX[0], BOX[1]
         );
-        label(&mut out, "name", "middle", [x + BOX[0] / 2.0, middle + 4.5], &node.name, NAME);
+        label(&mut out, "name", "middle", [x + BOX[0] / 2.0, middle + 4.5], node.name, NAME);
         let right = x + BOX[0];
         if at + 1 < nodes.len() {
             let end = right + GAP;
