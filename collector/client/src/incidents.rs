@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::layout::{printable, rows};
-use super::{ClientError, Form, ask, pairs, print, print_json, report::segment, seconds, time_of, url, width};
+use super::{ClientError, Form, ask, parse, print, report::segment, seconds, show, time_of, url, width};
 use crate::args::{Action, IncidentsArgs, IncidentsFormat, Server};
 use fabriclens_base::duration;
 use fabriclens_core::time::{format_time, now_ms};
@@ -94,21 +94,12 @@ pub fn incidents(args: &IncidentsArgs) -> Result<(), ClientError> {
         return act(action);
     }
     let server = &args.server;
-    let foreign = |e: serde_json::Error| ClientError::Foreign { url: server.url.clone(), message: e.to_string() };
-    let (path, form) = match &args.id {
-        Some(id) => (format!("api/v1/incidents/{}", segment(id)), vec![("series", series(args).to_owned())]),
-        None => ("api/v1/incidents".to_owned(), request(args)?),
+    let json = args.format == IncidentsFormat::Json;
+    let Some(id) = &args.id else {
+        return show(server, "api/v1/incidents", &request(args)?, json, |all| table(all, now_ms()));
     };
-    let body = ask(server, |agent| agent.get(url(server, &path)).query_pairs(pairs(&form)).call())?;
-    let mut out = std::io::stdout().lock();
-    if args.format == IncidentsFormat::Json {
-        return print_json(&mut out, &body);
-    }
-    let text = match &args.id {
-        Some(_) => in_full(&serde_json::from_str::<One>(&body).map_err(foreign)?.incident, now_ms(), width::columns()),
-        None => table(&serde_json::from_str(&body).map_err(foreign)?, now_ms()),
-    };
-    print(&mut out, &text)
+    let (path, form) = (format!("api/v1/incidents/{}", segment(id)), vec![("series", series(args).to_owned())]);
+    show(server, &path, &form, json, |one: &One| in_full(&one.incident, now_ms(), width::columns()))
 }
 
 /// Text output shows no series; JSON includes them.
@@ -157,8 +148,7 @@ fn act(action: &Action) -> Result<(), ClientError> {
             }
             let body = json!({"match": of, "for": duration, "by": author.by, "note": author.note});
             let body = post(server, "api/v1/silences", &body)?;
-            let silence: Value = serde_json::from_str(&body)
-                .map_err(|e| ClientError::Foreign { url: server.url.clone(), message: e.to_string() })?;
+            let silence: Value = parse(server, &body)?;
             let until = clock(silence["until_ns"].as_i64().unwrap_or_default());
             format!("silence {} until {until}", silence["id"].as_str().unwrap_or_default())
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::layout::{printable, rows};
-use super::{ClientError, Form, ask, pairs, print, print_json, report::segment, seconds, time_of, url};
-use crate::args::{JobsAction, JobsArgs, Server, State};
+use super::{ClientError, Form, ask, pairs, parse, print, print_json, report::segment, seconds, time_of, url};
+use crate::args::{JobsAction, JobsArgs, State};
 use fabriclens_base::duration;
 use fabriclens_core::time::{format_time, now_ms};
 
@@ -73,10 +73,6 @@ pub fn jobs(args: &JobsArgs) -> Result<(), ClientError> {
         form.push(("cursor", next));
     }
     if args.json { Ok(()) } else { print(&mut out, &table(&jobs, now_ms())) }
-}
-
-fn parse<T: serde::de::DeserializeOwned>(server: &Server, body: &str) -> Result<T, ClientError> {
-    serde_json::from_str(body).map_err(|e| ClientError::Foreign { url: server.url.clone(), message: e.to_string() })
 }
 
 fn act(action: &JobsAction) -> Result<(), ClientError> {

@@ -21,6 +21,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fabriclens_core::pem::{certificates, private_key, trusting};
+use serde::de::DeserializeOwned;
 use ureq::http::Request;
 use ureq::http::header::{AUTHORIZATION, HeaderValue};
 use ureq::middleware::MiddlewareNext;
@@ -204,6 +205,27 @@ fn url(server: &Server, path: &str) -> String {
 
 fn pairs(form: &Form) -> impl Iterator<Item = (&'static str, &str)> {
     form.iter().map(|(k, v)| (*k, v.as_str()))
+}
+
+/// Asks for a resource and prints its JSON, or the words that `text` has for it.
+fn show<T: DeserializeOwned>(
+    server: &Server,
+    path: &str,
+    form: &Form,
+    json: bool,
+    text: impl FnOnce(&T) -> String,
+) -> Result<(), ClientError> {
+    let body = ask(server, |agent| agent.get(url(server, path)).query_pairs(pairs(form)).call())?;
+    let mut out = std::io::stdout().lock();
+    if json {
+        return print_json(&mut out, &body);
+    }
+    print(&mut out, &text(&parse(server, &body)?))
+}
+
+/// Reads the JSON of an answer.
+fn parse<T: DeserializeOwned>(server: &Server, body: &str) -> Result<T, ClientError> {
+    serde_json::from_str(body).map_err(|e| ClientError::Foreign { url: server.url.clone(), message: e.to_string() })
 }
 
 /// Sends a request and returns the body of a successful answer.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::layout::printable;
-use super::{ClientError, Form, ask, pairs, print, print_json, url};
+use super::{ClientError, Form, ask, pairs, parse, print, print_json, url};
 use crate::args::ProbesArgs;
 
 #[derive(Deserialize)]
@@ -80,8 +80,7 @@ pub fn probes(args: &ProbesArgs) -> Result<(), ClientError> {
         if args.json {
             print_json(&mut out, &body)?;
         }
-        let answer: Answer = serde_json::from_str(&body)
-            .map_err(|e| ClientError::Foreign { url: args.server.url.clone(), message: e.to_string() })?;
+        let answer: Answer = parse(&args.server, &body)?;
         if !args.json {
             print(&mut out, &text(&answer.data, offset == 0))?;
         }

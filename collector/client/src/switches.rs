@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::layout::printable;
-use super::{ClientError, ask, print, print_json, url};
+use super::{ClientError, Form, show};
 use crate::args::SwitchesArgs;
 use fabriclens_core::time::now_ms;
 
@@ -67,15 +67,8 @@ struct Unknown {
 /// # Errors
 /// [`ClientError`].
 pub fn switches(args: &SwitchesArgs) -> Result<(), ClientError> {
-    let of = url(&args.server, "api/v1/switches");
-    let body = ask(&args.server, |agent| agent.get(of).call())?;
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        return print_json(&mut out, &body);
-    }
-    let answer: Answer = serde_json::from_str(&body)
-        .map_err(|e| ClientError::Foreign { url: args.server.url.clone(), message: e.to_string() })?;
-    print(&mut out, &text(&answer.data.switches, args.unknown, now_ms()))
+    let words = |answer: &Answer| text(&answer.data.switches, args.unknown, now_ms());
+    show(&args.server, "api/v1/switches", &Form::new(), args.json, words)
 }
 
 fn text(switches: &[Switch], unknown: bool, now_ms: i64) -> String {

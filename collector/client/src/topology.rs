@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::layout::printable;
 use super::topology_path::path;
-use super::{ClientError, Form, ask, pairs, print, print_json, seconds, time_of, url};
+use super::{ClientError, Form, seconds, show, time_of};
 use crate::args::{TopologyArgs, TopologyCommand};
 use fabriclens_core::time::format_time;
 
@@ -61,15 +61,8 @@ pub fn topology(args: &TopologyArgs) -> Result<(), ClientError> {
     }
     let time = args.time.as_ref().map(|t| time_of("time", t).map(seconds)).transpose()?;
     let form: Form = time.map(|t| ("time", t)).into_iter().collect();
-    let of = url(&args.server, "api/v1/topology");
-    let body = ask(&args.server, |agent| agent.get(of).query_pairs(pairs(&form)).call())?;
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        return print_json(&mut out, &body);
-    }
-    let answer: Answer = serde_json::from_str(&body)
-        .map_err(|e| ClientError::Foreign { url: args.server.url.clone(), message: e.to_string() })?;
-    print(&mut out, &text(&answer.data, args.node.as_deref()))
+    let words = |answer: &Answer| text(&answer.data, args.node.as_deref());
+    show(&args.server, "api/v1/topology", &form, args.json, words)
 }
 
 fn text(topology: &Topology, node: Option<&str>) -> String {

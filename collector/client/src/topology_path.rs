@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::layout::printable;
-use super::{ClientError, Form, ask, pairs, print, print_json, url};
+use super::{ClientError, Form, show};
 use crate::args::TopologyPathArgs;
 
 #[derive(Deserialize)]
@@ -37,15 +37,7 @@ struct Hop {
 /// Runs the command.
 pub(super) fn path(args: &TopologyPathArgs) -> Result<(), ClientError> {
     let form: Form = vec![("from", args.from.clone()), ("to", args.to.clone())];
-    let of = url(&args.server, "api/v1/topology/path");
-    let body = ask(&args.server, |agent| agent.get(of).query_pairs(pairs(&form)).call())?;
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        return print_json(&mut out, &body);
-    }
-    let answer: Answer = serde_json::from_str(&body)
-        .map_err(|e| ClientError::Foreign { url: args.server.url.clone(), message: e.to_string() })?;
-    print(&mut out, &text(&answer.data))
+    show(&args.server, "api/v1/topology/path", &form, args.json, |answer: &Answer| text(&answer.data))
 }
 
 fn text(answer: &Paths) -> String {
