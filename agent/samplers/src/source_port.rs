@@ -5,11 +5,10 @@
 //! label 0, which NCCL uses; the connection manager sets another label, and so may other programs.
 
 use fabriclens_catalog::DriverFamily;
+use fabriclens_kernel::datagrams::rxe_source_port;
 
 /// Lowest source port of RoCE v2, the begin of the dynamic ports.
 const LOWEST: u16 = 0xC000;
-/// Multiplier of the kernel's `hash_32`.
-const GOLDEN_RATIO_32: u32 = 0x61C8_8647;
 
 /// How a driver chooses the source port of a connected queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +60,7 @@ impl SourcePortRule {
             FlowLabel => Some(of_flow_label(flow_label(local, remote))),
             FoldedNumbers if local == remote => Some(LOWEST | folded(local)),
             FoldedNumbers => Some(LOWEST | (folded(local) ^ folded(remote))),
-            OwnNumber => Some(LOWEST + (local.wrapping_mul(GOLDEN_RATIO_32) >> 18) as u16),
+            OwnNumber => Some(rxe_source_port(local)),
             Unknown(_) => None,
         }
     }

@@ -20,7 +20,7 @@ use super::event_kinds::{DEVICE_FATAL, KINDS};
 use super::ffi;
 use crate::datagrams::{
     Completion, DatagramPort, LONGEST, OpenError, PortFacts, PortLost, PortSource, QueuePair, Received, Route,
-    SendError, SourcePorts,
+    SendError, SourcePorts, rxe_source_port,
 };
 use address_handles::{AddressHandles, Found};
 use header::HEADER;
@@ -88,7 +88,7 @@ impl UdPort {
             source.gid.map(|gid| gid.0),
             source.source_ports == SourcePorts::Chosen,
         );
-        let pair = |number| QueuePair { number, source_port: is_fixed.then(|| header::rxe_source_port(number)) };
+        let pair = |number| QueuePair { number, source_port: is_fixed.then(|| rxe_source_port(number)) };
         let facts = PortFacts {
             address: source.gid.map(|gid| gid.1),
             lid: source.lid,
