@@ -25,7 +25,7 @@ pub fn transport(device: &Device, dir: &Path, link_layer: LinkLayer) -> Transpor
     match link_layer {
         LinkLayer::InfiniBand => Transport::InfiniBand,
         LinkLayer::Unknown => Transport::Unknown,
-        LinkLayer::Ethernet => roce(&dir.join("gid_attrs/types")),
+        LinkLayer::Ethernet => roce(dir),
     }
 }
 
@@ -42,22 +42,8 @@ pub struct RoceAddress {
 /// IPv6 address. `None` if it has link-local addresses only, which no router forwards.
 pub fn roce_address(dir: &Path) -> Option<RoceAddress> {
     let mut found: Option<RoceAddress> = None;
-    let mut empty = 0;
-    for index in 0..SLOTS {
-        let slot = index.to_string();
-        match maybe(&dir.join("gid_attrs/types").join(&slot)).as_deref() {
-            Some("RoCE v2") => empty = 0,
-            Some(_) => {
-                empty = 0;
-                continue;
-            }
-            None if empty + 1 >= GAP => break,
-            None => {
-                empty += 1;
-                continue;
-            }
-        }
-        let gid = maybe(&dir.join("gids").join(&slot)).and_then(|text| text.parse::<Ipv6Addr>().ok());
+    for (index, _) in gid_types(dir).filter(|(_, kind)| *kind == Transport::RoceV2) {
+        let gid = maybe(&dir.join("gids").join(index.to_string())).and_then(|text| text.parse::<Ipv6Addr>().ok());
         let Some(gid) = gid.filter(|gid| !gid.is_unspecified() && !gid.is_unicast_link_local()) else { continue };
         let address = IpAddr::from(gid).to_canonical();
         if address.is_ipv4() {
@@ -73,20 +59,30 @@ pub fn gid_netdev(dir: &Path, index: u32) -> Option<String> {
     maybe(&dir.join("gid_attrs/ndevs").join(index.to_string())).filter(|name| !name.is_empty())
 }
 
-fn roce(types: &Path) -> Transport {
+fn roce(dir: &Path) -> Transport {
     let mut found = Transport::Roce;
-    let mut empty = 0;
-    for slot in 0..SLOTS {
-        match maybe(&types.join(slot.to_string())).as_deref() {
-            Some("RoCE v2") => return Transport::RoceV2,
-            Some("IB/RoCE v1") => (found, empty) = (Transport::RoceV1, 0),
-            _ => empty += 1,
-        }
-        if empty >= GAP {
+    for (_, version) in gid_types(dir) {
+        found = version;
+        if version == Transport::RoceV2 {
             break;
         }
     }
     found
+}
+
+/// Occupied slots of the GID table of the RoCE port at `dir`, and the version of each.
+fn gid_types(dir: &Path) -> impl Iterator<Item = (u32, Transport)> {
+    let types = dir.join("gid_attrs/types");
+    let slots = (0..SLOTS).scan(0, move |empty, slot| {
+        let kind = match maybe(&types.join(slot.to_string())).as_deref() {
+            Some("RoCE v2") => Some(Transport::RoceV2),
+            Some("IB/RoCE v1") => Some(Transport::RoceV1),
+            _ => None,
+        };
+        *empty = if kind.is_some() { 0 } else { *empty + 1 };
+        (*empty < GAP).then_some(kind.map(|kind| (slot, kind)))
+    });
+    slots.flatten()
 }
 
 #[cfg(test)]
