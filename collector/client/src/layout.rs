@@ -159,11 +159,12 @@ fn pair(name: &str, value: &str) -> String {
 }
 
 /// Aligns rows of cells in columns.
-pub(super) fn rows(lines: &[Vec<String>]) -> Vec<String> {
-    let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
+pub(super) fn rows(lines: &[impl AsRef<[String]>]) -> Vec<String> {
+    let lines: Vec<&[String]> = lines.iter().map(AsRef::as_ref).collect();
+    let columns = lines.iter().map(|line| line.len()).max().unwrap_or(0);
     let width = |c: usize| lines.iter().filter_map(|l| l.get(c)).map(|cell| chars(cell)).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
-    let line = |cells: &Vec<String>| {
+    let line = |cells: &&[String]| {
         let cells = cells.iter().zip(&widths).map(|(cell, width)| left(cell, *width));
         cells.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
     };

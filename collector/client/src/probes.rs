@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::layout::printable;
+use super::layout::{printable, rows};
 use super::{ClientError, Form, ask, pairs, parse, print, print_json, url};
 use crate::args::ProbesArgs;
 
@@ -96,8 +96,8 @@ fn text(data: &Data, is_first: bool) -> String {
     if let Some(summary) = data.summary.as_ref().filter(|_| is_first) {
         out.push_str(&head(summary));
     }
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut row = |cells: Vec<String>| rows.push(cells.iter().map(|cell| printable(cell)).collect());
+    let mut lines: Vec<Vec<String>> = Vec::new();
+    let mut row = |cells: Vec<String>| lines.push(cells.iter().map(|cell| printable(cell)).collect());
     let titles = |titles: &[&str]| titles.iter().map(|title| (*title).to_owned()).collect::<Vec<_>>();
     if data.hosts.iter().any(|host| host.pairs.is_some()) {
         row(titles(&["FROM", "TO", "PORT", "CLASS", "PROBE", "TRACE", "TCP", "SOURCE PORTS"]));
@@ -109,12 +109,8 @@ fn text(data: &Data, is_first: bool) -> String {
             row(vec![from.clone(), host.clone(), port.clone(), class.clone(), probe, trace, twin, ports]);
         }
     } else if !data.hosts.is_empty() {
-        let mut head = titles(&["HOST", "PORT", "ADDRESS", "STATE"]);
-        if !is_first {
-            head.clear();
-        }
-        if !head.is_empty() {
-            row(head);
+        if is_first {
+            row(titles(&["HOST", "PORT", "ADDRESS", "STATE"]));
         }
         for host in &data.hosts {
             for port in &host.ports {
@@ -124,14 +120,7 @@ fn text(data: &Data, is_first: bool) -> String {
             }
         }
     }
-    let columns = rows.first().map_or(0, Vec::len);
-    let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    for row in &rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        out.push('\n');
-    }
+    out.extend(rows(&lines).iter().map(|line| format!("{line}\n")));
     out
 }
 

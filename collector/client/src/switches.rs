@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::layout::printable;
+use super::layout::{printable, rows};
 use super::{ClientError, Form, show};
 use crate::args::SwitchesArgs;
 use fabriclens_core::time::now_ms;
@@ -76,8 +76,8 @@ fn text(switches: &[Switch], unknown: bool, now_ms: i64) -> String {
         return "no switch has sent anything since the collector started (docs/switches.md)\n".to_owned();
     }
     let age = |last_ms: i64| format!("{}s", (now_ms - last_ms).max(0) / 1000);
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    let mut row = |cells: &[&str]| rows.push(cells.iter().map(|cell| printable(cell)).collect());
+    let mut lines: Vec<Vec<String>> = Vec::new();
+    let mut row = |cells: &[&str]| lines.push(cells.iter().map(|cell| printable(cell)).collect());
     if unknown {
         row(&["SWITCH", "SOURCE", "AGE", "NAME"]);
         for one in switches {
@@ -86,7 +86,7 @@ fn text(switches: &[Switch], unknown: bool, now_ms: i64) -> String {
                 row(&[&one.switch, &one.source, "", "(and further names)"]);
             }
         }
-        if rows.len() == 1 {
+        if lines.len() == 1 {
             return "all names that switches send are understood\n".to_owned();
         }
     } else {
@@ -96,13 +96,7 @@ fn text(switches: &[Switch], unknown: bool, now_ms: i64) -> String {
             row(&[&one.switch, &one.source, &one.last_ms.map_or_else(|| "-".to_owned(), age), &count, &one.state()]);
         }
     }
-    let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        format!("{}\n", cells.join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
+    rows(&lines).iter().map(|line| format!("{line}\n")).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::layout::printable;
+use super::layout::{printable, rows};
 use super::topology_path::path;
 use super::{ClientError, Form, seconds, show, time_of};
 use crate::args::{TopologyArgs, TopologyCommand};
@@ -81,20 +81,14 @@ fn text(topology: &Topology, node: Option<&str>) -> String {
     }
     out.push('\n');
     let wanted = |name: &str| node.is_none_or(|wanted| wanted == name);
-    let mut rows: Vec<[String; 7]> =
+    let mut cables: Vec<[String; 7]> =
         topology.links.iter().filter(|l| wanted(&l.a) || wanted(&l.b)).map(|l| row(l, topology, node)).collect();
-    if rows.is_empty() {
+    if cables.is_empty() {
         out.push_str("no cables; they are reported by LLDP, topology.files and Slurm (docs/verdicts.md, Topology)\n");
     } else {
-        rows.sort();
-        rows.insert(0, ["NODE", "PORT", "TO", "PORT", "GBPS", "RAIL", "KNOWN"].map(str::to_owned));
-        let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..7).map(width).collect();
-        for row in &rows {
-            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-            out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-            out.push('\n');
-        }
+        cables.sort();
+        cables.insert(0, ["NODE", "PORT", "TO", "PORT", "GBPS", "RAIL", "KNOWN"].map(str::to_owned));
+        out.extend(rows(&cables).iter().map(|line| format!("{line}\n")));
     }
     let odd = topology.contradictions.iter().map(|c| &c.message);
     let files = topology.files.iter().flat_map(|f| f.error.iter().chain(&f.complaints));
