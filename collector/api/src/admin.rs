@@ -7,6 +7,7 @@ use axum::extract::State;
 use serde_json::json;
 
 use super::Api;
+use super::blocking::{blocking, internal};
 use super::encode::{self, Json};
 use fabriclens_core::time;
 use fabriclens_server::error::{ApiError, Kind};
@@ -19,8 +20,7 @@ const MAX_SNAPSHOTS: usize = 8;
 /// Writes a snapshot of everything acknowledged before the request, and returns its name. A snapshot is a data
 /// directory: `fabriclens serve --data` on it, or on a copy, restores it.
 pub(super) async fn snapshot(State(api): State<Arc<Api>>) -> Result<Json, ApiError> {
-    let job = tokio::task::spawn_blocking(move || write(&api));
-    let name = job.await.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))??;
+    let name = blocking(move || write(&api)).await?;
     Ok(encode::success(|out| out.push_str(&json!({"name": name}).to_string())))
 }
 
@@ -35,7 +35,7 @@ fn write(api: &Api) -> Result<String, ApiError> {
         .map_err(|e| ApiError::new(Kind::Internal, format!("cannot create {}: {e}", all.display())))?;
     // Sorts by time, and differs between two requests in the same second.
     let name = time::format_time(time::now_ms()).replace([':', '-', '.'], "");
-    api.store.snapshot(&all.join(&name)).map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?;
+    api.store.snapshot(&all.join(&name)).map_err(internal)?;
     Ok(name)
 }
 

@@ -7,6 +7,7 @@ use axum::extract::{Path, State};
 use fabriclens_model::{Budget, Labels, Matcher, ReadError};
 
 use super::Api;
+use super::blocking::{blocking, internal};
 use super::encode;
 use super::encode::Json;
 use super::memory::Answer;
@@ -98,10 +99,7 @@ fn push_metadata(out: &mut String, all: &[(&String, &Metadata)]) {
 /// Removes the metadata of one metric (`metric`), or of all.
 pub(super) async fn delete_metadata(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
     let (metric, store) = (params.get("metric").map(str::to_owned), api.store.clone());
-    let work = move || store.remove_metadata(metric.as_deref());
-    let internal = |text: String| ApiError::new(Kind::Internal, text);
-    let done = tokio::task::spawn_blocking(work).await.map_err(|e| internal(e.to_string()))?;
-    let deleted = done.map_err(|e| internal(e.to_string()))?;
+    let deleted = blocking(move || store.remove_metadata(metric.as_deref()).map_err(internal)).await?;
     Ok(encode::success(|out| out.push_str(&format!("{{\"deleted\":{deleted}}}"))))
 }
 

@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Api;
+use super::blocking::{blocking, internal};
 use super::encode::Json;
 use super::params::Params;
 use fabriclens_core::time::now_ns;
@@ -95,15 +96,8 @@ fn word<T: DeserializeOwned>(params: &Params, name: &str) -> Result<Option<T>, A
     params.get(name).map(read).transpose()
 }
 
-/// Runs `work` on the blocking pool, because the incident store reads and writes its disk.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
-) -> Result<T, ApiError> {
-    tokio::task::spawn_blocking(work).await.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?
-}
-
 fn json(what: &impl Serialize) -> Result<Json, ApiError> {
-    serde_json::to_string(what).map(Json).map_err(|e| ApiError::new(Kind::Internal, e.to_string()))
+    serde_json::to_string(what).map(Json).map_err(internal)
 }
 
 fn refused(e: IncidentStoreError) -> ApiError {

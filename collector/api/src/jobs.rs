@@ -10,6 +10,7 @@ use fabriclens_jobs::{Cursor, Filter, Job, JobKey, JobRecord, Page, Registry, Re
 use serde::{Deserialize, Serialize};
 
 use super::Api;
+use super::blocking::{blocking, internal};
 use super::encode::{self, Json};
 use super::params::Params;
 use fabriclens_core::time::now_ns;
@@ -148,13 +149,12 @@ async fn in_turn<T: Send + 'static>(
     api: Arc<Api>,
     work: impl FnOnce(&Api) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let internal = |text: String| ApiError::new(Kind::Internal, text);
-    let turn = api.job_turn.clone().acquire_owned().await.map_err(|e| internal(e.to_string()))?;
-    let work = tokio::task::spawn_blocking(move || {
+    let turn = api.job_turn.clone().acquire_owned().await.map_err(internal)?;
+    blocking(move || {
         let _turn = turn;
         work(&api)
-    });
-    work.await.map_err(|e| internal(e.to_string()))?
+    })
+    .await
 }
 
 /// Changes the registry, and tells the pollers.

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod blocking;
 pub mod encode;
 mod explore;
 mod export;

@@ -12,6 +12,7 @@ use fabriclens_report::model::{self, Incident};
 use fabriclens_report::{Input, Report};
 
 use super::Api;
+use super::blocking::blocking;
 use super::encode::Json;
 use super::jobs::refused;
 use super::params::Params;
@@ -55,9 +56,7 @@ pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, 
         })?;
         let key = JobKey { cluster: params.get("cluster").unwrap_or_default().to_owned(), id };
         let (jobs, incidents) = (api.jobs.clone(), api.incidents.clone());
-        let found = tokio::task::spawn_blocking(move || look_up(&jobs.registry, &key, run)).await;
-        let found = found.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))?;
-        let (job, others) = found?;
+        let (job, others) = blocking(move || look_up(&jobs.registry, &key, run)).await?;
         let topologies = api.topologies.clone();
         let write = move |context: &QueryContext<'_>| {
             let (incidents, now_ns) = (incidents_of(&incidents, &job), now_ns());

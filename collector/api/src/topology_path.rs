@@ -9,9 +9,10 @@ use fabriclens_subnet_paths::{Endpoint, Hop, PairPaths};
 use serde_json::{Value, json};
 
 use super::Api;
+use super::blocking::blocking;
 use super::encode::{self, Json};
 use super::params::Params;
-use fabriclens_core::time::now_ms;
+use fabriclens_core::time::now_ns;
 use fabriclens_server::error::{ApiError, Kind};
 
 /// Returns the paths from port `from` to port `to`, each `HOST` or `HOST:PORT`.
@@ -22,14 +23,14 @@ pub(super) async fn path(State(api): State<Arc<Api>>, params: Params) -> Result<
     };
     let (from, to) = (end("from")?, end("to")?);
     // Decompressing the version of a large fabric takes a while.
-    let work = tokio::task::spawn_blocking(move || {
-        let (_, topology) = api.topologies.version(now_ms().saturating_mul(1_000_000));
+    let text = blocking(move || {
+        let (_, topology) = api.topologies.version(now_ns());
         let (from, to) = (endpoint(&topology, "from", &from)?, endpoint(&topology, "to", &to)?);
         let found = api.telemetry.subnet_paths.finder(Instant::now()).paths(&from, &to);
         let found = found.map_err(|error| ApiError::new(Kind::NotFound, error.to_string()))?;
         Ok(answer(&from, &to, &found).to_string())
-    });
-    let text = work.await.map_err(|e| ApiError::new(Kind::Internal, e.to_string()))??;
+    })
+    .await?;
     Ok(encode::success(|out| out.push_str(&text)))
 }
 

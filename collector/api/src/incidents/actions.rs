@@ -7,8 +7,9 @@ use axum::extract::{Path, State};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{One, blocking, json, refused};
+use super::{One, json, refused};
 use crate::Api;
+use crate::blocking::blocking;
 use crate::encode::Json;
 use crate::unbound::Unbound;
 use fabriclens_core::time::{now_ns, parse_duration, parse_time};

@@ -7,8 +7,9 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{blocking, filter, json};
+use super::{filter, json};
 use crate::Api;
+use crate::blocking::blocking;
 use crate::encode::Json;
 use crate::params::Params;
 use fabriclens_core::time::{now_ns, parse_time};
