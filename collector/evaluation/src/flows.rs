@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fabriclens_correlate::{HostPort, IncidentTracker, LinkEnd, connected_ports};
+use fabriclens_correlate::{HostPort, IncidentTracker, connected_ports};
 
 use fabriclens_state::AppState;
 
@@ -17,9 +17,10 @@ impl PeerQueries {
     pub(super) fn round(&mut self, state: &AppState, tracker: &mut IncidentTracker, now_ms: i64) {
         if let Some(((port, of), found)) = self.0.finished() {
             // The port may have been removed and its index reused.
-            if at(tracker, &of) == Some(port) {
+            if tracker.fabric().port_at(&of.0, &of.1) == Some(port) {
                 // A port whose query failed is not queried again.
-                let others = found.iter().flatten().filter_map(|other| at(tracker, other)).collect();
+                let others =
+                    found.iter().flatten().filter_map(|(host, port)| tracker.fabric().port_at(host, port)).collect();
                 tracker.set_peers(port, others);
             }
         }
@@ -27,8 +28,7 @@ impl PeerQueries {
             return;
         }
         let Some(port) = tracker.next_port_without_peers() else { return };
-        let LinkEnd { node, port: name } = &tracker.fabric().ports.list[port].end;
-        let of = (tracker.fabric().topology.nodes[*node].name.clone(), name.clone());
+        let of = tracker.fabric().port_name(port);
         let (data, to) = (state.data.clone(), of.clone());
         self.0.start("connected", (port, of), move || {
             let found = connected_ports(data.reader(), &to, now_ms);
@@ -39,9 +39,4 @@ impl PeerQueries {
                 .ok()
         });
     }
-}
-
-fn at(tracker: &IncidentTracker, (host, port): &HostPort) -> Option<usize> {
-    let fabric = tracker.fabric();
-    fabric.ports.at(&LinkEnd { node: fabric.topology.node(host)?, port: port.clone() })
 }

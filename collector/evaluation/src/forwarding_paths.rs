@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use fabriclens_correlate::{Fabric, FlowName, HostPort, IncidentTracker, LinkEnd, PathSource, PortName, RouteUpdate};
+use fabriclens_correlate::{Fabric, FlowName, HostPort, IncidentTracker, PathSource, PortName, RouteUpdate};
 use fabriclens_state::AppState;
 use fabriclens_subnet_paths::{Endpoint, PairPaths, PathFinder};
 
@@ -93,9 +93,8 @@ fn pairs<'a>(flows: impl Iterator<Item = &'a FlowName>) -> BTreeSet<Pair> {
 
 /// A host port with the switch port at the other end of its cable.
 fn endpoint(fabric: &Fabric, (host, port): &HostPort) -> Endpoint {
-    let at = fabric.topology.node(host).and_then(|node| fabric.ports.at(&LinkEnd { node, port: port.clone() }));
-    let far = at.and_then(|at| fabric.ports.list[at].peer).map(|peer| &fabric.ports.list[peer].end);
-    let attached = far.map(|end| (fabric.topology.nodes[end.node].name.clone(), end.port.clone()));
+    let peer = fabric.port_at(host, port).and_then(|at| fabric.ports.list[at].peer);
+    let attached = peer.map(|peer| fabric.port_name(peer));
     Endpoint { host: host.clone(), port: port.clone(), attached }
 }
 

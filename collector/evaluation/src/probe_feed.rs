@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use fabriclens_correlate::{HostPort, IncidentTracker, LinkEnd, QueuePairFlows, known_queue_pair_flows};
+use fabriclens_correlate::{HostPort, IncidentTracker, QueuePairFlows, known_queue_pair_flows};
 use fabriclens_probing::Demand;
 use fabriclens_state::AppState;
 
@@ -71,10 +71,7 @@ impl ProbeFeed {
 
     fn tell(&mut self, state: &AppState, tracker: &mut IncidentTracker, now_ms: i64) {
         let (suspects, bytes) = (tracker.path_suspects(SUSPECTS), tracker.host_bytes());
-        let name = |port: usize| {
-            let LinkEnd { node, port } = &tracker.fabric().ports.list[port].end;
-            (tracker.fabric().topology.nodes[*node].name.clone(), port.clone())
-        };
+        let name = |port: usize| tracker.fabric().port_name(port);
         self.suspects = suspects.into_iter().map(name).collect();
         let offered: HashSet<HostPort> = state
             .probing

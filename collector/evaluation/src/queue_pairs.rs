@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use fabriclens_correlate::{
-    FlowName, HostPort, IncidentTracker, LinkEnd, PortName, QueuePairFlows, RouteUpdate, queue_pair_flows,
+    FlowName, HostPort, IncidentTracker, PortName, QueuePairFlows, RouteUpdate, queue_pair_flows,
 };
 
 use fabriclens_state::AppState;
@@ -97,7 +97,7 @@ impl QueuePairQueries {
     /// Determines the suspects, and closes the queue pairs of ports that have not been among them for a while.
     fn follow(&mut self, tracker: &mut IncidentTracker, now_ms: i64) {
         for (rank, port) in tracker.path_suspects(MOST).into_iter().enumerate() {
-            let of = name(tracker, port);
+            let of = tracker.fabric().port_name(port);
             let new =
                 || Followed { pairs: QueuePairFlows::new(), read_ms: None, is_known: false, suspect_ms: now_ms, rank };
             let followed = self.followed.entry(of).or_insert_with(new);
@@ -108,7 +108,7 @@ impl QueuePairQueries {
             let stays = followed.suspect_ms + KEPT_MS >= now_ms;
             if !stays {
                 self.changes += 1;
-                changes(of, &followed.pairs, &none).for_each(|update| tracker.learn(now_ns(now_ms), update));
+                changes(of, &followed.pairs, &none).for_each(|update| tracker.learn(ns(now_ms), update));
             }
             stays
         });
@@ -141,8 +141,10 @@ impl QueuePairQueries {
             followed.is_known = true;
             let mut pairs = found.remove(&port).unwrap_or_default();
             // The tracker ignores ports that it does not know, yet.
-            pairs.retain(|_, flow| [&flow.from, &flow.to].into_iter().all(|end| is_known(tracker, end)));
-            changes(&port, &followed.pairs, &pairs).for_each(|update| tracker.learn(now_ns(since_ms), update));
+            pairs.retain(|_, flow| {
+                [&flow.from, &flow.to].into_iter().all(|end| tracker.fabric().port_at(&end.node, &end.port).is_some())
+            });
+            changes(&port, &followed.pairs, &pairs).for_each(|update| tracker.learn(ns(since_ms), update));
             self.changes += u64::from(followed.pairs != pairs);
             followed.pairs = pairs;
         }
@@ -162,19 +164,8 @@ fn changes<'a>(
     closed.chain(new.map(|(number, flow)| RouteUpdate::Connected { flow: flow.clone(), number: *number }))
 }
 
-fn name(tracker: &IncidentTracker, port: usize) -> HostPort {
-    let LinkEnd { node, port } = &tracker.fabric().ports.list[port].end;
-    (tracker.fabric().topology.nodes[*node].name.clone(), port.clone())
-}
-
-fn is_known(tracker: &IncidentTracker, end: &PortName) -> bool {
-    let fabric = tracker.fabric();
-    let node = fabric.topology.node(&end.node);
-    node.is_some_and(|node| fabric.ports.at(&LinkEnd { node, port: end.port.clone() }).is_some())
-}
-
-fn now_ns(now_ms: i64) -> i64 {
-    now_ms.saturating_mul(1_000_000)
+fn ns(ms: i64) -> i64 {
+    ms.saturating_mul(1_000_000)
 }
 
 #[cfg(test)]

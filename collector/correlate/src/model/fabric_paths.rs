@@ -80,9 +80,20 @@ impl Fabric {
         Some([self.peer_node(flow.from)?, self.peer_node(flow.to)?])
     }
 
-    fn known_port(&self, PortName { node, port }: &PortName) -> Option<usize> {
+    /// Index of the port with these names of its node and on it.
+    pub fn port_at(&self, node: &str, port: &str) -> Option<usize> {
         let node = self.topology.node(node)?;
-        self.ports.at(&LinkEnd { node, port: port.clone() })
+        self.ports.at(&LinkEnd { node, port: port.to_owned() })
+    }
+
+    /// Names of a port: of its node, and on it.
+    pub fn port_name(&self, port: usize) -> (String, String) {
+        let LinkEnd { node, port } = &self.ports.list[port].end;
+        (self.topology.nodes[*node].name.clone(), port.clone())
+    }
+
+    fn known_port(&self, PortName { node, port }: &PortName) -> Option<usize> {
+        self.port_at(node, port)
     }
 
     fn known_flow(&self, FlowName { from, to, source_port }: &FlowName) -> Option<Flow> {

@@ -18,9 +18,7 @@ impl IncidentTracker {
         let ticks = self.eval.ticks(WINDOW_S);
         self.eval.ask_of_fabric(ticks, self.baseline_from_ns, |ctx| suspects(ctx, most))
     }
-}
 
-impl IncidentTracker {
     /// Bytes per second that each host port lately sent and received.
     pub fn host_bytes(&mut self) -> Vec<(usize, [f64; 2])> {
         let ticks = self.eval.ticks(WINDOW_S);

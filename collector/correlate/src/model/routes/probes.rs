@@ -53,8 +53,6 @@ pub struct Twins {
     pub answered: u32,
     /// Lost ones, also those that arrived only after they were sent again.
     pub lost: u32,
-    /// Sum of their times, nanoseconds.
-    pub sum_ns: f64,
 }
 
 /// Probes over one link in one direction.
@@ -120,10 +118,7 @@ pub struct Probes {
 impl Probes {
     /// Takes a result. One that comes after its window was closed is dropped.
     pub fn take(&mut self, probe: Probe) {
-        let begin_ns = probe.sent_ns.div_euclid(WINDOW_NS) * WINDOW_NS;
-        if self.closed_ns.is_some_and(|closed| begin_ns <= closed) {
-            return;
-        }
+        let Some(begin_ns) = self.open_window(probe.sent_ns) else { return };
         if let Some(rtt_ns) = probe.rtt_ns {
             let shortest = self.shortest_ns.entry(probe.links.len()).or_insert(rtt_ns);
             *shortest = shortest.min(rtt_ns);
@@ -133,17 +128,18 @@ impl Probes {
 
     /// Takes the result of a TCP twin; like [`Probes::take`].
     pub fn take_twin(&mut self, TcpProbe { sent_ns, ends, rtt_ns }: TcpProbe) {
-        let begin_ns = sent_ns.div_euclid(WINDOW_NS) * WINDOW_NS;
-        if self.closed_ns.is_some_and(|closed| begin_ns <= closed) {
-            return;
-        }
+        let Some(begin_ns) = self.open_window(sent_ns) else { return };
         let twins = self.twins.entry(begin_ns).or_default().entry(ends).or_default();
         match rtt_ns {
-            Some(rtt_ns) if rtt_ns < SENT_AGAIN_NS => {
-                (twins.answered, twins.sum_ns) = (twins.answered + 1, twins.sum_ns + rtt_ns)
-            }
+            Some(rtt_ns) if rtt_ns < SENT_AGAIN_NS => twins.answered += 1,
             _ => twins.lost += 1,
         }
+    }
+
+    /// Begin of the window of an instant; `None` if that is closed.
+    fn open_window(&self, sent_ns: i64) -> Option<i64> {
+        let begin_ns = sent_ns.div_euclid(WINDOW_NS) * WINDOW_NS;
+        self.closed_ns.is_none_or(|closed| begin_ns > closed).then_some(begin_ns)
     }
 
     /// Closes the windows whose results are all known at an instant, Unix nanoseconds.
