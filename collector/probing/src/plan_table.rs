@@ -43,7 +43,7 @@ pub(crate) struct Planned<'a> {
 /// What all plans amount to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
-    /// Hosts with an offer, ports in plans.
+    /// Hosts whose agents ask for plans.
     pub hosts: usize,
     /// Ports that plans use.
     pub ports: usize,
@@ -57,7 +57,7 @@ pub(crate) struct Totals {
     pub left_out: usize,
     /// Encoded bytes.
     pub bytes: usize,
-    /// Ports that are not used, and why, in order of hosts.
+    /// Ports that no plan uses, and why.
     pub unused: Vec<(Arc<str>, String, Unused)>,
 }
 

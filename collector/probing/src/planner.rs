@@ -18,7 +18,6 @@ pub(crate) fn plan(offers: &[Offer], topology: &Topology, demand: &Demand, setti
     let mut drafts = ports.drafts(demand, settings.paths, hour);
     bound(&mut drafts, &ports.list, settings);
     drafts.retain(|draft| draft.rate > 0.0 || draft.trace_s.is_finite());
-    drafts.sort_by_key(|draft| (draft.from, rank(draft), draft.to));
     let mut table = PlanTable::default();
     let mut totals = Totals { hosts: offers.len(), ports: ports.list.len(), ..Totals::default() };
     // Ports and drafts are in order of hosts.
@@ -32,9 +31,7 @@ pub(crate) fn plan(offers: &[Offer], topology: &Topology, demand: &Demand, setti
             totals.probes_per_s += cost(draft);
             totals.traces_per_s += draft.source_ports.len() as f64 / draft.trace_s;
         }
-        let targets = of_host.iter().map(|draft| target(&ports, draft, settings)).collect();
-        let reply = PlanReply { lasts_ms: u32::try_from(LASTS.as_millis()).unwrap_or(u32::MAX), targets };
-        let bytes = Bytes::from(reply.encode_to_vec());
+        let bytes = encoded(of_host.iter().map(|draft| target(&ports, draft, settings)).collect());
         totals.bytes += bytes.len();
         let pairs = of_host.iter().map(|draft| {
             let [from, to] = [draft.from, draft.to].map(|at| &ports.list[at]);
@@ -47,6 +44,12 @@ pub(crate) fn plan(offers: &[Offer], topology: &Topology, demand: &Demand, setti
     totals.unused = ports.unused;
     table.totals = totals;
     table
+}
+
+/// A plan as agents get it.
+pub(crate) fn encoded(targets: Vec<Target>) -> Bytes {
+    let lasts_ms = u32::try_from(LASTS.as_millis()).unwrap_or(u32::MAX);
+    PlanReply { lasts_ms, targets }.encode_to_vec().into()
 }
 
 /// The most important first.

@@ -12,10 +12,9 @@ use fabriclens_core::probe_telemetry::ProbeTelemetry;
 use fabriclens_core::time::now_ms;
 use fabriclens_correlate::topology::TopologySource;
 use fabriclens_correlate::{FlowName, PathSource, RouteUpdate, Topology};
-use fabriclens_probe_plan::{LASTS, PlanReply, PlanRequest, ReportReply, ReportRequest};
+use fabriclens_probe_plan::{PlanRequest, ReportReply, ReportRequest};
 use foldhash::HashMap;
 use parking_lot::{Mutex, RwLock};
-use prost::Message as _;
 use tokio::sync::{Notify, watch};
 
 use crate::coverage::{Coverage, Crossed};
@@ -24,7 +23,7 @@ use crate::feed::Feed;
 use crate::hops::{FabricIndex, Trace};
 use crate::inferred::InferredSwitches;
 use crate::plan_table::PlanTable;
-use crate::planner::{class_name, plan};
+use crate::planner::{class_name, encoded, plan};
 use crate::registry::{OfferRefused, PortRegistry};
 use crate::reports::{Budgets, ReportRefused, Taken, check};
 use crate::status::{self, HostStatus, Status};
@@ -93,9 +92,8 @@ impl Probing {
         if self.registry.lock().offer(sender, request, now)? {
             self.wake.notify_one();
         }
-        let none = || PlanReply { lasts_ms: u32::try_from(LASTS.as_millis()).unwrap_or(u32::MAX), targets: Vec::new() };
         let plan = if request.ports.is_empty() { None } else { self.plans.read()[0].reply(&request.host) };
-        Ok(plan.unwrap_or_else(|| none().encode_to_vec().into()))
+        Ok(plan.unwrap_or_else(|| encoded(Vec::new())))
     }
 
     /// Takes the paths and results of a host.
@@ -175,7 +173,7 @@ impl Probing {
         self.plans.read()[0].totals.ports > 0
     }
 
-    /// Ports (host and name) that plans use, with the numbers of a plan.
+    /// Names of all ports that agents offer, by host; also of ports that no plan uses.
     pub fn offered(&self) -> Vec<(Arc<str>, Vec<String>)> {
         let all = self.registry.lock().all();
         all.into_iter().map(|offer| (offer.host, offer.ports.iter().map(|port| port.name.clone()).collect())).collect()

@@ -175,7 +175,9 @@ impl PlanPorts {
     /// leaves where the topology does not tell it.
     pub fn drafts(&self, demand: &Demand, paths: usize, hour: u64) -> Vec<Draft> {
         let mut all: BTreeMap<(usize, usize), Draft> = BTreeMap::new();
-        for draft in self.jobs(demand).into_iter().chain(self.remote(paths, hour)).chain(self.mesh(hour)) {
+        let (by_leaf, unknown) = self.by_leaf();
+        let remote = self.remote(&by_leaf, unknown, paths, hour);
+        for draft in self.jobs(demand).into_iter().chain(remote).chain(self.mesh(&by_leaf, hour)) {
             all.entry((draft.from, draft.to)).or_insert(draft);
         }
         self.answers(&mut all);
@@ -225,9 +227,9 @@ impl PlanPorts {
         (of, unknown)
     }
 
-    fn mesh(&self, hour: u64) -> Vec<Draft> {
+    fn mesh(&self, by_leaf: &BTreeMap<usize, Vec<usize>>, hour: u64) -> Vec<Draft> {
         let mut all = Vec::new();
-        for ports in self.by_leaf().0.values() {
+        for ports in by_leaf.values() {
             for (at, from) in ports.iter().enumerate() {
                 let around = (1..ports.len()).map(|next| ports[(at + next) % ports.len()]);
                 let others: Vec<usize> =
@@ -241,9 +243,14 @@ impl PlanPorts {
         all
     }
 
-    fn remote(&self, paths: usize, hour: u64) -> Vec<Draft> {
-        let (of, unknown) = self.by_leaf();
-        let leaves: Vec<(usize, &Vec<usize>)> = of.iter().map(|(leaf, ports)| (*leaf, ports)).collect();
+    fn remote(
+        &self,
+        by_leaf: &BTreeMap<usize, Vec<usize>>,
+        unknown: Vec<usize>,
+        paths: usize,
+        hour: u64,
+    ) -> Vec<Draft> {
+        let leaves: Vec<(usize, &Vec<usize>)> = by_leaf.iter().map(|(leaf, ports)| (*leaf, ports)).collect();
         let others = leaves.len().saturating_sub(1);
         let mut all = Vec::new();
         for (here, (leaf, ports)) in leaves.iter().enumerate() {
@@ -263,7 +270,7 @@ impl PlanPorts {
             }
         }
         // Which ports are on one leaf becomes known by tracing.
-        let known: Vec<usize> = of.values().flatten().copied().collect();
+        let known: Vec<usize> = by_leaf.values().flatten().copied().collect();
         let around: Vec<usize> = unknown.iter().chain(&known).copied().collect();
         let each = covering(paths).div_ceil(REMOTE_LEAVES);
         for (at, from) in unknown.iter().enumerate() {

@@ -1,7 +1,8 @@
 use super::*;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_correlate::topology::{HostNames, merge, parse};
-use fabriclens_probe_plan::{Hop, ProbeResult, ProbeTransport, ProbedPort, ReportedPair, TracedPath};
+use fabriclens_probe_plan::{Hop, LASTS, PlanReply, ProbeResult, ProbeTransport, ProbedPort, ReportedPair, TracedPath};
+use prost::Message as _;
 
 const NOW_NS: i64 = 1_000_000_000_000;
 

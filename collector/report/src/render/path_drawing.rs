@@ -15,14 +15,14 @@ const PORT: usize = 12;
 
 /// The path as an `svg` element; empty if it has more nodes than fit.
 pub(super) fn draw(path: &IncidentPath) -> String {
-    let nodes = nodes(path);
-    if !(2..=MOST).contains(&nodes.len()) {
+    let count = path.ports.len();
+    if !(2..=MOST).contains(&count) {
         return String::new();
     }
-    let width = nodes.len() as f64 * BOX[0] + (nodes.len() - 1) as f64 * GAP + 4.0;
+    let width = count as f64 * BOX[0] + (count - 1) as f64 * GAP + 4.0;
     let mut out =
         format!("<svg class=\"path\" viewBox=\"0 0 {width} {HEIGHT}\" role=\"img\" style=\"max-width:{width}px\">");
-    for (at, node) in nodes.iter().enumerate() {
+    for (at, PathPort { node, port }) in path.ports.iter().enumerate() {
         let (x, middle) = (2.0 + at as f64 * (BOX[0] + GAP), HEIGHT / 2.0);
         let y = middle - BOX[1] / 2.0;
         _ = write!(
@@ -30,39 +30,19 @@ pub(super) fn draw(path: &IncidentPath) -> String {
             "<rect class=\"node\" x=\"{x}\" y=\"{y}\" width=\"{}\" height=\"{}\" rx=\"5\"/>",
             BOX[0], BOX[1]
         );
-        label(&mut out, "name", "middle", [x + BOX[0] / 2.0, middle + 4.5], node.name, NAME);
+        label(&mut out, "name", "middle", [x + BOX[0] / 2.0, middle + 4.5], node, NAME);
         let right = x + BOX[0];
-        if at + 1 < nodes.len() {
+        // The last port is that of the receiver, all others are egress ports.
+        if at + 1 < count {
             let end = right + GAP;
             _ = write!(out, "<path class=\"hop\" d=\"M{right} {middle}H{}\"/>", end - 6.0);
             _ = write!(out, "<path class=\"head\" d=\"M{end} {middle}l-7 -4v8z\"/>");
-        }
-        if let Some(port) = node.egress {
             label(&mut out, "tick", "start", [right + 4.0, middle - 6.0], port, PORT);
-        }
-        if let Some(port) = node.ingress {
+        } else {
             label(&mut out, "tick", "end", [x - 8.0, middle + 15.0], port, PORT);
         }
     }
     out + "</svg>"
-}
-
-/// A host or switch, and the ports by which packets come and go, as far as they are told.
-#[derive(Debug, PartialEq, Eq)]
-struct Node<'a> {
-    name: &'a str,
-    ingress: Option<&'a str>,
-    egress: Option<&'a str>,
-}
-
-fn nodes(path: &IncidentPath) -> Vec<Node<'_>> {
-    let last = path.ports.len().saturating_sub(1);
-    // The last port is that of the receiver, all others are egress ports.
-    let ends = path.ports.iter().enumerate().map(|(at, PathPort { node, port })| {
-        let (ingress, egress) = if at == last { (Some(port.as_str()), None) } else { (None, Some(port.as_str())) };
-        Node { name: node, ingress, egress }
-    });
-    ends.collect()
 }
 
 fn label(out: &mut String, class: &str, anchor: &str, [x, y]: [f64; 2], text: &str, most: usize) {
