@@ -1,4 +1,4 @@
-//! Answers probes: ACK 1 at once, ACK 2 when the NIC has sent ACK 1. Nothing else is sent, and never more bytes than came.
+//! Answers probes: ACK 1 at once, ACK 2 when the NIC has sent ACK 1. Nothing else is sent, and no answer is longer than the probe.
 
 use crate::bucket::Bucket;
 use crate::message::{Kind, Message};
@@ -57,7 +57,7 @@ impl Responder {
         self.admit(received.from, now)?;
         let route = Route {
             peer: received.from,
-            // The prober takes answers of the queue pair only that it has probed.
+            // The prober accepts answers only from the queue pair that it probed.
             queue_pair: received.queue_pair,
             source_port: probe.source_port,
             traffic_class: received.traffic_class,

@@ -1,4 +1,5 @@
-//! A query of queue pairs on a thread of its own, one at a time and with pauses: among a million it takes a second or two.
+//! Runs a query or computation on its own thread, one at a time, with a pause after each: a query among a million queue pairs
+//! takes a second or two.
 
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};

@@ -11,7 +11,7 @@ const MOST_HOPS: usize = 64;
 /// Different paths of a pair that are told; more say no more.
 const MOST_PATHS: usize = 64;
 
-/// Switches that are visited in search of them: tables of bad intent have dead ends without number.
+/// Switches that are visited in search of them: a malicious sender may tell tables with any number of dead ends.
 const MOST_STEPS: usize = 4096;
 
 /// An egress port of a path.

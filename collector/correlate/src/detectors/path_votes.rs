@@ -45,9 +45,9 @@ pub(super) fn peers(ctx: &DetectorContext<'_>, from: usize) -> BTreeMap<usize, V
     flows.into_iter().map(|(to, flows)| (to, flows.into_iter().flat_map(paths).collect())).collect()
 }
 
-/// Losses of all pairs in the window, those with most first. What is for a NIC that pauses, its switch may discard, so that
-/// is left out; and so are losses of senders that wait for credits: InfiniBand switches discard what has waited too long for them, and that says
-/// nothing of the links before.
+/// Losses of all pairs in the window, those with most first. Leaves out two kinds of loss that say nothing of the path: at a
+/// receiver that pauses, because its switch may discard packets for it; and of senders that wait for credits, because
+/// InfiniBand switches discard packets that waited too long.
 pub(super) fn losses(ctx: &DetectorContext<'_>) -> Vec<PairLoss> {
     let frames = ctx.window.frames();
     let has = |signal, port: usize, at: usize| frames[at].get(signal, port).is_some_and(|n| n > 0.0);

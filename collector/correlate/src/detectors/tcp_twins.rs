@@ -1,5 +1,5 @@
-//! Whether a link loses everything or only RDMA: TCP twins of the probes that were lost over it pass. A twin takes a way of its
-//! own, so it tells of the link only as far as its ways cross that.
+//! Whether a link loses everything or only RDMA: TCP twins of the probes that were lost over it pass. A twin may take another
+//! path than its probe, so it counts only by the chance that it crosses the link.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::path_votes::share;
@@ -9,7 +9,7 @@ use crate::model::routes::probes::ProbeWindow;
 use std::collections::HashSet;
 
 thresholds! {
-    /// TCP probes that a link which loses everything should have lost, from which their passing says that it loses RDMA only
+    /// expected losses of TCP probes, if the link lost everything, from which TCP probes that pass say that only RDMA is lost
     EXPECTED = "transport.tcp_expected", 5.0, "probes";
     /// share of these that may be lost all the same
     PASSES = "transport.tcp_lost", 0.2, "share of expected losses";

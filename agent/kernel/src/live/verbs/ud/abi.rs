@@ -1,5 +1,5 @@
 //! Structures and numbers of libibverbs' ABI that UD queue pairs need (`infiniband/verbs.h`). Sizes and offsets are checked
-//! against those that a C compiler gives for the header; `tests/integration/verbs_abi.rs` asks a compiler again.
+//! against those that a C compiler gives for the header; the test in `abi/tests.rs` asks a compiler again.
 
 use super::super::ffi::RawContext;
 use std::ffi::{c_int, c_uint, c_void};
