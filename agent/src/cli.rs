@@ -3,7 +3,7 @@
 use crate::config::{self, Config, Overrides};
 use crate::exposition::{self, Format};
 use crate::schedule::Settings;
-use crate::{capture, doctor, ib_fabric, run, schedule, status};
+use crate::{capture, doctor, ib_fabric, local_client, run, schedule, status, top};
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fabriclens_agent_host::roots::Roots;
@@ -64,6 +64,8 @@ pub enum Command {
         #[arg(long, value_enum, default_value_t = DoctorFormat::Text)]
         format: DoctorFormat,
     },
+    /// Show what the ports of this host do now, from the agent running on it: rates, pause, waits, errors, jobs
+    Top(TopArgs),
     /// Print the InfiniBand subnet of this host: switches, ports and links; reads it by management datagrams
     IbFabric {
         /// Print instead the path between two LIDs, by the forwarding tables
@@ -86,6 +88,17 @@ pub struct RunArgs {
     /// Check the config and exit
     #[arg(long)]
     pub check_config: bool,
+}
+
+/// Flags of `top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Print the tables once, as text, and exit
+    #[arg(long)]
+    pub once: bool,
+    /// Time between two readings
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = fabriclens_base::duration::parse)]
+    pub interval: Duration,
 }
 
 /// Flags of `capture`.
@@ -152,10 +165,19 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
             Ok(if report.healthy() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Command::Status { format } => {
-            let health = status::ask(config.http.as_ref())?;
+            let health = local_client::ask(config.http.as_ref(), "/healthz")?;
             match format {
                 DoctorFormat::Text => print(&status::text(&health))?,
                 DoctorFormat::Json => print(&format!("{health:#}\n"))?,
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Top(args) => {
+            let source = top::AgentSource::new(config.http);
+            match args.once {
+                true => print(&top::once(source, args.interval)?)?,
+                false => fabriclens_top::run("fabriclens-agent top", source, args.interval)
+                    .context("top; without a terminal, use --once")?,
             }
             Ok(ExitCode::SUCCESS)
         }

@@ -6,11 +6,13 @@ use crate::budget::{Budget, text};
 use crate::config::Config;
 use crate::sandbox::{self, SandboxRuleset};
 use crate::schedule::{self, Outcome, Settings, SourceStatus};
-use crate::{exposition, ib_fabric, probing};
+use crate::{collectives, exposition, ib_fabric, probing};
 use fabriclens_agent_host::discover::discover;
+use fabriclens_agent_host::inventory::{Device, Inventory};
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_samplers as samplers;
 use fabriclens_agent_uplink::spool;
+use fabriclens_agent_workload::Jobs;
 use fabriclens_base::error_chain::with_causes;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -60,12 +62,28 @@ pub fn bounds(roots: &Arc<Roots>, config: &Config) -> Vec<(&'static str, String)
         let state = ib_fabric::probe(fabric, roots).unwrap_or_else(|why| format!("cannot read the subnet: {why}"));
         bounds.push(("ib_fabric", state));
     }
+    if let Some(config) = config.settings.collectives.as_ref().filter(|_| !roots.is_recorded()) {
+        bounds.push(("collectives", collectives::state(config, roots.proc(), &Jobs::default())));
+    }
+    let inventory = discover(roots, &config.settings.exclude_devices, None);
+    let unused = unused_ports(&inventory);
+    bounds.extend((!unused.is_empty()).then_some(("unused_ports", unused)));
     if let Some(probing) = config.settings.probing.as_ref().filter(|_| !roots.is_recorded()) {
-        let inventory = discover(roots, &config.settings.exclude_devices, None);
         bounds.push(("probes", probing::state(probing, &inventory, config.collector.is_some())));
         bounds.push(("rdma_probes", probing::prober_state(probing, &inventory)));
+        let classes = probing::PortClasses::read(&inventory).words();
+        bounds.extend((!classes.is_empty()).then_some(("probe_class", classes)));
     }
     bounds
+}
+
+/// Ports that are not read because they are no planes of their adapter: `mlx5_0: 8 of 12 have no interface`.
+fn unused_ports(inventory: &Inventory) -> String {
+    let of = |device: &Arc<Device>| {
+        let unused = device.ports.iter().filter(|port| device.is_unused(port)).count();
+        (unused > 0).then(|| format!("{}: {unused} of {} have no interface", device.name, device.ports.len()))
+    };
+    inventory.devices.iter().filter_map(of).collect::<Vec<_>>().join(", ")
 }
 
 impl Report {

@@ -268,13 +268,5 @@ pub fn host_facts(roots: &Roots, host: &Arc<str>, found: &Inventory, now_ns: u64
     for (fabric, count) in ports.into_iter().filter(|(fabric, _)| !fabric.is_empty()) {
         batch.fact(&state::HOST_PORTS, &[("fabric", fabric)], Value::Int(count));
     }
-    Section {
-        resource: host_resource(host),
-        starts: vec![0; batch.facts.len()].into(),
-        values: batch.facts.iter().map(|(_, value)| value.clone()).collect(),
-        columns: batch.facts.into_iter().map(|(column, _)| column).collect(),
-        begin_ns: now_ns,
-        end_ns: now_ns,
-        urgent: false,
-    }
+    batch.section(host_resource(host), 0, now_ns)
 }

@@ -1,6 +1,8 @@
 //! Sampling engine: one thread per device, one for the host, one for congestion samples and one that watches for device
-//! changes; by configuration one that reads the InfiniBand subnet, one that traces paths, and some that probe ports. Sections go into the ring for the uplinks and into the latest snapshot for `/metrics`.
+//! changes; by configuration one that reads the InfiniBand subnet, one that asks jobs for their collectives, one that traces paths, and
+//! some that probe ports. Sections go into the ring for the uplinks and into the latest snapshot for `/metrics`.
 
+mod collectives;
 mod congestion;
 mod core;
 mod ib_fabric;
@@ -55,6 +57,7 @@ pub struct Engine {
     watch: Option<std::thread::JoinHandle<()>>,
     host: Option<std::thread::JoinHandle<()>>,
     ib_fabric: Option<std::thread::JoinHandle<()>>,
+    collectives: [Option<std::thread::JoinHandle<()>>; 2],
     tracer: Option<std::thread::JoinHandle<()>>,
     prober: Option<std::thread::JoinHandle<()>>,
 }
@@ -73,6 +76,14 @@ impl Engine {
                 ib_fabric::run(core, &config)
             })
         });
+        // The processes of a recording are not this host's.
+        let asked = core.settings.collectives.clone().filter(|_| !core.roots.is_recorded());
+        let followed = asked.clone().filter(|config| config.inspector).map(|config| {
+            guarded(&core, "inspector", "the reader of Inspector files", move |core| collectives::files(core, &config))
+        });
+        let asked = asked.map(|config| {
+            guarded(&core, "collectives", "the reader of collectives", move |core| collectives::services(core, &config))
+        });
         let traces =
             core.settings.probing.clone().filter(|probing| probing.trace).zip(core.settings.probe_plans.clone());
         let tracer = traces.map(|(probing, plans)| {
@@ -83,7 +94,8 @@ impl Engine {
             guarded(&core, "prober", "the prober of ports", move |core| prober::run(core, &probing, &plans))
         });
         let (ib_fabric, tracer, prober) = (reader.transpose()?, tracer.transpose()?, prober.transpose()?);
-        Ok(Self { watch: Some(watch), host: Some(host), ib_fabric, tracer, prober, core })
+        let collectives = [asked.transpose()?, followed.transpose()?];
+        Ok(Self { watch: Some(watch), host: Some(host), ib_fabric, collectives, tracer, prober, core })
     }
 
     /// Reader `number` of the ring: sections in the order in which they were read.
@@ -136,8 +148,15 @@ impl Engine {
     pub fn shutdown(mut self, deadline: Duration) {
         let until = Instant::now() + deadline;
         self.core.stop();
-        let threads =
-            [self.watch.take(), self.host.take(), self.ib_fabric.take(), self.tracer.take(), self.prober.take()];
+        let threads = [
+            self.watch.take(),
+            self.host.take(),
+            self.ib_fabric.take(),
+            self.collectives[0].take(),
+            self.collectives[1].take(),
+            self.tracer.take(),
+            self.prober.take(),
+        ];
         for thread in threads.into_iter().flatten() {
             while !thread.is_finished() && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(5));

@@ -1,12 +1,13 @@
-//! Counter state that survives a restart of the agent: the last reading of each counter and its exported total, so that
-//! extended counters continue. The host thread of `schedule` writes it; it is read once at startup.
+//! State that survives a restart of the agent: the last reading of each counter and its exported total, so that extended counters
+//! continue, and the position in the kernel log. The host thread of `schedule` writes it; it is read once at startup.
 //!
 //! The file is one line of magic, version and checksum, then JSON. It is valid only within one boot and for the same
-//! incarnation of a device; otherwise counters and their series start anew. An unusable file is logged and ignored,
+//! incarnation of a device; otherwise counters and their series start anew, and the kernel log is read from its beginning. An unusable file is logged and ignored,
 //! never an error.
 
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_host::sysfile::maybe;
+use fabriclens_agent_samplers::kernel_log::position::Start;
 use fabriclens_base::owned;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -56,6 +57,9 @@ struct Content {
     host: String,
     boot_id: String,
     targets: BTreeMap<String, TargetMemory>,
+    /// Number of the next record of the kernel log.
+    #[serde(default)]
+    kernel_log: Option<u64>,
 }
 
 impl Content {
@@ -83,8 +87,10 @@ enum Unusable {
     Checksum,
     #[error("its content is malformed")]
     Malformed(#[source] serde_json::Error),
-    #[error("it belongs to another host or boot")]
-    Stale,
+    #[error("it belongs to another host")]
+    OtherHost,
+    #[error("it belongs to another boot")]
+    OtherBoot,
 }
 
 /// The state file, and its content at startup.
@@ -94,6 +100,7 @@ pub struct State {
     host: String,
     boot_id: String,
     targets: parking_lot::Mutex<BTreeMap<String, TargetMemory>>,
+    kernel_log: Option<Start>,
 }
 
 impl State {
@@ -106,11 +113,16 @@ impl State {
             tracing::info!(dir = %dir.display(), %error, "counter state is not kept over a restart; set state_dir to a writable directory");
             return None;
         }
-        let mut state = Self { dir: dir.to_owned(), host: host.to_owned(), boot_id, targets: Default::default() };
+        let mut state =
+            Self { dir: dir.to_owned(), host: host.to_owned(), boot_id, targets: Default::default(), kernel_log: None };
         match state.load() {
-            Ok(targets) => state.targets = targets.into(),
+            Ok(content) => {
+                state.kernel_log = content.kernel_log.map(Start::At);
+                state.targets = content.targets.into();
+            }
             Err(Unusable::Read(error)) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(why @ Unusable::Stale) => {
+            Err(why @ (Unusable::OtherHost | Unusable::OtherBoot)) => {
+                state.kernel_log = matches!(why, Unusable::OtherBoot).then_some(Start::Boot);
                 tracing::info!(file = %state.file().display(), %why, "state file is not used")
             }
             Err(why) => {
@@ -125,7 +137,7 @@ impl State {
         self.dir.join(FILE)
     }
 
-    fn load(&self) -> Result<BTreeMap<String, TargetMemory>, Unusable> {
+    fn load(&self) -> Result<Content, Unusable> {
         let file = self.file();
         let meta = std::fs::symlink_metadata(&file).map_err(Unusable::Read)?;
         if !meta.is_file() {
@@ -135,8 +147,16 @@ impl State {
             return Err(Unusable::Large);
         }
         let content = Content::read(&std::fs::read(&file).map_err(Unusable::Read)?)?;
-        let ours = content.host == self.host && content.boot_id == self.boot_id;
-        if ours { Ok(content.targets) } else { Err(Unusable::Stale) }
+        if content.host != self.host {
+            return Err(Unusable::OtherHost);
+        }
+        if content.boot_id == self.boot_id { Ok(content) } else { Err(Unusable::OtherBoot) }
+    }
+
+    /// Where reading of the kernel log goes on: after what the last agent told, or with the first record of a new boot. `None` if
+    /// that is unknown.
+    pub fn kernel_log(&self) -> Option<Start> {
+        self.kernel_log
     }
 
     /// State of the target with that identity and the time of its reading; removed by the call.
@@ -146,9 +166,9 @@ impl State {
         Some((found, Instant::now().checked_sub(gap)?))
     }
 
-    /// Replaces the content of the file.
-    pub fn save(&self, targets: BTreeMap<String, TargetMemory>) {
-        let content = Content { host: self.host.clone(), boot_id: self.boot_id.clone(), targets };
+    /// Replaces the content of the file; `kernel_log` is the number of the next record of the kernel log.
+    pub fn save(&self, targets: BTreeMap<String, TargetMemory>, kernel_log: Option<u64>) {
+        let content = Content { host: self.host.clone(), boot_id: self.boot_id.clone(), targets, kernel_log };
         if let Err(error) = self.replace(&content) {
             tracing::warn!(file = %self.file().display(), %error, "cannot save the state; a restart would start extended counters anew");
         }

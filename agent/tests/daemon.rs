@@ -26,10 +26,11 @@ const OWN: &[&str] = &[
     "fabriclens_agent_http_requests_total",
 ];
 
-/// CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_PTRACE, CAP_BPF, numbered as in
+/// CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_PTRACE, CAP_SYSLOG, CAP_BPF, numbered as in
 /// `capabilities(7)`.
-const KEPT: u64 = 1 << 1 | 1 << 2 | 1 << 12 | 1 << 13 | PTRACE | BPF;
+const KEPT: u64 = 1 << 1 | 1 << 2 | 1 << 12 | 1 << 13 | PTRACE | SYSLOG | BPF;
 const PTRACE: u64 = 1 << 19;
+const SYSLOG: u64 = 1 << 34;
 const BPF: u64 = 1 << 39;
 
 /// A field of the status of each thread of a process, with its name.
@@ -98,6 +99,7 @@ fn serves_and_exits_on_sigterm() {
         assert_eq!(permitted & !KEPT, 0, "{thread} may do more than it needs: {permitted:x}");
         assert!(permitted & BPF == 0 || thread == "host", "{thread} may load programs into the kernel");
         assert!(permitted & PTRACE == 0 || thread == "host", "{thread} may look into processes");
+        assert!(permitted & SYSLOG == 0 || thread == "host", "{thread} may read the kernel log");
     }
     assert!(get(&address, "/readyz").starts_with("HTTP/1.1 200"));
     let health = get(&address, "/healthz");

@@ -3,14 +3,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure is a failed test")]
 
+use fabriclens_agent::collectives::Collectives;
 use fabriclens_agent::config::{self, Overrides};
 use fabriclens_agent::sandbox::{Role, Sandbox, SandboxRuleset, State};
 use fabriclens_agent::schedule;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_samplers as samplers;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -73,6 +76,69 @@ fn file_and_network_access_is_restricted() {
         .unwrap()
     });
     state.files.unwrap();
+    for (what, kind) in done {
+        assert_eq!(kind, Some(ErrorKind::PermissionDenied), "it may {what}");
+    }
+}
+
+/// The kernel log can be read, not written, and not at all where its sampler is off.
+#[test]
+#[ignore = "needs: landlock, kernel-log"]
+fn kernel_log_is_read_only() {
+    let look = || {
+        let read = fs::File::open("/dev/kmsg").map(drop);
+        // Opening does not write.
+        let written = fs::OpenOptions::new().write(true).open("/dev/kmsg").map(drop);
+        [read, written].map(|done| done.err().map(|error| error.kind()))
+    };
+    let denied = Some(ErrorKind::PermissionDenied);
+    assert_eq!(inside(walls(Path::new("/nonexistent"), 1), look).0, [None, denied]);
+    let names: Vec<&str> = samplers::ALL.iter().map(|s| s.name).collect();
+    let mut config = config::load(None, [], &Overrides::default(), &names).unwrap();
+    config.settings.samplers.insert("kernel_log".into(), false);
+    let off = SandboxRuleset::of(&Roots::new(None), &config);
+    assert_eq!(inside(off, look).0, [denied, denied]);
+}
+
+/// A thread that asks a service of a job, as the thread that looks for services starts it.
+#[test]
+#[ignore = "needs: landlock"]
+fn a_question_may_connect_to_the_port_of_services_and_nothing_else() {
+    [true, false].into_iter().for_each(question);
+}
+
+fn question(processes: bool) {
+    let [service, other] = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let ports = [&service, &other].map(|l| l.local_addr().unwrap().port());
+    let names: Vec<&str> = samplers::ALL.iter().map(|s| s.name).collect();
+    let flags = Overrides { collector: Some(format!("http://127.0.0.1:{}", ports[1])), ..Overrides::default() };
+    let mut config = config::load(None, [], &flags, &names).unwrap();
+    config.settings.collectives = Some(Arc::new(Collectives { port: ports[0], ..Collectives::default() }));
+    let sandbox = Sandbox::new(SandboxRuleset::of(&Roots::new(None), &config));
+    let looks = std::thread::spawn(move || {
+        sandbox.enter(Role::Jobs { processes });
+        let own = fs::File::open("/proc/self/ns/net").unwrap();
+        let users = fs::File::open("/proc/self/ns/uts").unwrap();
+        let entered = |namespace: &fs::File, kind| move_into_link_name_space(namespace.as_fd(), Some(kind)).err();
+        let moved =
+            [entered(&own, LinkNameSpaceType::Network), entered(&users, LinkNameSpaceType::HostNameAndNISDomainName)];
+        let question = std::thread::spawn(move || {
+            sandbox.enter(Role::Question);
+            TcpStream::connect(("127.0.0.1", ports[0])).unwrap();
+            [
+                ("connect to the collector", TcpStream::connect(("127.0.0.1", ports[1])).err()),
+                ("read a file", fs::read("/etc/passwd").err()),
+                ("listen", TcpListener::bind(("127.0.0.1", 0)).err()),
+            ]
+            .map(|(what, error)| (what, error.map(|e| e.kind())))
+        });
+        (moved, question.join().unwrap())
+    });
+    let (moved, done) = looks.join().unwrap();
+    // Without privileges the kernel refuses both, with the same error.
+    let may = processes && rustix::process::geteuid().is_root();
+    assert_eq!(moved[0], (!may).then_some(rustix::io::Errno::PERM));
+    assert_eq!(moved[1], Some(rustix::io::Errno::PERM), "it may enter namespaces of another kind");
     for (what, kind) in done {
         assert_eq!(kind, Some(ErrorKind::PermissionDenied), "it may {what}");
     }

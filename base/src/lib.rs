@@ -1,5 +1,5 @@
 //! What the agent and the collector share besides samples: quantities as people write them, files that are reloaded,
-//! host names that a loopback listener answers to, escaping, errors with their causes, sealed records, files that are opened without following links.
+//! host names that a loopback listener answers to, escaping, errors with their causes, sealed records, bounds by sender, files that are opened without following links.
 //! No async.
 //!
 //! ```
@@ -19,8 +19,10 @@ mod nearest;
 pub mod owned;
 pub mod reload;
 pub mod sealed;
+mod sender;
 pub mod size;
 pub mod terminal;
 pub mod time;
 
 pub use nearest::nearest;
+pub use sender::{Sender, SenderUsage, open_to_unbound};

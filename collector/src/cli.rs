@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use fabriclens_client::args::{IncidentsArgs, JobsArgs, ProbesArgs, QueryArgs, ReportArgs, SwitchesArgs, TopologyArgs};
+use fabriclens_client::args::{
+    AuditArgs, IncidentsArgs, JobsArgs, ProbesArgs, QueryArgs, ReportArgs, SwitchesArgs, TopArgs, TopologyArgs,
+};
 use fabriclens_config::{Overrides, Roles};
 
 /// Fabriclens collector and command-line client
@@ -27,6 +29,8 @@ pub enum Command {
     Serve(ServeArgs),
     /// Query a collector, or any Prometheus-compatible server, in PromQL
     Query(QueryArgs),
+    /// Show incidents, ports and jobs in the terminal, refreshed
+    Top(TopArgs),
     /// List jobs with their users, hosts and times; delete some
     Jobs(Box<JobsArgs>),
     /// List incidents; show, acknowledge, silence or reclassify one
@@ -48,6 +52,11 @@ pub enum Command {
     Switches(SwitchesArgs),
     /// Show what agents trace and probe, and which links that covers
     Probes(ProbesArgs),
+    /// List settings of ports that differ from those of their kind; write a baseline
+    ///
+    /// Compares with the site's baselines (audit.baselines), the other end of the link, and most ports of the rail. docs/audit.md
+    /// explains each setting.
+    Audit(AuditArgs),
 }
 
 /// Arguments of `backtest`.
@@ -128,7 +137,7 @@ pub struct ServeArgs {
     /// Data directory, created if missing [default: ./fabriclens-data]
     #[arg(long, value_name = "DIR")]
     pub data: Option<String>,
-    /// Address of API, start page and remote write [default: 127.0.0.1:7470]
+    /// Address of API, console and remote write [default: 127.0.0.1:7470]
     #[arg(long, value_name = "ADDR")]
     pub http: Option<String>,
     /// Address of OTLP over gRPC [default: 127.0.0.1:4317]

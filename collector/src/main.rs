@@ -21,6 +21,7 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         Command::Serve(args) => run_serve(args),
         Command::Query(args) => client::query(args).map_err(anyhow::Error::from),
+        Command::Top(args) => client::top(args).map_err(anyhow::Error::from),
         Command::Incidents(args) => client::incidents(args).map_err(anyhow::Error::from),
         Command::Jobs(args) => client::jobs(args).map_err(anyhow::Error::from),
         Command::Backtest(args) => backtest::run(args).map_err(anyhow::Error::from),
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Command::Topology(args) => client::topology(args).map_err(anyhow::Error::from),
         Command::Switches(args) => client::switches(args).map_err(anyhow::Error::from),
         Command::Probes(args) => client::probes(args).map_err(anyhow::Error::from),
+        Command::Audit(args) => client::audit(args).map_err(anyhow::Error::from),
         Command::Report(args) => client::report(args).map_err(anyhow::Error::from),
     };
     match done {

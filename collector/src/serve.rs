@@ -11,17 +11,21 @@ use tokio::task::JoinHandle;
 
 use fabriclens_api as api;
 use fabriclens_api::Api;
+use fabriclens_audit as audit;
+use fabriclens_audit::{Auditor, Drift};
 use fabriclens_config::Config;
+use fabriclens_console as console;
 use fabriclens_core::pressure::{Level, Pressure};
 use fabriclens_core::reload::{Reload, run as run_reloads};
 use fabriclens_core::telemetry::Telemetry;
+use fabriclens_core::time::now_ns;
 use fabriclens_correlate::Role;
 use fabriclens_data::{Data, engine};
-use fabriclens_evaluation::live;
+use fabriclens_evaluation::{kernel_log, live};
 use fabriclens_forward::{ForwardError, Sink};
 use fabriclens_gnmi as gnmi;
 use fabriclens_incidents as incidents;
-use fabriclens_incidents::{IncidentStore, IncidentStoreError};
+use fabriclens_incidents::{IncidentStore, IncidentStoreError, WrongSetting};
 use fabriclens_ingest as ingest;
 use fabriclens_ingest::Ingest;
 use fabriclens_job_sources as jobs;
@@ -151,7 +155,11 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let topologies = Arc::new(Topologies::open(&store, &config)?);
     let jobs = Arc::new(Jobs::open(&store, Limits::of_memory(pressure.limit()))?);
     let (limits, switches) = (config.ingest, config.switches.clone());
-    let probing = Arc::new(Probing::new(config.probes, config.switches.addresses.clone(), telemetry.probes.clone()));
+    let memory = pressure.limit();
+    let part = |fraction: u64| usize::try_from(memory / fraction).unwrap_or(usize::MAX);
+    let (addresses, plans) = (config.switches.addresses.clone(), part(PLANS_FRACTION));
+    let probing = Arc::new(Probing::new(config.probes, addresses, telemetry.probes.clone(), plans));
+    telemetry.subnet_paths.limit(part(TABLES_FRACTION));
     let ingest = Ingest::new(
         store.clone(),
         sink.clone(),
@@ -162,6 +170,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         probing.clone(),
     );
     let ingest = Arc::new(ingest);
+    let auditor = Arc::new(Auditor::new(config.baselines.clone()));
     let state = AppState {
         store: store.clone(),
         data: data.clone(),
@@ -170,6 +179,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         jobs: jobs.clone(),
         incidents: incidents.clone(),
         topologies: topologies.clone(),
+        auditor: auditor.clone(),
         probing: probing.clone(),
         pressure: pressure.clone(),
         telemetry: telemetry.clone(),
@@ -183,6 +193,8 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         main.merge(route::router(ingest::http::write_routes(), ErrorFormat::Http, &guard).with_state(ingest.clone()));
     let main =
         main.merge(route::router(ingest::switches::routes(), ErrorFormat::Http, &guard).with_state(ingest.clone()));
+    let base = console::base_path(config.external_url.as_deref());
+    let main = main.merge(route::router(console::routes::<()>(&base), ErrorFormat::Http, &guard));
     let grpc_routes = route::router(ingest::grpc::routes(), ErrorFormat::Grpc, &guard).with_state(ingest.clone());
     let otlp_routes = route::router(ingest::http::otlp_routes(), ErrorFormat::Http, &guard).with_state(ingest.clone());
     let routers = [
@@ -209,6 +221,17 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         stopped.clone(),
     );
     tasks.push(tokio::spawn(planned));
+    let services = audit::Services {
+        data: data.clone(),
+        engine: engine(&config.query),
+        topologies: topologies.clone(),
+        sink: sink.clone(),
+        store: store.clone(),
+    };
+    let explained = incidents.clone();
+    let tell = move |drifts: &[Drift]| explain_by_settings(&explained, drifts);
+    tasks.push(tokio::spawn(audit::run(auditor, services, tell, stopped.clone())));
+    tasks.push(tokio::spawn(kernel_log::run(incidents.clone(), data.clone(), stopped.clone())));
     let wired = topology::run(topologies, data.clone(), engine(&config.query), stopped.clone());
     tasks.push(tokio::spawn(wired));
     let rollups = jobs::roll_up(jobs.clone(), data, sink.clone(), engine(&config.query), stopped.clone());
@@ -222,7 +245,8 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         stopped.clone(),
     );
     tasks.push(tokio::spawn(written));
-    let switches = gnmi::serve(config.gnmi.clone(), sink.clone(), telemetry.clone(), stopped.clone());
+    let switches =
+        gnmi::serve(config.gnmi.clone(), sink.clone(), telemetry.clone(), part(SWITCHES_FRACTION), stopped.clone());
     tasks.push(tokio::spawn(switches));
     tasks.extend(incidents::notify(&incidents, &config, &telemetry, &stopped)?);
     let jobs = jobs::run(jobs, sink.clone(), config.clone(), stopped.clone());
@@ -268,6 +292,20 @@ async fn name_switches(ingest: Arc<Ingest>, topologies: Arc<Topologies>, mut sto
     }
 }
 
+/// Adds the settings that an audit found wrong to the open incidents that they may explain.
+fn explain_by_settings(incidents: &IncidentStore, drifts: &[Drift]) {
+    let wrong = |drift: &Drift| WrongSetting {
+        node: drift.host.clone(),
+        port: drift.port.clone(),
+        title: drift.title.clone(),
+        severity: drift.severity,
+        value: drift.value.clone(),
+        expected: drift.expected.clone(),
+        changed: drift.changed.as_ref().map(|changed| (changed.since_ms, changed.before.clone())),
+    };
+    incidents.add_settings(&drifts.iter().map(wrong).collect::<Vec<_>>(), now_ns());
+}
+
 /// Label `instance` of the collector's own series: its address, or the host name if it listens on all addresses.
 fn instance(config: &Config) -> String {
     let http = config.listen.http;
@@ -281,6 +319,12 @@ fn instance(config: &Config) -> String {
 /// Fraction of the memory limit for active series without their rows. A fleet of agents takes a third of its memory for them, and
 /// is told to wait (near the limit) before its series are refused.
 const SERIES_FRACTION: u64 = 2;
+/// The same for offers of ports with the probe plans, and for the forwarding tables of InfiniBand subnets; readers of the latter
+/// keep the tables before while new ones are told.
+const PLANS_FRACTION: u64 = 8;
+const TABLES_FRACTION: u64 = 16;
+/// The same for the paths of switches that are read by gNMI, and for their samples on the way to the store.
+const SWITCHES_FRACTION: u64 = 8;
 
 async fn open(config: &Config, memory: u64) -> Result<Arc<Store>, ServeError> {
     let options = Options {
@@ -290,6 +334,7 @@ async fn open(config: &Config, memory: u64) -> Result<Arc<Store>, ServeError> {
         max_future: config.ingest.future,
         series: SeriesLimits {
             memory: usize::try_from(memory / SERIES_FRACTION).unwrap_or(usize::MAX),
+            keep_for_bound: config.requires_authentication(),
             ..config.series.clone()
         },
         max_read_samples: usize::try_from(config.query.max_samples).unwrap_or(usize::MAX),

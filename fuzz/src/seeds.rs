@@ -9,12 +9,10 @@ use fabriclens_agent_host::discover::discover;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_samplers::target::SamplingTarget;
 use fabriclens_agent_uplink::spool::{Limits, Now, Spool};
+use fabriclens_catalog::kernel_log::{LOG_CLASSES, LogClass, Printer};
 use fabriclens_core::prompb::{Label, MetricMetadata, Sample, TimeSeries, WriteRequest};
-use fabriclens_forwarding_tables::{AdapterPort, Cable, SwitchTables, TellRequest};
 use fabriclens_kernel::live;
 use fabriclens_model::Labels;
-use fabriclens_probe_plan::{Hop, PlanRequest, ProbeResult, ProbedPort, ReportRequest, ReportedPair, TracedPath};
-use fabriclens_reader_lease::AskRequest;
 use fabriclens_store::log_record;
 use fabriclens_wire::Section;
 use prost::Message as _;
@@ -28,69 +26,6 @@ use tempfile::TempDir;
 
 /// Largest seed file, bytes; larger ones slow the fuzzer and add little coverage.
 const LARGEST: u64 = 64 << 10;
-
-/// Questions for the lease of a subnet, framed as in gRPC.
-pub fn lease() -> Vec<Vec<u8>> {
-    let request =
-        |switches: Vec<u64>, reading| framed(&AskRequest { host: "mgmt-01".to_owned(), agent: 7, switches, reading });
-    vec![request(vec![0x0002_c903_00a0_0001, 2], true), request(vec![], false)]
-}
-
-/// Requests for a probe plan, framed as in gRPC.
-pub fn probe_plans() -> Vec<Vec<u8>> {
-    let roce =
-        ProbedPort { name: "mlx5_0/1".into(), address: vec![10, 0, 0, 1], queue_pair: 17, ..ProbedPort::default() };
-    let infiniband = ProbedPort { address: Vec::new(), lid: 7, source_ports: vec![49_153], ..roce.clone() };
-    let request = |ports| framed(&PlanRequest { host: "gpu-01".to_owned(), agent: 1, ports });
-    vec![request(vec![roce]), request(vec![infiniband]), request(vec![])]
-}
-
-/// Reports of paths and probes, framed as in gRPC.
-pub fn probe_reports() -> Vec<Vec<u8>> {
-    let pair = ReportedPair { from: "mlx5_0/1".into(), host: "gpu-02".into(), port: "mlx5_0/1".into() };
-    let hops = vec![Hop { addresses: vec![vec![10, 0, 1, 1]] }, Hop::default()];
-    let path = TracedPath { pair: 0, source_port: 50_000, traced_ns: 1, hops, complete: true };
-    let probe =
-        ProbeResult { source_port: 50_000, sent_ns: 1, rtt_ns: Some(9000), transport: 1, ..ProbeResult::default() };
-    let report =
-        ReportRequest { pairs: vec![pair], paths: vec![path], probes: vec![probe], ..ReportRequest::default() };
-    vec![framed(&report)]
-}
-
-/// Forwarding tables of one switch with two adapters, framed as in gRPC.
-pub fn forwarding_tables() -> Vec<Vec<u8>> {
-    let cable = |port: u32| Cable { port, far_guid: port.into(), far_port: 1 };
-    let switch = SwitchTables {
-        guid: 16,
-        name: "leaf1".to_owned(),
-        ports: 4,
-        table: vec![255, 1, 2].into(),
-        cables: vec![cable(1), cable(2)],
-        adaptive: 2,
-        ..SwitchTables::default()
-    };
-    let adapter = |lid: u32| AdapterPort {
-        guid: lid.into(),
-        port: 1,
-        lid,
-        lmc: 0,
-        host: format!("n{lid}"),
-        name: "mlx5_0/1".to_owned(),
-    };
-    let request = TellRequest {
-        host: "mgmt-01".to_owned(),
-        complete: true,
-        switches: vec![switch],
-        adapters: vec![adapter(1), adapter(2)],
-        ..TellRequest::default()
-    };
-    vec![framed(&request)]
-}
-
-fn framed(message: &impl prost::Message) -> Vec<u8> {
-    let message = message.encode_to_vec();
-    [&[0][..], &(message.len() as u32).to_be_bytes(), &message].concat()
-}
 
 /// Contents of the files below a directory of the repository; empty if it does not exist.
 pub fn files(dir: &str) -> Vec<Vec<u8>> {
@@ -240,7 +175,7 @@ impl RestartedHost {
             }
             memory.extend(runner.shared().memory.lock().clone().map(|memory| (target.name(), memory)));
         }
-        state.save(memory);
+        state.save(memory, Some(814));
         sections
     }
 }
@@ -395,6 +330,24 @@ pub(crate) fn mad() -> Vec<Vec<u8>> {
     vec![reply(0x81, 0x11), reply(0x81, 0x15), reply(4, 0x1d), reply(4, 0x01), vec![0; 100]]
 }
 
+/// A record of each text of each class.
+pub(crate) fn kernel_log() -> Vec<Vec<u8>> {
+    let of = |class: &'static LogClass| {
+        let driver = match class.printer {
+            Printer::Driver(drivers) => format!("{} 0000:3b:00.0 eth0: f:1:(pid 2): ", drivers[0]),
+            Printer::AnyDriver => "nvme 0000:3b:00.0: ".to_owned(),
+            Printer::Kernel => String::new(),
+        };
+        let record = move |text: &&str| {
+            let text = text.replace("<code>", "0x79").replace("<pci>", "0000:3b:00").replace("<netdev>", "eth0");
+            let text = text.replace("<n>", "1").replace("<pid>", "7").replace('*', "x");
+            format!("3,814,883319200,-;{driver}{text}\n SUBSYSTEM=pci\n DEVICE=+pci:0000:3b:00.0\n").into_bytes()
+        };
+        class.texts.iter().map(record)
+    };
+    LOG_CLASSES.iter().flat_map(of).collect()
+}
+
 pub(crate) fn lldp() -> Vec<Vec<u8>> {
     let part = |kind: u8, value: &[u8]| [&[kind << 1, value.len() as u8], value].concat();
     let parts = [
@@ -442,6 +395,26 @@ pub(crate) fn processes() -> Vec<Vec<u8>> {
         "PBS_JOBID=12.server\0PBS_ENVIRONMENT=x\0LSB_JOBID=9\0LSB_JOBINDEX=2\0",
         "18446744073709551615\n",
         "0x1f\n",
+    ]
+    .map(Into::into)
+    .into()
+}
+
+pub(crate) fn collectives() -> Vec<Vec<u8>> {
+    [
+        r#"{"nccl_version": "2.28.9", "communicators": [{"hash": "0xab", "secondary_hash": "0x1:0x2", "size": 2, "ranks": [{"rank": 0, "host":
+            "10.0.0.1", "pid": 7, "nvml_dev": 0, "status": {"init_state": 0, "abort_flag": false}, "collective_counts": {"AllReduce": 4}}],
+            "missing_ranks": [{"rank": 1, "nvml_dev": 1 "status": {"unresponsive": true, "considered_dead": false}}]}], "ras": {"timeouts_count": 1}}"#,
+        "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n    0  1  4  8  32  32  RUNNING  MISMATCH\n\nErrors\n======\n\n\
+         #0-0 (cf264af53edbe986) INCOMPLETE\n  Missing communicator data from 1 rank\n  The missing rank: 21\n\nWarnings\n========\n\n\
+         #0-0 (cf264af53edbe986) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n  26 ranks have launched up to operation 6650\n\
+         \x20 Rank 2 -- GPU 2 (NVML 6) managed by process 483074 on node 172.16.64.210\n",
+        "{\"header\":{\"id\":\"0x7f\",\"rank\":2},\"metadata\":{\"hostname\":\"h\",\"pid\":7},\"dump_stats\":{}}\n\
+         {\"coll_perf\":{\"coll\":\"AllReduce\",\"coll_msg_size_bytes\":17,\"coll_exec_time_us\":61974,\"coll_busbw_gbs\":485.1}}\n",
+        "nccl_bus_bandwidth_gbs{node=\"h\",gpu=\"GPU0\",comm_name=\"a\\\"b\",collective=\"AllReduce\",message_size=\"4-5GB\"} 678.263\n",
+        "  sl  local_address\n   0: 0100007F:6D7C 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1001        0 40001 1\n",
+        "h:1:2 [0] NCCL WARN NET/IB: WQE slow: peer=10.1.2.3<1> | local: qpn=1 dev=mlx5_3 port=1 | remote: qpn=2 | thr=1ns delta=2ns count=7 |\n\
+         h:1:2 [0] NCCL WARN NET/IB: Got CQE with error (qp_num=3)\nh:1:2 [0] NCCL INFO Channel 00 : 1[1] -> 2[0] via NET/IB/0\n",
     ]
     .map(Into::into)
     .into()

@@ -1,9 +1,12 @@
 //! The table of targets.
 
 use crate::paths::scratch;
-use crate::{seeds, switch_seeds};
+use crate::{method_seeds, seeds, switch_seeds};
 use fabriclens_agent::schedule;
+use fabriclens_agent_collectives::{inspector, listeners, log, ras};
 use fabriclens_agent_host::sysfile;
+use fabriclens_agent_samplers::kernel_log::matching::find;
+use fabriclens_agent_samplers::kernel_log::record::Record;
 use fabriclens_agent_workload::{cgroup, environ};
 use fabriclens_base::terminal;
 use fabriclens_catalog::MetricKind;
@@ -53,18 +56,18 @@ pub const ALL: &[Target] = &[
     row("gzip", "senders: compressed bodies", seeds::gzip, ingest::fuzzing::gunzip),
     row("zstd", "senders: bodies compressed by zstd", seeds::zstd, ingest::fuzzing::unzstd),
     row("otlp_json", "senders: metrics by OTLP in JSON", seeds::otlp_json, otlp_json),
-    row("lease", "agents: questions for the lease of a subnet", seeds::lease, ingest::fuzzing::lease),
-    row("probe_plan", "agents: requests for a probe plan", seeds::probe_plans, ingest::fuzzing::probe_plan),
+    row("lease", "agents: questions for the lease of a subnet", method_seeds::lease, ingest::fuzzing::lease),
+    row("probe_plan", "agents: requests for a probe plan", method_seeds::probe_plans, ingest::fuzzing::probe_plan),
     row(
         "probe_report",
         "agents: traced paths and results of probes",
-        seeds::probe_reports,
+        method_seeds::probe_reports,
         ingest::fuzzing::probe_report,
     ),
     row(
         "forwarding_tables",
         "agents: forwarding tables of a subnet, and paths from them",
-        seeds::forwarding_tables,
+        method_seeds::forwarding_tables,
         ingest::fuzzing::forwarding_tables,
     ),
     row("lines", "people: JSON lines of an import", seeds::lines, ingest::fuzzing::lines),
@@ -81,12 +84,19 @@ pub const ALL: &[Target] = &[
     row("kept", "the disk: a request in an agent's spool", seeds::kept, fabriclens_agent_uplink::fuzzing::kept),
     row("state", "the disk: counters that an agent keeps over a restart", seeds::states, state),
     row("netlink", "the kernel: netlink, ethtool, DCB and uevents", seeds::answers, live::fuzzing::answer),
+    row("kernel_log", "the kernel, and programs that make it print: records of its log", seeds::kernel_log, kernel_log),
     row("module", "optical modules: their memory", seeds::modules, live::fuzzing::module),
     row("mad", "the fabric: management datagrams of InfiniBand", seeds::mad, fabriclens_agent_mad::fuzzing::mad),
     row("lldp", "the wire: LLDP frames", seeds::lldp, |b| _ = lldp::parse(b)),
     row("recorded", "recordings: ethtool, rdma and dcb", seeds::recorded, |b| text(b, recorded::fuzzing::file)),
     row("ebpf", "the kernel: BTF, tracepoints, records of maps", seeds::ebpf, ebpf),
     row("processes", "processes: control groups, environments", seeds::processes, processes),
+    row(
+        "collectives",
+        "jobs: answers of NCCL's RAS service, its Inspector's files, its log",
+        seeds::collectives,
+        collectives,
+    ),
     row("host", "sysfs and procfs: one file of a host changed, all samplers run", seeds::hosts, host),
     row("topology", "people: topologies in every format", || seeds::files("fuzz/seeds/topology"), topology_file),
     row("jobs", "schedulers: Slurm, Kubernetes, bodies of jobs", || seeds::files("fuzz/seeds/jobs"), job_list),
@@ -95,10 +105,37 @@ pub const ALL: &[Target] = &[
     row("config", "administrators: the collector's configuration", seeds::config, collector_config),
 ];
 
+fn kernel_log(bytes: &[u8]) {
+    let Some(record) = Record::parse(bytes) else { return };
+    if let Some(found) = find(record.message, record.micros) {
+        assert!(
+            found.code.is_none_or(|code| code.len() <= 16 && code.bytes().all(|b| b.is_ascii_hexdigit() || b == b'x'))
+        );
+        assert!(found.pci.is_none_or(|pci| fabriclens_agent_host::discover::is_address(&pci)));
+    }
+}
+
 fn text(bytes: &[u8], read: impl FnOnce(&str)) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         read(text);
     }
+}
+
+fn collectives(bytes: &[u8]) {
+    let limits = ras::Limits::default();
+    _ = ras::parse_json(bytes, &limits);
+    _ = ras::parse_text(bytes, &limits);
+    text(bytes, |text| {
+        inspector::parse_prometheus(text);
+        listeners::listeners(text, &[ras::PORT]);
+        let mut reader = log::Reader::default();
+        text.lines().for_each(|line| _ = reader.line(line));
+    });
+    let mut observations = Vec::new();
+    inspector::parse_json(bytes, &mut observations);
+    let mut totals = inspector::Totals::default();
+    observations.iter().for_each(|observation| totals.add(observation));
+    totals.end_window();
 }
 
 fn otlp(bytes: &[u8]) {

@@ -216,6 +216,7 @@ fn images_copy_every_workspace_member() {
     let members = manifest.lines().find_map(|line| line.strip_prefix("members = ")).unwrap();
     let members: Vec<String> = serde_json::from_str(members).unwrap();
     assert!(members.iter().any(|member| member == "agent/catalog"), "{members:?}");
+    assert!(ignored.lines().any(|line| line == "!console/dist"), "the collector embeds the console");
     for top in members.iter().map(|member| member.split('/').next().unwrap()) {
         assert!(ignored.lines().any(|line| line == format!("!{top}")), "Containerfile.dockerignore leaves out {top}");
     }

@@ -2,7 +2,10 @@
 //! subnet manager has routed anew.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use fabriclens::serve::{self, Running};
+mod common;
+
+use common::collector;
+use fabriclens::serve::Running;
 use fabriclens_agent::ib_fabric::{IbFabric, Source};
 use fabriclens_agent::schedule::{Engine, Settings};
 use fabriclens_agent_host::roots::Roots;
@@ -11,7 +14,6 @@ use fabriclens_agent_mad::exchange::Pace;
 use fabriclens_agent_mad::ibsim::IbSim;
 use fabriclens_agent_uplink::config::Collector;
 use fabriclens_agent_uplink::{ForwardingTask, LeaseTask, ReaderLease, SharedTables, Uplink};
-use fabriclens_config::Config;
 use fabriclens_testing::eventually_async;
 use fabriclens_testing::ibsim::{FatTree, Subnet};
 use serde_json::Value;
@@ -25,15 +27,6 @@ const TREE: FatTree = FatTree { hosts: 4, leaves: 4, spines: 2, uplinks: 2 };
 const LIMIT: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(200);
 const PACE: Pace = Pace { per_second: 100_000, deadline: SHORT, in_flight: 64, retries: 1 };
-
-async fn collector(dir: &std::path::Path) -> Running {
-    let mut config = Config { data: dir.join("data"), ..Config::default() };
-    config.listen.http.set_port(0);
-    config.listen.otlp_grpc.set_port(0);
-    config.listen.otlp_http.set_port(0);
-    config.self_metrics_interval = Duration::ZERO;
-    serve::start(config).await.unwrap()
-}
 
 /// Name of a host, from 0.
 fn name(host: u32) -> String {

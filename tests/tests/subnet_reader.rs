@@ -1,7 +1,10 @@
 //! Two agents in one InfiniBand subnet and a collector: one agent reads, and the other takes over from it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use fabriclens::serve::{self, Running};
+mod common;
+
+use common::collector;
+use fabriclens::serve::Running;
 use fabriclens_agent::ib_fabric::{IbFabric, Source};
 use fabriclens_agent::schedule::{Engine, Settings};
 use fabriclens_agent_host::roots::Roots;
@@ -9,7 +12,6 @@ use fabriclens_agent_mad::exchange::Pace;
 use fabriclens_agent_uplink::config::Collector;
 use fabriclens_agent_uplink::ring::Reader;
 use fabriclens_agent_uplink::{LeaseTask, ReaderLease, Uplink};
-use fabriclens_config::Config;
 use fabriclens_testing::eventually_async;
 use fabriclens_testing::ibsim::{FatTree, Subnet};
 use fabriclens_wire::{Section, Value};
@@ -25,15 +27,6 @@ const NODES: [(&str, u32); 2] = [("mgmt-01", 1), ("mgmt-02", 5)];
 const LIMIT: Duration = Duration::from_secs(60);
 /// A series that only the reader of the subnet sends.
 const UP: &str = "fabric_port_up{host=\"leaf001\",port=\"5\"}";
-
-async fn collector(dir: &std::path::Path) -> Running {
-    let mut config = Config { data: dir.join("data"), ..Config::default() };
-    config.listen.http.set_port(0);
-    config.listen.otlp_grpc.set_port(0);
-    config.listen.otlp_http.set_port(0);
-    config.self_metrics_interval = Duration::ZERO;
-    serve::start(config).await.unwrap()
-}
 
 async fn get(collector: &Running, path: &str) -> String {
     let url = format!("http://{}{path}", collector.http);

@@ -3,6 +3,7 @@
 mod alerts;
 mod bench;
 mod chaos;
+mod console;
 mod dashboards;
 mod deb;
 mod demo;
@@ -61,6 +62,8 @@ enum Command {
     Layers(layers::Args),
     /// Writes the simulated scenarios with ground truth in tests/fixtures
     Scenarios,
+    /// Builds the pages of the console
+    Console(console::Args),
     /// Compiles the agent's BPF probes
     Ebpf(ebpf::Args),
     /// Fuzzes every parser of untrusted input, guided by coverage
@@ -85,6 +88,7 @@ fn main() -> anyhow::Result<()> {
         Command::Bench(args) => bench::run(args),
         Command::Layers(args) => layers::run(&args),
         Command::Scenarios => scenarios::run(),
+        Command::Console(args) => console::run(args),
         Command::Ebpf(args) => ebpf::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Vm(args) => vm::run(args),

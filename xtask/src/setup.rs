@@ -54,6 +54,9 @@ pub const CURL: Need = Need {
     packages: &["curl", "openssl"],
     proof: &["/usr/bin/curl", "/usr/bin/openssl"],
 };
+/// The browser of the console's tests.
+pub const CHROMIUM: Need =
+    Need { without: "the console is not tested in a browser", packages: &["chromium"], proof: &["/usr/bin/chromium"] };
 /// Parses JSON in the compose test.
 pub const JQ: Need =
     Need { without: "the wiring of deploy/compose is not tried", packages: &["jq"], proof: &["/usr/bin/jq"] };

@@ -2,7 +2,7 @@
 
 use crate::setup::{self, Need};
 use crate::steps::{Steps, cargo, may_unshare, must, root, skipped, target};
-use crate::{chaos, deb, docs, ebpf, layers, manifests, msrv, needs, tools, vm};
+use crate::{chaos, console, deb, docs, ebpf, layers, manifests, msrv, needs, tools, vm};
 use anyhow::{Result, bail};
 use std::process::Command;
 
@@ -26,6 +26,8 @@ enum By {
     Test,
     Check,
     Both,
+    /// Neither: only `--only` runs it.
+    Name,
 }
 
 /// A row of the table.
@@ -55,6 +57,13 @@ const STEPS: &[Step] = &[
         by: By::Test,
         needs: &[],
         run: || ebpf::run(&ebpf::Args { check: true }),
+    },
+    Step {
+        name: "console",
+        about: "console/dist is built from console",
+        by: By::Test,
+        needs: &[],
+        run: || console::run(console::Args { check: true, ..console::Args::default() }),
     },
     Step {
         name: "manifests",
@@ -116,6 +125,13 @@ const STEPS: &[Step] = &[
         run: || docs::run(docs::Args::default()),
     },
     Step {
+        name: "browser",
+        about: "the console in chromium, with the demo's data; only by name, because it takes minutes and draws what a slow machine may not draw in time",
+        by: By::Name,
+        needs: &[],
+        run: || console::run(console::Args { browser: true, ..console::Args::default() }),
+    },
+    Step {
         name: "compose",
         about: "deploy/compose, with our programs instead of containers",
         by: By::Test,
@@ -161,7 +177,7 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("there is no step `{unknown}`; the steps are {}", names.join(", "));
     }
     run_steps(|step| match args.only.is_empty() {
-        true => step.by != By::Check && !(args.no_vm && step.name == VM),
+        true => matches!(step.by, By::Test | By::Both) && !(args.no_vm && step.name == VM),
         false => args.only.iter().any(|name| name == step.name),
     })
 }
@@ -171,7 +187,7 @@ pub fn run(args: &Args) -> Result<()> {
 /// # Errors
 /// When a step fails.
 pub fn check() -> Result<()> {
-    run_steps(|step| step.by != By::Test)
+    run_steps(|step| matches!(step.by, By::Check | By::Both))
 }
 
 fn run_steps(selected: impl Fn(&Step) -> bool) -> Result<()> {

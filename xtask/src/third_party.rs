@@ -168,6 +168,10 @@ pub fn licences(package: &str) -> Result<String> {
         let crates: Vec<String> = crates.into_iter().collect();
         write!(out, "\n{}\n{}\n\n{text}\n", "=".repeat(78), crates.join(", "))?;
     }
+    if contents.crates.values().any(|c| c.name == "fabriclens-console") {
+        let console = fs::read_to_string(root().join("console/dist/LICENSES")).context("licenses of the console")?;
+        write!(out, "\n{}\nThe console, which is part of it, contains:\n\n{}\n", "=".repeat(78), console.trim())?;
+    }
     Ok(out)
 }
 

@@ -18,6 +18,7 @@ mod bind;
 pub mod counters;
 mod family;
 mod growth_limit;
+pub mod kernel_log;
 mod metric;
 pub mod metrics;
 mod name_index;

@@ -7,7 +7,7 @@ use crate::sysfile::{FileError, is_shortage};
 use fabriclens_base::error_chain::with_causes;
 use fabriclens_catalog::Metric;
 use fabriclens_kernel::CallError;
-use fabriclens_wire::{Column, Value};
+use fabriclens_wire::{Column, Resource, Section, Value};
 use std::sync::Arc;
 
 /// Reason why a sampler gave no values.
@@ -75,6 +75,19 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Its facts as one section, read at one instant; counters count since `start_ns`. Times are Unix nanoseconds.
+    pub fn section(&self, resource: Arc<Resource>, start_ns: u64, now_ns: u64) -> Section {
+        Section {
+            resource,
+            columns: self.facts.iter().map(|(column, _)| column.clone()).collect(),
+            begin_ns: now_ns,
+            end_ns: now_ns,
+            starts: vec![start_ns; self.facts.len()].into(),
+            values: self.facts.iter().map(|(_, value)| value.clone()).collect(),
+            urgent: false,
+        }
+    }
+
     /// Clears the values of a read; names stay.
     pub fn begin(&mut self) {
         self.values.clear();

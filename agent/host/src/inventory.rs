@@ -1,7 +1,8 @@
-//! Inventory of a host: RDMA devices, their ports, the netdevs behind them, and their classes.
+//! Inventory of a host: RDMA devices, their ports, the netdevs behind them, their classes, and GPUs.
 //!
 //! Filled by `discover`, read by `schedule` and the samplers. Equality decides whether a device was replaced.
 
+use crate::gpu::Gpu;
 use fabriclens_kernel::RdmaLink;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,6 +14,12 @@ pub struct Inventory {
     pub devices: Vec<Arc<Device>>,
     /// Physical netdevs without an RDMA port, and members of an RDMA bond, by name.
     pub netdevs: Vec<Arc<Netdev>>,
+    /// GPUs and accelerators, by PCI address.
+    pub gpus: Vec<Arc<Gpu>>,
+    /// Names of all PCI functions: the GPUs are searched for again when they change.
+    pub pci_functions: Arc<[String]>,
+    /// The host has a single NUMA node.
+    pub has_one_node: bool,
 }
 
 /// Class of a function; decides what may be read.
@@ -166,6 +173,9 @@ impl Device {
     }
 }
 
+/// `IB_PORT_ACTIVE`, as the kernel numbers the states of a port.
+const ACTIVE: u8 = 4;
+
 /// A port of an RDMA device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Port {
@@ -211,9 +221,19 @@ pub struct Netdev {
 }
 
 impl Device {
+    /// True for a port of a multi-plane adapter that is none of its planes: such an adapter shows twelve Ethernet ports, of which
+    /// those without an interface carry nothing. A port whose interface is in another network namespace is active.
+    pub fn is_unused(&self, port: &Port) -> bool {
+        let inactive = port.link.as_ref().is_some_and(|link| link.state != ACTIVE);
+        let dark = port.link_layer == LinkLayer::Ethernet && port.netdev.is_none() && inactive;
+        dark && self.lag.is_empty() && self.ports.iter().any(|other| other.netdev.is_some())
+    }
+
     /// Text of all attributes whose change requires a new sampling thread.
     pub fn shape(&self) -> String {
-        let port = |p: &Port| (p.number, p.link_layer, p.netdev.as_ref().map(|n| n.shape()), p.link.is_some());
+        let port = |p: &Port| {
+            (p.number, p.link_layer, p.netdev.as_ref().map(|n| n.shape()), p.link.is_some(), self.is_unused(p))
+        };
         let ports: Vec<_> = self.ports.iter().map(port).collect();
         format!("{:?}", (&self.name, self.index, &self.node_guid, &self.pci, self.class, &self.lag, ports))
     }

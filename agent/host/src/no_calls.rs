@@ -1,8 +1,8 @@
 //! Kernel calls of a host without any: only files exist. For tests.
 
 use fabriclens_kernel::{
-    CallError, CmId, Dcb, DriverInfo, EventSource, KernelCalls, LinkState, ModuleDiagnostics, Qp, QpCounter, RdmaLink,
-    StatNames, VerbsPort,
+    CallError, CmId, Dcb, DriverInfo, EventSource, KernelCalls, LinkState, ModuleDiagnostics, NetdevSettings, Qp,
+    QpCounter, RdmaLink, StatNames, VerbsPort,
 };
 use std::sync::Arc;
 
@@ -47,6 +47,9 @@ impl KernelCalls for NoCalls {
     }
     fn max_rate_bits(&self, _: &str) -> Result<u64, CallError> {
         none("link modes")
+    }
+    fn netdev_settings(&self, _: &str) -> Result<NetdevSettings, CallError> {
+        none("settings of a netdev")
     }
     fn module(&self, _: &str) -> Result<ModuleDiagnostics, CallError> {
         none("module")

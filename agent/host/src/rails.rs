@@ -100,7 +100,7 @@ mod tests {
     }
 
     fn of(rails: &Rails, devices: &[Arc<Device>]) -> Vec<String> {
-        rails.update(&Inventory { devices: devices.to_vec(), netdevs: Vec::new() });
+        rails.update(&Inventory { devices: devices.to_vec(), ..Inventory::default() });
         let text = |(rail, known): (String, RailSource)| format!("{rail} {}", known.name());
         devices.iter().map(|d| rails.of(&d.name).map_or_else(String::new, text)).collect()
     }

@@ -3,6 +3,7 @@
 //! Every path that the agent reads starts at one [`Roots`] value, so that a container mount, a recorded host and a test
 //! tree use the same code. `main` creates it; discovery and every sampler get it.
 
+use crate::pci_config::PciConfigs;
 use fabriclens_kernel::{KernelCalls, live, recorded};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub struct Roots {
     recorded: bool,
     /// A netlink query of all RDMA ports is in progress.
     asking: Arc<AtomicBool>,
+    pci_configs: Arc<PciConfigs>,
 }
 
 impl Roots {
@@ -49,6 +51,7 @@ impl Roots {
             calls,
             recorded,
             asking: Arc::default(),
+            pci_configs: Arc::default(),
         }
     }
 
@@ -85,6 +88,11 @@ impl Roots {
     /// never return.
     pub fn asking(&self) -> &Arc<AtomicBool> {
         &self.asking
+    }
+
+    /// Configuration spaces of PCI functions.
+    pub fn pci_configs(&self) -> &PciConfigs {
+        &self.pci_configs
     }
 
     /// True for a recorded host, where no kernel call is made.

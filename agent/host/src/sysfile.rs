@@ -150,10 +150,26 @@ impl CachedFile {
     /// # Errors
     /// [`FileError`]: `Absent` for empty files and `N/A …`, `Bad` for any other text that is not a number.
     pub fn number(&mut self) -> Result<u64, FileError> {
+        self.parse(number)
+    }
+
+    /// The content as one number, hexadecimal after `0x`, else decimal.
+    ///
+    /// # Errors
+    /// As for [`Self::number`].
+    pub fn prefixed_number(&mut self) -> Result<u64, FileError> {
+        self.parse(prefixed_number)
+    }
+
+    /// A number from the content, of which `parse` gets the first [`NUMBER_LIMIT`] bytes.
+    ///
+    /// # Errors
+    /// As for [`Self::number`].
+    pub(crate) fn parse(&mut self, parse: fn(&[u8]) -> Result<u64, NotNumber>) -> Result<u64, FileError> {
         let mut buf = [0; NUMBER_LIMIT];
         // Split borrow: the error needs the path after the buffer was filled.
         let n = self.read(&mut buf)?.len();
-        number(&buf[..n]).map_err(|why| match why {
+        parse(&buf[..n]).map_err(|why| match why {
             NotNumber::Absent(why) => FileError::Absent { path: self.path.clone(), why },
             NotNumber::Bad(why) => FileError::Bad { path: self.path.clone(), why },
         })
@@ -261,9 +277,29 @@ fn read_at(file: &File, buf: &mut [u8], offset: usize) -> std::io::Result<usize>
     }
 }
 
+fn prefixed_number(text: &[u8]) -> Result<u64, NotNumber> {
+    match text.trim_ascii().strip_prefix(b"0x") {
+        None => number(text),
+        Some(digits) => {
+            let digits = String::from_utf8_lossy(digits);
+            u64::from_str_radix(&digits, 16).map_err(|why| NotNumber::Bad(format!("0x{digits}: {why}")))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn prefix_tells_hexadecimal() {
+        assert_eq!(prefixed_number(b"0x1f\n"), Ok(31));
+        assert_eq!(prefixed_number(b"12\n"), Ok(12));
+        assert!(matches!(prefixed_number(b""), Err(NotNumber::Absent(_))));
+        for bad in ["0x", "0xg", "0x10000000000000000", "1f"] {
+            assert!(matches!(prefixed_number(bad.as_bytes()), Err(NotNumber::Bad(_))), "{bad}");
+        }
+    }
 
     #[test]
     fn numbers_are_strict() {

@@ -64,6 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         });
         show("  link", || calls.link_state(&netdev));
         show("  fastest", || calls.max_rate_bits(&netdev));
+        show("  settings", || calls.netdev_settings(&netdev));
         show("  module", || calls.module(&netdev));
         show("  DCB", || calls.dcb(&netdev));
     }

@@ -41,8 +41,6 @@ impl PortSource {
 pub struct PortFacts {
     /// RoCE v2: IP address of the GID from which datagrams are sent.
     pub address: Option<IpAddr>,
-    /// InfiniBand: base LID; 0 on Ethernet.
-    pub lid: u16,
     /// Queue pairs, each of which sends and receives.
     pub queue_pairs: Vec<QueuePair>,
     /// Meaning of [`Route::source_port`].

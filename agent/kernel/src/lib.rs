@@ -1,4 +1,4 @@
-//! Calls to the Linux kernel other than file reads: RDMA netlink, ethtool, DCB, verbs, link events.
+//! Calls to the Linux kernel other than file reads: RDMA netlink, ethtool, DCB, verbs, NVML, link events.
 //!
 //! [`KernelCalls`] has two implementations: [`live`] (sockets and ioctls; with eBPF the only `unsafe` code of the
 //! workspace) and [`recorded`] (text that `ethtool -S`, `rdma -j` and `dcb -j` print, in a directory). Samplers use
@@ -8,6 +8,7 @@ pub mod datagrams;
 mod intern;
 pub mod live;
 pub mod lldp;
+pub mod nvml;
 pub mod recorded;
 mod table;
 
@@ -190,6 +191,22 @@ pub struct LinkState {
     pub detail: Option<String>,
 }
 
+/// Settings of a netdev by ethtool netlink; what the driver does not report is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+pub struct NetdevSettings {
+    /// Forward error correction in use: `off`, `rs`, `baser`, `llrs`, or `mode_N` by the bit of its link mode.
+    pub fec: Option<String>,
+    /// Entries of each receive ring.
+    pub receive_ring: Option<u32>,
+    /// Entries of each send ring.
+    pub transmit_ring: Option<u32>,
+    /// Obeys 802.3x pause.
+    pub receive_pause: Option<bool>,
+    /// Sends 802.3x pause.
+    pub transmit_pause: Option<bool>,
+}
+
 /// Diagnostics of an optical or copper module; values that the module does not support are absent.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -278,6 +295,8 @@ pub enum Event {
     },
     /// A netdev appeared or vanished.
     NetdevChanged(String),
+    /// Somebody changed the DCB configuration of a netdev by netlink.
+    DcbChanged(String),
     /// An asynchronous verbs event of a device or port.
     Async {
         /// RDMA device.
@@ -341,12 +360,25 @@ pub trait KernelCalls: Send + Sync + fmt::Debug {
     fn link_state(&self, netdev: &str) -> Result<LinkState, CallError>;
     /// Fastest supported link mode, bits per second.
     fn max_rate_bits(&self, netdev: &str) -> Result<u64, CallError>;
+    /// Forward error correction, ring sizes, 802.3x pause. Takes the RTNL lock and firmware commands: call rarely.
+    fn netdev_settings(&self, netdev: &str) -> Result<NetdevSettings, CallError>;
     /// Module diagnostics. Reads over slow I2C: call at most every 30 s. Needs CAP_NET_ADMIN.
     fn module(&self, netdev: &str) -> Result<ModuleDiagnostics, CallError>;
     /// DCB state.
     fn dcb(&self, netdev: &str) -> Result<Dcb, CallError>;
     /// Port attributes by verbs; `Unsupported` without rdma-core.
     fn verbs_port(&self, device: &str, port: u32) -> Result<VerbsPort, CallError>;
+    /// Whether the driver of an RDMA device registers memory of other devices, such as GPUs, by dma-buf; `Unsupported`
+    /// without rdma-core. Opens the device for the call.
+    fn dma_buf(&self, device: &str) -> Result<bool, CallError> {
+        let (what, why) = (format!("memory registration by dma-buf of {device}"), "this host answers no calls".into());
+        Err(CallError::Unsupported { what, why })
+    }
+    /// GPUs by NVIDIA's management library; `Unsupported` without the library or its driver. Opens all GPUs for the call,
+    /// and never returns if one of them hangs.
+    fn nvml(&self) -> Result<nvml::NvmlReport, CallError> {
+        Err(CallError::Unsupported { what: "GPUs by NVML".into(), why: "this host answers no calls".into() })
+    }
     /// IP addresses of all interfaces of this network namespace.
     fn addresses(&self) -> Result<Vec<InterfaceAddress>, CallError> {
         let (what, why) = ("addresses of the interfaces".into(), "this host has no running kernel".into());

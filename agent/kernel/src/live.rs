@@ -11,7 +11,9 @@ pub mod fuzzing;
 mod link;
 mod lldp;
 mod module;
+mod netdev_settings;
 mod netlink;
+mod nvml;
 mod rdma;
 mod resources;
 mod sockets;
@@ -23,6 +25,7 @@ mod umad;
 mod verbs;
 
 pub use flow_socket::{FlowAddress, FlowSocket, IcmpError, IcmpKind, wait_for_errors};
+pub use nvml::report_by as nvml_report_by;
 pub use sys::PacketSocket;
 pub use umad::Umad;
 pub use verbs::UdPort;
@@ -30,9 +33,10 @@ pub use verbs::UdPort;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::nvml::NvmlReport;
 use crate::{
     CallError, CmId, Dcb, DriverInfo, EventSource, InterfaceAddress, KernelCalls, LinkState, LldpNeighbor,
-    ModuleDiagnostics, Qp, QpCounter, RdmaLink, StatNames, TcpSocket, VerbsPort,
+    ModuleDiagnostics, NetdevSettings, Qp, QpCounter, RdmaLink, StatNames, TcpSocket, VerbsPort,
 };
 
 /// The running kernel, seen from the network and PID namespace of this process.
@@ -122,6 +126,10 @@ impl KernelCalls for LiveKernel {
         link::max_rate_bits(&self.ethtool, netdev)
     }
 
+    fn netdev_settings(&self, netdev: &str) -> Result<NetdevSettings, CallError> {
+        netdev_settings::read(&self.ethtool, netdev)
+    }
+
     fn module(&self, netdev: &str) -> Result<ModuleDiagnostics, CallError> {
         module::read(&self.ethtool, netdev)
     }
@@ -132,6 +140,14 @@ impl KernelCalls for LiveKernel {
 
     fn verbs_port(&self, device: &str, port: u32) -> Result<VerbsPort, CallError> {
         verbs::port(device, port)
+    }
+
+    fn dma_buf(&self, device: &str) -> Result<bool, CallError> {
+        verbs::dma_buf(device)
+    }
+
+    fn nvml(&self) -> Result<NvmlReport, CallError> {
+        nvml::report()
     }
 
     fn addresses(&self) -> Result<Vec<InterfaceAddress>, CallError> {

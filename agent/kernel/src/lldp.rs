@@ -1,6 +1,7 @@
 //! Parses LLDP frames (IEEE 802.1AB). Frames are untrusted input: parsing never panics.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 /// Limit of a name in bytes, as in the standard.
 const MAX_NAME: usize = 255;
@@ -11,6 +12,7 @@ const TTL: u8 = 3;
 const PORT_DESCRIPTION: u8 = 4;
 const SYSTEM_NAME: u8 = 5;
 const CAPABILITIES: u8 = 7;
+const MANAGEMENT: u8 = 8;
 
 /// Subtype of a port id that contains a MAC address.
 const PORT_MAC: u8 = 3;
@@ -29,6 +31,8 @@ pub struct LldpNeighbor {
     pub switch: String,
     /// Interface name, or the port id if none is announced.
     pub port: String,
+    /// First management address that is announced and can be that of one device.
+    pub address: Option<IpAddr>,
 }
 
 /// Content of an LLDP frame.
@@ -45,7 +49,7 @@ pub struct Lldpdu {
 /// Parses a frame after its Ethernet header. `None` if it is not a valid LLDP frame.
 pub fn parse(mut frame: &[u8]) -> Option<Lldpdu> {
     let (mut chassis, mut port, mut ttl) = (None, None, None);
-    let (mut name, mut description, mut forwards) = (String::new(), String::new(), false);
+    let (mut name, mut description, mut forwards, mut address) = (String::new(), String::new(), false, None);
     while let [first, second, rest @ ..] = frame {
         let (kind, length) = (first >> 1, usize::from(first & 1) << 8 | usize::from(*second));
         // A truncated frame may still contain enough.
@@ -59,6 +63,7 @@ pub fn parse(mut frame: &[u8]) -> Option<Lldpdu> {
             (PORT_DESCRIPTION, text) => description = id_text(text, false),
             (SYSTEM_NAME, text) => name = id_text(text, false),
             (CAPABILITIES, [_, _, high, low, ..]) => forwards = u16::from_be_bytes([*high, *low]) & FORWARDS != 0,
+            (MANAGEMENT, value) => address = address.or_else(|| management(value)),
             _ => {}
         }
     }
@@ -68,7 +73,29 @@ pub fn parse(mut frame: &[u8]) -> Option<Lldpdu> {
         return None;
     }
     let port = port_name(id, subtype == PORT_MAC, subtype == PORT_LOCAL, description);
-    Some(Lldpdu { neighbor: LldpNeighbor { switch, port }, ttl, forwards })
+    Some(Lldpdu { neighbor: LldpNeighbor { switch, port, address }, ttl, forwards })
+}
+
+/// The IP address of a management address TLV: length of subtype and address, subtype (1 IPv4, 2 IPv6), address.
+fn management(value: &[u8]) -> Option<IpAddr> {
+    let (length, rest) = value.split_first()?;
+    let (subtype, address) = rest.get(..usize::from(*length))?.split_first()?;
+    let address = match subtype {
+        1 => IpAddr::from(<[u8; 4]>::try_from(address).ok()?),
+        2 => IpAddr::from(<[u8; 16]>::try_from(address).ok()?),
+        _ => return None,
+    };
+    Some(address).filter(is_of_one_device)
+}
+
+/// Whether an address can name one device of the whole network.
+pub(crate) fn is_of_one_device(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => {
+            !(v4.is_unspecified() || v4.is_loopback() || v4.is_multicast() || v4.is_broadcast() || v4.is_link_local())
+        }
+        IpAddr::V6(v6) => !(v6.is_unspecified() || v6.is_loopback() || v6.is_multicast() || v6.is_unicast_link_local()),
+    }
 }
 
 /// Name of a port. Some senders announce a number or an address as port id and the name as description.
@@ -106,7 +133,7 @@ mod tests {
     }
 
     fn advert(tlvs: &[Vec<u8>]) -> Option<(String, String, u16, bool)> {
-        let Lldpdu { neighbor: LldpNeighbor { switch, port }, ttl, forwards } = parse(&tlvs.concat())?;
+        let Lldpdu { neighbor: LldpNeighbor { switch, port, .. }, ttl, forwards } = parse(&tlvs.concat())?;
         Some((switch, port, ttl, forwards))
     }
 
@@ -134,6 +161,26 @@ mod tests {
         }
         let bare = advert(&[mac.clone(), tlv(PORT, &[PORT_MAC, 1, 2, 3, 4, 5, 6]), ttl.clone()]);
         assert_eq!(bare.unwrap().1, "01:02:03:04:05:06");
+    }
+
+    #[test]
+    fn the_first_address_of_one_device_is_the_management_address() {
+        let (mac, port) = (tlv(CHASSIS, &[CHASSIS_MAC, 0x44, 0x38, 0x39, 0, 0, 1]), text(PORT, 5, "swp3"));
+        let least = [mac, port, tlv(TTL, &[0, 120])].concat();
+        let address = |tlvs: &[&[u8]]| {
+            let more: Vec<u8> = tlvs.iter().flat_map(|value| tlv(MANAGEMENT, value)).collect();
+            parse(&[least.clone(), more].concat()).unwrap().neighbor.address.map(|ip| ip.to_string())
+        };
+        let interface = [2, 0, 0, 0, 5, 0];
+        let v4 = [&[5, 1, 10, 0, 0, 7], &interface[..]].concat();
+        let v6 = [&[17, 2, 0xfd], &[0; 14][..], &[9], &interface].concat();
+        let link_local = [&[17, 2, 0xfe, 0x80], &[0; 13][..], &[9], &interface].concat();
+        assert_eq!(address(&[&v4, &v6]).as_deref(), Some("10.0.0.7"));
+        assert_eq!(address(&[&link_local, &v6]).as_deref(), Some("fd00::9"));
+        let mac = [7, 6, 0x44, 0x38, 0x39, 0, 0, 1];
+        for none in [&[][..], &[5, 1, 10, 0], &[5, 1, 127, 0, 0, 1], &[4, 1, 10, 0, 0], &[0], &mac] {
+            assert_eq!(address(&[none]), None, "{none:?}");
+        }
     }
 
     #[test]

@@ -19,9 +19,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::intern;
+use crate::nvml::NvmlReport;
 use crate::{
-    CallError, CmId, Dcb, DriverInfo, Event, EventSource, KernelCalls, LinkState, LldpNeighbor, ModuleDiagnostics, Qp,
-    QpCounter, RdmaLink, StatNames, TcpSocket, VerbsPort,
+    CallError, CmId, Dcb, DriverInfo, Event, EventSource, KernelCalls, LinkState, LldpNeighbor, ModuleDiagnostics,
+    NetdevSettings, Qp, QpCounter, RdmaLink, StatNames, TcpSocket, VerbsPort,
 };
 
 /// A recorded host. Cheap to create; any number may read one tree.
@@ -146,6 +147,10 @@ impl KernelCalls for RecordedKernel {
         rate.ok_or_else(|| self.absent(&path::link(netdev), "no `max_rate_bits` in it"))
     }
 
+    fn netdev_settings(&self, netdev: &str) -> Result<NetdevSettings, CallError> {
+        self.json(&path::netdev_settings(netdev), |text| serde_json::from_str(text))
+    }
+
     fn module(&self, netdev: &str) -> Result<ModuleDiagnostics, CallError> {
         self.json(&path::module(netdev), |text| serde_json::from_str(text))
     }
@@ -158,6 +163,16 @@ impl KernelCalls for RecordedKernel {
         let path = path::verbs();
         let rows = self.json(&path, rdma::rows)?;
         rdma::verbs(&rows, device, port).ok_or_else(|| self.absent(&path, &format!("no {device} port {port} in it")))
+    }
+
+    fn dma_buf(&self, device: &str) -> Result<bool, CallError> {
+        let path = path::dma_buf();
+        let devices: std::collections::BTreeMap<String, bool> = self.json(&path, |text| serde_json::from_str(text))?;
+        devices.get(device).copied().ok_or_else(|| self.absent(&path, &format!("no {device} in it")))
+    }
+
+    fn nvml(&self) -> Result<NvmlReport, CallError> {
+        self.json(&path::nvml(), |text| serde_json::from_str(text))
     }
 
     fn tcp_sockets(&self) -> Result<Vec<TcpSocket>, CallError> {

@@ -1,4 +1,4 @@
-//! Paths: which egress port a packet to a LID takes at each hop, by the switches' forwarding tables.
+//! Paths: by which port a packet to a LID leaves each switch, as the forwarding tables say.
 //!
 //! The tables give the one path of deterministic routing. Where a switch routes adaptively, it is one of several.
 
@@ -12,10 +12,6 @@ use std::io;
 
 /// Hops after which a path is taken for a loop.
 const MOST_HOPS: usize = 64;
-/// Entry of a table for a LID without a route.
-const NO_ROUTE: u8 = 0xff;
-/// First LID that is not unicast.
-const MULTICAST: usize = 0xc000;
 
 /// A hop: the node that a packet leaves, and by which port. The first node is the sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,9 +73,9 @@ pub fn read(mad: &mut dyn Mad, pace: Pace, subnet: &Subnet, first: u32) -> io::R
     let mut exchange = Exchange::new(mad, pace, first);
     let mut tables: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
     for (guid, node) in subnet.switches() {
-        let top = usize::from(node.switch.linear_top).min(MULTICAST - 1);
-        tables.insert(guid, vec![NO_ROUTE; (top / smp::BLOCK + 1) * smp::BLOCK]);
-        for block in 0..=top / smp::BLOCK {
+        let blocks = node.switch.blocks();
+        tables.insert(guid, vec![smp::NO_ROUTE; blocks * smp::BLOCK]);
+        for block in 0..blocks {
             let to = Destination::Route(node.route.clone());
             #[expect(clippy::cast_possible_truncation, reason = "at most 767 blocks")]
             exchange.ask(guid, Get::subnet(to, smp::LINEAR_FORWARDING, block as u32), (guid, block));
@@ -166,7 +162,7 @@ impl ForwardingTables {
 
     fn next(&self, node: u64, lid: u16) -> Result<u8, PathError> {
         let entry = self.tables.get(&node).and_then(|table| table.get(usize::from(lid))).copied();
-        entry.filter(|port| !matches!(*port, NO_ROUTE | 0)).ok_or(PathError::NoRoute { node, lid })
+        entry.filter(|port| !matches!(*port, smp::NO_ROUTE | 0)).ok_or(PathError::NoRoute { node, lid })
     }
 }
 
@@ -200,7 +196,7 @@ mod tests {
     }
 
     fn tables(routes: &[(u64, u16, u8)]) -> ForwardingTables {
-        let mut tables = BTreeMap::from([(10, vec![NO_ROUTE; 64]), (20, vec![NO_ROUTE; 64])]);
+        let mut tables = BTreeMap::from([(10, vec![smp::NO_ROUTE; 64]), (20, vec![smp::NO_ROUTE; 64])]);
         for (node, lid, port) in routes {
             if let Some(table) = tables.get_mut(node) {
                 table[usize::from(*lid)] = *port;

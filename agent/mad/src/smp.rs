@@ -20,6 +20,10 @@ pub const ADAPTIVE_ROUTING: u16 = 0xff20;
 
 /// LIDs of a forwarding table's block.
 pub const BLOCK: usize = 64;
+/// Entry of a forwarding table for a LID without a route.
+pub const NO_ROUTE: u8 = 0xff;
+/// Highest unicast LID.
+const UNICAST_TOP: u16 = 0xbfff;
 /// Physical state `LinkUp`.
 const LINK_UP: u8 = 5;
 /// Logical state `Active`.
@@ -186,6 +190,11 @@ impl SwitchInfo {
     #[expect(clippy::cast_possible_truncation, reason = "16 bits")]
     pub fn decode(data: Data<'_>) -> Self {
         Self { linear_top: data.bits(48, 16) as u16 }
+    }
+
+    /// Blocks of the linear forwarding table that have routes of unicast LIDs.
+    pub fn blocks(self) -> usize {
+        usize::from(self.linear_top.min(UNICAST_TOP)) / BLOCK + 1
     }
 }
 

@@ -12,10 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
-/// Entry of a table for a LID without a route.
-pub const NO_ROUTE: u8 = 0xff;
-/// First LID that is not unicast.
-const MULTICAST: usize = 0xc000;
 /// Passes from one reading of all virtual lanes to the next: a subnet manager sets them once.
 const LANE_PASSES: u64 = 16;
 
@@ -146,8 +142,7 @@ impl TableReader {
     }
 
     fn items(&self, subnet: &Subnet, guid: u64, node: &Node) -> Vec<Item> {
-        let top = usize::from(node.switch.linear_top).min(MULTICAST - 1);
-        let mut items: Vec<Item> = (0..=top / smp::BLOCK).map(Item::Block).collect();
+        let mut items: Vec<Item> = (0..node.switch.blocks()).map(Item::Block).collect();
         let cabled: Vec<u8> = subnet.links.range((guid, 1)..=(guid, u8::MAX)).map(|((_, port), _)| *port).collect();
         let known = self.switches.get(&guid);
         let all = self.passes.is_multiple_of(LANE_PASSES);
@@ -183,7 +178,7 @@ impl TableReader {
                 return false;
             }
             let table = Arc::make_mut(&mut to.table);
-            table.resize(table.len().max(range.end), NO_ROUTE);
+            table.resize(table.len().max(range.end), smp::NO_ROUTE);
             table[range].copy_from_slice(ports);
             true
         });
@@ -199,8 +194,7 @@ impl TableReader {
         let mut changes = std::mem::take(&mut self.changes);
         // Blocks beyond the highest LID are not read again.
         for (guid, node) in subnet.switches() {
-            let top = usize::from(node.switch.linear_top).min(MULTICAST - 1);
-            let length = (top / smp::BLOCK + 1) * smp::BLOCK;
+            let length = node.switch.blocks() * smp::BLOCK;
             let is_long = |of: &Forwarding| of.table.len() > length;
             if changes.get(&guid).or_else(|| self.switches.get(&guid)).is_some_and(is_long) {
                 let shorter = changes.entry(guid).or_insert_with(|| self.switches[&guid].clone());

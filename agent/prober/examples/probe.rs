@@ -9,11 +9,10 @@ use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_host::discover::discover;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_prober::{Prober, Settings, sections, set_inventory};
-use fabriclens_probe_plan::{ProbeTransport, ProbedPort, Target};
+use fabriclens_probe_plan::{ProbeTransport, ProbedPort, Target, octets};
 use fabriclens_wire::Value;
 use rustix::net::{AddressFamily, RecvFlags, SocketType};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -77,10 +76,7 @@ fn serve(file: &str) -> Result<(), Box<dyn std::error::Error>> {
 fn target(line: &str) -> Option<Target> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [from, host, address, queue_pair, tcp_port, every, class, rest @ ..] = &words[..] else { return None };
-    let octets = match address.parse().ok()? {
-        IpAddr::V4(v4) => v4.octets().to_vec(),
-        IpAddr::V6(v6) => v6.octets().to_vec(),
-    };
+    let octets = octets(address.parse().ok()?);
     let tcp_port: u32 = tcp_port.parse().ok()?;
     let to = ProbedPort { address: octets, queue_pair: queue_pair.parse().ok()?, tcp_port, ..ProbedPort::default() };
     Some(Target {

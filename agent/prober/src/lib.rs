@@ -26,6 +26,6 @@ mod threads;
 mod throttle;
 
 pub use port_source::source;
-pub use prober::{PortState, Prober, Report, Settings};
+pub use prober::{Prober, Report, Settings};
 pub use series::sections;
 pub use threads::set_inventory;

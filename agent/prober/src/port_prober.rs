@@ -9,8 +9,7 @@ use crate::schedule::{Due, Schedule};
 use crate::stats::PortStats;
 use crate::throttle::Throttle;
 use fabriclens_kernel::datagrams::{Completion, DatagramPort, Peer, PortLost, Received, Route, SendError, SourcePorts};
-use fabriclens_probe_plan::{ProbeResult, ProbeTransport, ProbedPort, Target};
-use std::net::IpAddr;
+use fabriclens_probe_plan::{ProbeResult, ProbeTransport, ProbedPort, Target, address};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -253,14 +252,6 @@ fn peer(port: &ProbedPort) -> Option<Peer> {
     let lid = u16::try_from(port.lid).ok()?;
     let is_reachable = port.queue_pair != 0 && (address.is_some() || lid != 0);
     is_reachable.then_some(Peer { address, lid: if address.is_some() { 0 } else { lid }, queue_pair: port.queue_pair })
-}
-
-/// IP address in a message of the plan.
-pub fn address(bytes: &[u8]) -> Option<IpAddr> {
-    if let Ok(v4) = <[u8; 4]>::try_from(bytes) {
-        return Some(v4.into());
-    }
-    <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::port_prober::Time;
 use crate::stats::PortStats;
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_kernel::datagrams::PortSource;
-use fabriclens_probe_plan::{ProbeResult, ProbedPort, Target};
+use fabriclens_probe_plan::{ProbeResult, ProbedPort, Target, octets};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
@@ -139,11 +139,6 @@ impl Prober {
         self.ports.lock().iter().filter_map(|(name, entry)| offer(name, entry, self.settings)).collect()
     }
 
-    /// State of each port.
-    pub fn states(&self) -> Vec<(String, PortState)> {
-        self.ports.lock().iter().map(|(name, entry)| (name.clone(), entry.state.clone())).collect()
-    }
-
     /// Ports that do not answer RDMA probes or TCP twins as they should, each with the reason and the remedy.
     pub fn problems(&self) -> Vec<String> {
         let ports = self.ports.lock();
@@ -207,10 +202,6 @@ impl Time for Prober {
 
 fn offer(name: &str, entry: &PortEntry, settings: Settings) -> Option<ProbedPort> {
     let source = entry.source.as_ref().ok()?;
-    let octets = |address: std::net::IpAddr| match address {
-        std::net::IpAddr::V4(v4) => v4.octets().to_vec(),
-        std::net::IpAddr::V6(v6) => v6.octets().to_vec(),
-    };
     let mut port = ProbedPort {
         name: name.to_owned(),
         address: source.gid.map(|gid| octets(gid.1)).unwrap_or_default(),

@@ -25,19 +25,8 @@ pub fn sections(prober: &Prober, host: &Arc<str>, now_ns: u64) -> Vec<Section> {
             batch.fact(&PROBE_OPEN, &[], Value::Int(is_open.into()));
             batch.fact_if(&PROBE_SHARE, &[], is_open.then_some(Value::Float(entry.stats.share)));
         }
-        sections.push(Section {
-            resource: Arc::new(Resource {
-                host: Arc::clone(host),
-                device: Some(device.into()),
-                port: port.parse().ok(),
-            }),
-            columns: batch.facts.iter().map(|(column, _)| column.clone()).collect(),
-            begin_ns: now_ns,
-            end_ns: now_ns,
-            starts: vec![prober.start_ns; batch.facts.len()].into(),
-            values: batch.facts.iter().map(|(_, value)| value.clone()).collect(),
-            urgent: false,
-        });
+        let resource = Resource { host: Arc::clone(host), device: Some(device.into()), port: port.parse().ok() };
+        sections.push(batch.section(Arc::new(resource), prober.start_ns, now_ns));
     }
     sections
 }

@@ -77,7 +77,6 @@ impl SimulatedPort {
     pub fn new(network: &Rc<RefCell<Network>>, time: &VirtualTime, host: u8) -> Self {
         let facts = PortFacts {
             address: Some([10, 77, 0, host].into()),
-            lid: 0,
             queue_pairs: [100, 200].map(|n| QueuePair { number: n + u32::from(host), source_port: None }).to_vec(),
             source_ports: SourcePorts::Chosen,
             hardware_time: true,

@@ -17,7 +17,10 @@
 mod background;
 pub mod counter;
 mod counter_dir;
+pub mod kernel_log;
 pub mod microburst;
+pub mod nvml_memory;
+mod pcie_link;
 mod per_interface;
 pub mod plan;
 mod queue_pair_totals;

@@ -1,8 +1,12 @@
-//! Sampling target: a device, a port with its netdev, a separate netdev, or the host.
+//! Sampling target: a device, a port with its netdev, a separate netdev, the GPUs, or the host.
 //!
 //! `schedule` makes targets from the inventory; each is one resource on the wire.
 
+use crate::kernel_log::position::LogPosition;
 use crate::microburst::Microburst;
+use crate::nvml_memory::NvmlMemory;
+use fabriclens_agent_host::gpu::Gpu;
+use fabriclens_agent_host::gpu_affinity::GpuAffinity;
 use fabriclens_agent_host::inventory::{self, Device, Netdev, Port};
 use fabriclens_agent_host::rails::Rails;
 use fabriclens_agent_host::roots::Roots;
@@ -43,6 +47,15 @@ pub struct SamplingTarget {
     pub jobs: Arc<Jobs>,
     /// Assignment of devices to rails.
     pub rails: Arc<Rails>,
+    /// Position in the kernel log; for the host. `None`: the log of a recorded host is read from its beginning, a live one from
+    /// its end.
+    pub kernel_log: Option<Arc<LogPosition>>,
+    /// GPUs, for the target of all GPUs; empty for the others.
+    pub gpus: Arc<[Arc<Gpu>]>,
+    /// Memory of reports, for the target whose GPUs are read by NVML.
+    pub nvml: Option<Arc<Mutex<NvmlMemory>>>,
+    /// Distances of adapters to GPUs.
+    pub gpu_affinity: Arc<GpuAffinity>,
     rate: Arc<AtomicU64>,
     neighbor: Arc<Mutex<Option<LldpNeighbor>>>,
 }
@@ -68,6 +81,10 @@ impl SamplingTarget {
             microburst: Arc::default(),
             jobs: Arc::default(),
             rails: Arc::default(),
+            kernel_log: None,
+            gpus: Arc::from([]),
+            nvml: None,
+            gpu_affinity: Arc::default(),
             rate: Arc::default(),
             neighbor: Arc::default(),
         }
@@ -96,7 +113,27 @@ impl SamplingTarget {
         Self { rails: Arc::clone(rails), ..self }
     }
 
-    /// Targets of a device and of its ports.
+    /// Sets the position in the kernel log.
+    #[must_use]
+    pub fn with_kernel_log(self, position: &Arc<LogPosition>) -> Self {
+        Self { kernel_log: Some(Arc::clone(position)), ..self }
+    }
+
+    /// Sets the distances of adapters to GPUs.
+    #[must_use]
+    pub fn with_gpu_affinity(self, gpu_affinity: &Arc<GpuAffinity>) -> Self {
+        Self { gpu_affinity: Arc::clone(gpu_affinity), ..self }
+    }
+
+    /// Targets of the GPUs of the host, each for a thread of its own: read from sysfs, and by NVML if there are any of
+    /// NVIDIA. None on a host without GPUs.
+    pub fn of_gpus(roots: &Arc<Roots>, host: &Arc<str>, gpus: &[Arc<Gpu>]) -> Vec<Self> {
+        let target = |nvml| Self { gpus: gpus.into(), nvml, ..Self::new(roots, &roots.calls(), host, None, None) };
+        let by_nvml = gpus.iter().any(|gpu| gpu.is_nvidia()).then(|| target(Some(Arc::default())));
+        (!gpus.is_empty()).then(|| target(None)).into_iter().chain(by_nvml).collect()
+    }
+
+    /// Targets of a device and of its ports that carry something.
     pub fn of_device(roots: &Arc<Roots>, host: &Arc<str>, device: &Arc<Device>) -> Vec<Self> {
         let calls = roots.calls();
         let whole =
@@ -107,7 +144,8 @@ impl SamplingTarget {
             netdev: port.netdev.clone(),
             ..Self::new(roots, &calls, host, Some(&device.name), Some(port.number))
         };
-        std::iter::once(whole).chain(device.ports.iter().enumerate().map(port)).collect()
+        let used = device.ports.iter().enumerate().filter(|(_, port)| !device.is_unused(port));
+        std::iter::once(whole).chain(used.map(port)).collect()
     }
 
     /// Target of a netdev without an RDMA port.
@@ -117,7 +155,7 @@ impl SamplingTarget {
 
     /// True for the target of the host.
     pub fn is_host(&self) -> bool {
-        self.device.is_none() && self.netdev.is_none()
+        self.device.is_none() && self.netdev.is_none() && self.gpus.is_empty()
     }
 
     /// Port, if the target is one.
@@ -135,15 +173,18 @@ impl SamplingTarget {
         match (&self.device, &self.netdev) {
             (Some(device), _) => device.shape(),
             (None, Some(netdev)) => netdev.shape(),
+            (None, None) if !self.gpus.is_empty() => gpus_shape(&self.gpus),
             (None, None) => "host".into(),
         }
     }
 
-    /// Name, the value of the label `target`: `device`, `device/port`, the netdev, or `host`.
+    /// Name, the value of the label `target`: `device`, `device/port`, the netdev, `gpus`, `nvml`, or `host`.
     pub fn name(&self) -> String {
         match (&self.resource.device, self.resource.port) {
             (Some(device), Some(port)) => format!("{device}/{port}"),
             (Some(device), None) => device.to_string(),
+            (None, _) if self.nvml.is_some() => "nvml".into(),
+            (None, _) if !self.gpus.is_empty() => "gpus".into(),
             (None, _) => "host".into(),
         }
     }
@@ -231,4 +272,9 @@ impl SamplingTarget {
     pub fn set_neighbor(&self, neighbor: Option<&LldpNeighbor>) {
         *self.neighbor.lock() = neighbor.cloned();
     }
+}
+
+/// Text of all attributes of the GPUs whose change requires a new sampling thread.
+pub fn gpus_shape(gpus: &[Arc<Gpu>]) -> String {
+    format!("{:?}", gpus.iter().map(|gpu| (&gpu.address, gpu.model())).collect::<Vec<_>>())
 }

@@ -2,6 +2,7 @@
 
 use super::CaptureError;
 use super::out::RecordingWriter;
+use fabriclens_agent_host::gpu::is_awake;
 use fabriclens_agent_host::inventory::Inventory;
 use fabriclens_kernel::recorded::{path, write};
 use fabriclens_kernel::{CallError, KernelCalls, LldpNeighbor, RdmaLink, VerbsPort};
@@ -20,6 +21,26 @@ pub(super) fn record(
     let netdevs: BTreeSet<&str> = of_ports.chain(&inventory.netdevs).map(|n| &*n.name).collect();
     for netdev in netdevs {
         of_netdev(calls, netdev, out)?;
+    }
+    // Only the adapters of GPUs are asked, as on the host.
+    let devices = inventory.devices.iter().filter(|device| !inventory.gpus.is_empty() && device.class.may_read());
+    let answers: Vec<(&str, bool)> =
+        devices.filter_map(|device| Some((&*device.name, calls.dma_buf(&device.name).ok()?))).collect();
+    if !answers.is_empty() {
+        out.text(&path::dma_buf(), &write::dma_buf(&answers))?;
+    }
+    // NVML opens all GPUs, and would resume one that is suspended.
+    if inventory.gpus.iter().any(|gpu| gpu.is_nvidia()) && inventory.gpus.iter().all(|gpu| is_awake(&gpu.dir)) {
+        let report = calls.nvml().map(|mut report| {
+            for gpu in &mut report.gpus {
+                gpu.uuid = gpu.uuid.take().map(|uuid| out.hidden("gpu", &uuid));
+                for domain in gpu.fabric.iter_mut().filter(|domain| !domain.cluster.is_empty()) {
+                    domain.cluster = out.hidden("cluster", &domain.cluster);
+                }
+            }
+            report
+        });
+        put(out, path::nvml(), report, write::nvml)?;
     }
     let links = match calls.rdma_links() {
         Ok(links) => links,
@@ -93,9 +114,13 @@ fn of_netdev(calls: &Arc<dyn KernelCalls>, netdev: &str, out: &mut RecordingWrit
     put(out, path::std_stats(netdev), std, |values| write::std_stats(values))?;
     let rate = calls.max_rate_bits(netdev).ok();
     put(out, path::link(netdev), calls.link_state(netdev), |state| write::link(state, rate))?;
+    put(out, path::netdev_settings(netdev), calls.netdev_settings(netdev), write::netdev_settings)?;
     put(out, path::module(netdev), calls.module(netdev), write::module)?;
-    let hidden =
-        |n: LldpNeighbor| LldpNeighbor { switch: out.hidden("switch", &n.switch), port: out.hidden("port", &n.port) };
+    let hidden = |n: LldpNeighbor| LldpNeighbor {
+        switch: out.hidden("switch", &n.switch),
+        port: out.hidden("port", &n.port),
+        address: n.address.map(|address| out.address(address)),
+    };
     let neighbor = calls.lldp_neighbor(netdev).map(hidden);
     put(out, path::lldp(netdev), neighbor, write::lldp)?;
     put(out, path::dcb(netdev), calls.dcb(netdev), write::dcb)

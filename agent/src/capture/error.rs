@@ -8,6 +8,15 @@ pub enum CaptureError {
     /// The directory is not empty.
     #[error("{0} is not empty; name a new directory")]
     NotEmpty(PathBuf),
+    /// The directory cannot be created, or others could replace its files.
+    #[error("directory {path}; name a new one, in a directory of your own")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Cause.
+        #[source]
+        source: std::io::Error,
+    },
     /// A file cannot be written.
     #[error("writing {path}; check permissions and free space")]
     Write {

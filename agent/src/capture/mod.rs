@@ -17,9 +17,12 @@ pub use error::CaptureError;
 use crate::health::OS_RELEASE;
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_host::discover::discover;
+use fabriclens_agent_host::inventory::Inventory;
 use fabriclens_agent_host::roots::Roots;
+use fabriclens_base::owned;
 use out::RecordingWriter;
 use scrub::Scrub;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,6 +79,8 @@ pub fn capture(roots: &Arc<Roots>, options: &Options) -> Result<Summary, Capture
     if occupied {
         return Err(CaptureError::NotEmpty(options.dir.clone()));
     }
+    let usable = std::fs::create_dir_all(&options.dir).and_then(|()| owned::check_dir(&options.dir));
+    usable.map_err(|source| CaptureError::Directory { path: options.dir.clone(), source })?;
     let scrub = options.scrub.then(|| scrub_of(roots, options));
     let mut summary = Summary { dir: options.dir.clone(), ..Summary::default() };
     let Some(ticks) = options.ticks else {
@@ -121,12 +126,31 @@ fn one(
     sysfs::record(roots, &inventory, &mut out)?;
     let pids = calls::record(&roots.calls(), &inventory, &mut out)?;
     workload::record(roots, &pids, &mut out)?;
+    interrupts(roots, &inventory, &mut out)?;
     proc_files(roots, &options.host, &mut out)?;
     let host = scrub.map_or_else(|| options.host.clone(), |s| s.host().to_owned());
     out.manifest(&host, time_ns)?;
     (summary.files, summary.bytes) = (out.files(), out.bytes());
     summary.skipped += out.skipped();
     Ok(())
+}
+
+/// Records which CPUs handle the interrupts of RDMA devices.
+fn interrupts(roots: &Roots, inventory: &Inventory, out: &mut RecordingWriter<'_>) -> Result<(), CaptureError> {
+    const ONLINE: &str = "devices/system/cpu/online";
+    let directories = inventory.devices.iter().filter_map(|device| device.pci_dir.as_ref());
+    let entries = directories.flat_map(|dir| std::fs::read_dir(dir.join("msi_irqs")).into_iter().flatten().flatten());
+    let numbers: BTreeSet<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for file in ["effective_affinity_list", "smp_affinity_list"] {
+        for path in numbers.iter().map(|number| Path::new("irq").join(number.to_string()).join(file)) {
+            let from = roots.proc().join(&path);
+            if from.exists() {
+                out.copy(&from, &Path::new("proc").join(path))?;
+            }
+        }
+    }
+    let online = roots.sys().join(ONLINE);
+    if online.exists() { out.copy(&online, &Path::new("sys").join(ONLINE)) } else { Ok(()) }
 }
 
 fn proc_files(roots: &Roots, host: &str, out: &mut RecordingWriter<'_>) -> Result<(), CaptureError> {

@@ -2,10 +2,12 @@
 
 use super::CaptureError;
 use super::scrub::Scrub;
+use fabriclens_base::owned;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Largest file that is copied: an attribute of sysfs is a page, `/proc/net/netstat` a few.
@@ -87,6 +89,11 @@ impl<'a> RecordingWriter<'a> {
         }
     }
 
+    /// Writes bytes that say nothing about the site.
+    pub(super) fn harmless(&mut self, to: &Path, bytes: &[u8]) -> Result<(), CaptureError> {
+        self.write(to, bytes)
+    }
+
     /// Writes a text file.
     pub(super) fn text(&mut self, to: &Path, text: &str) -> Result<(), CaptureError> {
         match self.scrub {
@@ -134,7 +141,9 @@ impl<'a> RecordingWriter<'a> {
             return Ok(());
         }
         self.parent(&path)?;
-        std::fs::write(&path, bytes).map_err(|source| CaptureError::Write { path, source })?;
+        let written = owned::options().mode(0o644).write(true).create_new(true).open(&path);
+        let written = written.and_then(|mut file| file.write_all(bytes));
+        written.map_err(|source| CaptureError::Write { path, source })?;
         self.account(bytes.len() as u64)
     }
 

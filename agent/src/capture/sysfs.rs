@@ -1,8 +1,10 @@
-//! The sysfs part of a recording: class links, the directories of devices, ports and netdevs, and their PCI chain.
+//! The sysfs part of a recording: class links, the directories of devices, ports and netdevs, their PCI chain, and GPUs.
 
 use super::CaptureError;
 use super::out::RecordingWriter;
+use fabriclens_agent_host::gpu::is_awake;
 use fabriclens_agent_host::inventory::Inventory;
+use fabriclens_agent_host::pci_config::PciConfigs;
 use fabriclens_agent_host::roots::Roots;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +13,7 @@ use std::path::{Path, PathBuf};
 const DEPTH: usize = 7;
 
 /// Levels below a settings directory that are followed.
-const SETTINGS: usize = 3;
+const SETTINGS: usize = 4;
 
 /// Directories that no sampler reads: per queue, per CPU, or of other subsystems.
 const SKIP: &[&str] = &["power", "queues", "subsystem", "firmware_node", "brport", "bridge", "batman_adv", "phydev"];
@@ -26,6 +28,7 @@ const PCI: &[&str] = &[
     "class",
     "revision",
     "numa_node",
+    "local_cpulist",
     "current_link_speed",
     "current_link_width",
     "max_link_speed",
@@ -41,6 +44,9 @@ const PCI: &[&str] = &[
     "uevent",
 ];
 
+/// How NVIDIA's open kernel module calls itself.
+const OPEN_MODULE: &str = "Open Kernel Module";
+
 /// Kind of a directory; it selects the files to record.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
@@ -50,11 +56,11 @@ enum Kind {
 }
 
 pub(super) fn record(roots: &Roots, inventory: &Inventory, out: &mut RecordingWriter<'_>) -> Result<(), CaptureError> {
-    let Ok(sys) = roots.sys().canonicalize() else {
+    let Ok(real) = roots.sys().canonicalize() else {
         out.skip(Path::new("sys"), "not there");
         return Ok(());
     };
-    let mut walk = Walk { sys, seen: BTreeSet::new(), out };
+    let mut walk = Walk { sys: real, seen: BTreeSet::new(), out };
     for device in &inventory.devices {
         let class = Path::new("class/infiniband").join(&*device.name);
         if !device.class.may_read() {
@@ -67,6 +73,29 @@ pub(super) fn record(roots: &Roots, inventory: &Inventory, out: &mut RecordingWr
         // Discovery reads it to find functions that must not be read; only its marker file matters.
         if let Some(dir) = device.pci_dir.as_ref().and_then(|d| walk.relative(d)) {
             walk.vpd(&dir)?;
+        }
+    }
+    for gpu in &inventory.gpus {
+        walk.place(&Path::new("bus/pci/devices").join(&gpu.address), Kind::Pci)?;
+        if let Some(dir) = walk.relative(&gpu.dir) {
+            for file in ["xgmi_device_id", "xgmi_hive_info/xgmi_hive_id"] {
+                walk.file(&dir.join(file))?;
+            }
+        }
+    }
+    if walk.sys.join("kernel/iommu_groups").is_dir() {
+        walk.out.dir(&sys(Path::new("kernel/iommu_groups")))?;
+    }
+    if !inventory.gpus.is_empty() {
+        walk.file(Path::new("devices/system/node/online"))?;
+        walk.gpudirect()?;
+        if let Ok(version) = std::fs::read_to_string(roots.proc().join("driver/nvidia/version")) {
+            // The line also names who built the module.
+            let kind = if version.contains(OPEN_MODULE) { OPEN_MODULE } else { "Kernel Module" };
+            walk.out.harmless(
+                Path::new("proc/driver/nvidia/version"),
+                format!("NVRM version: NVIDIA UNIX {kind}\n").as_bytes(),
+            )?;
         }
     }
     let of_ports = inventory.devices.iter().flat_map(|d| &d.ports).filter_map(|p| p.netdev.as_ref());
@@ -90,11 +119,31 @@ impl Walk<'_, '_> {
         self.place(&Path::new("class/net").join(name), Kind::Net)
     }
 
+    fn file(&mut self, at: &Path) -> Result<(), CaptureError> {
+        let from = self.sys.join(at);
+        if from.exists() { self.out.copy(&from, &sys(at)) } else { Ok(()) }
+    }
+
+    /// Records which drivers of GPUs and which modules for peer memory are loaded.
+    fn gpudirect(&mut self) -> Result<(), CaptureError> {
+        for module in ["nvidia", "amdgpu", "nvidia_peermem"].map(|name| Path::new("module").join(name)) {
+            if self.sys.join(&module).is_dir() {
+                self.out.dir(&sys(&module))?;
+                self.file(&module.join("version"))?;
+            }
+        }
+        let clients = Path::new("kernel/mm/memory_peers");
+        for client in self.entries(clients) {
+            self.file(&clients.join(client).join("version"))?;
+        }
+        Ok(())
+    }
+
     /// Records congestion-control settings of a device from debugfs and configfs, if mounted and readable.
     fn settings(&mut self, device: &str, pci: Option<&str>) -> Result<(), CaptureError> {
         let debug = pci.map(|pci| Path::new("kernel/debug/mlx5").join(pci).join("cc_params"));
-        let config = Path::new("kernel/config/rdma_cm").join(device);
-        for dir in debug.into_iter().chain([config]) {
+        let config = ["rdma_cm", "bnxt_re"].map(|of| Path::new("kernel/config").join(of).join(device));
+        for dir in debug.into_iter().chain(config) {
             if self.seen.insert(dir.clone()) && self.sys.join(&dir).is_dir() {
                 self.tree(&dir, Kind::Net, SETTINGS)?;
             }
@@ -191,6 +240,10 @@ impl Walk<'_, '_> {
                 self.out.dir(&sys(&at.join(class).join(name)))?;
             }
         }
+        for name in self.entries(&at.join("msi_irqs")) {
+            let path = at.join("msi_irqs").join(name);
+            self.out.copy(&self.sys.join(&path), &sys(&path))?;
+        }
         for sensor in self.entries(&at.join("hwmon")) {
             let dir = at.join("hwmon").join(sensor);
             for name in self.entries(&dir).iter().filter(|n| n.starts_with("temp") || *n == "name") {
@@ -205,17 +258,36 @@ impl Walk<'_, '_> {
 
     fn function(&mut self, at: &Path) -> Result<(), CaptureError> {
         self.out.dir(&sys(at))?;
-        for name in PCI {
+        let awake = is_awake(&self.sys.join(at));
+        for name in PCI.iter().filter(|name| awake || !name.contains("_link_")) {
             let from = self.sys.join(at).join(name);
             if from.symlink_metadata().is_ok() {
                 self.out.copy(&from, &sys(&at.join(name)))?;
             }
         }
+        if awake {
+            self.config(at)?;
+        }
+        self.file(&at.join("iommu_group/type"))?;
         self.bare_link(&at.join("driver"))?;
         if let Some(address) = at.file_name().filter(|_| is_address(at)) {
             self.bare_link(&Path::new("bus/pci/devices").join(address))?;
         }
         Ok(())
+    }
+
+    /// Records where the capabilities of a function are, and the settings in them. The rest of a configuration space may
+    /// have serial numbers.
+    fn config(&mut self, at: &Path) -> Result<(), CaptureError> {
+        let config = PciConfigs::default().of(&self.sys.join(at));
+        match config.and_then(|config| config.settings()) {
+            Ok(bytes) => self.out.harmless(&sys(&at.join("config")), &bytes),
+            Err(error) if error.is_absent() => Ok(()),
+            Err(error) => {
+                self.out.skip(&sys(&at.join("config")), error);
+                Ok(())
+            }
+        }
     }
 
     fn vpd(&mut self, at: &Path) -> Result<(), CaptureError> {

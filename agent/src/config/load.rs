@@ -3,6 +3,7 @@
 use super::raw::{Form, KEYS, RawConfig};
 use super::{Config, ConfigError, Http};
 use crate::budget::Budget;
+use crate::collectives::{Collectives, check_pattern};
 use crate::ib_fabric::{IbFabric, Source};
 use crate::probing::Probing;
 use crate::schedule::Settings;
@@ -104,6 +105,7 @@ fn read(path: &Path, place: &str) -> Result<toml::Table, ConfigError> {
             "destinations",
             "microburst",
             "ib_fabric",
+            "collectives",
             "probes",
             "collector",
             "spool",
@@ -189,6 +191,9 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     let enabled = raw.ib_fabric.enabled == Some(true);
     let ib_fabric = Arc::new(ib_fabric(raw.ib_fabric)?);
     settings.ib_fabric = enabled.then(|| Arc::clone(&ib_fabric));
+    let enabled = raw.collectives.enabled == Some(true);
+    let collectives = Arc::new(collectives(raw.collectives)?);
+    settings.collectives = enabled.then(|| Arc::clone(&collectives));
     let enabled = raw.probes.enabled == Some(true);
     let probing = Arc::new(probing(&raw.probes)?);
     settings.probing = enabled.then(|| Arc::clone(&probing));
@@ -203,6 +208,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     Ok(Config {
         settings,
         ib_fabric,
+        collectives,
         probing,
         collector: collector(raw.collector)?,
         spool: spool(raw.spool)?,
@@ -264,6 +270,27 @@ fn ib_fabric(raw: super::raw::IbFabric) -> Result<IbFabric, ConfigError> {
     f.pace.per_second = raw.mads_per_second.unwrap_or(f.pace.per_second);
     needs("ib_fabric.mads_per_second", (10..=100_000).contains(&f.pace.per_second), "from 10 to 100000")?;
     Ok(f)
+}
+
+/// The reader of collectives; checked even if it is off.
+fn collectives(raw: super::raw::Collectives) -> Result<Collectives, ConfigError> {
+    let mut c = Collectives::default();
+    time(&mut c.period, raw.period, "collectives.period", 5_000..=3_600_000)?;
+    // NCCL gives up after five seconds less.
+    time(&mut c.limits.whole, raw.timeout, "collectives.timeout", 6_000..=120_000)?;
+    c.port = raw.port.unwrap_or(c.port);
+    needs("collectives.port", c.port >= 1024, "from 1024 to 65535")?;
+    c.inspector = raw.inspector.unwrap_or(c.inspector);
+    c.inspector_dirs = raw.inspector_dirs.into_iter().map(PathBuf::from).collect();
+    let absolute = c.inspector_dirs.iter().all(|dir| dir.is_absolute());
+    needs("collectives.inspector_dirs", absolute, "a list of absolute paths")?;
+    needs("collectives.inspector_dirs", c.inspector_dirs.len() <= 16, "at most 16 directories")?;
+    needs("collectives.log_files", raw.log_files.len() <= 16, "at most 16 patterns")?;
+    for pattern in &raw.log_files {
+        check_pattern(pattern).or_else(|why| bad("collectives.log_files", &format!("{pattern:?}: {why}")))?;
+    }
+    c.log_files = raw.log_files;
+    Ok(c)
 }
 
 /// Tracing and probing; checked even if they are off.

@@ -6,6 +6,7 @@ pub mod raw;
 
 pub use load::{Overrides, load};
 
+use crate::collectives::Collectives;
 use crate::ib_fabric::IbFabric;
 use crate::probing::Probing;
 use crate::schedule::Settings;
@@ -23,6 +24,8 @@ pub struct Config {
     pub settings: Settings,
     /// Reader of the InfiniBand subnet, also if it is off; `settings` has it only if it is on.
     pub ib_fabric: Arc<IbFabric>,
+    /// Reader of collectives, also if it is off; `settings` has it only if it is on.
+    pub collectives: Arc<Collectives>,
     /// Tracing and probing, also if they are off; `settings` has them only if they are on.
     pub probing: Arc<Probing>,
     /// Destination of samples; `None`: only `/metrics`.

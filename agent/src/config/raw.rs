@@ -49,6 +49,13 @@ pub const KEYS: &[(&str, Form)] = &[
     ("ib_fabric.timeout", Form::Text),
     ("ib_fabric.adapters", Form::Bool),
     ("ib_fabric.lease", Form::Bool),
+    ("collectives.enabled", Form::Bool),
+    ("collectives.period", Form::Text),
+    ("collectives.timeout", Form::Text),
+    ("collectives.port", Form::Integer),
+    ("collectives.inspector", Form::Bool),
+    ("collectives.inspector_dirs", Form::List),
+    ("collectives.log_files", Form::List),
     ("probes.enabled", Form::Bool),
     ("probes.trace", Form::Bool),
     ("probes.rdma", Form::Bool),
@@ -102,6 +109,7 @@ pub struct RawConfig {
     pub destinations: Destinations,
     pub microburst: Microburst,
     pub ib_fabric: IbFabric,
+    pub collectives: Collectives,
     pub probes: Probes,
     pub collector: Collector,
     pub spool: Spool,
@@ -165,6 +173,20 @@ pub struct IbFabric {
     pub timeout: Option<String>,
     pub adapters: Option<bool>,
     pub lease: Option<bool>,
+}
+
+/// `[collectives]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "each key is explained in deploy/config/agent.toml")]
+pub struct Collectives {
+    pub enabled: Option<bool>,
+    pub period: Option<String>,
+    pub timeout: Option<String>,
+    pub port: Option<u16>,
+    pub inspector: Option<bool>,
+    pub inspector_dirs: Vec<String>,
+    pub log_files: Vec<String>,
 }
 
 /// `[probes]`

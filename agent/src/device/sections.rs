@@ -13,15 +13,7 @@ impl Runner {
             return;
         }
         self.last_end = self.clock.now().max(self.last_end + 1);
-        emit(Section {
-            resource: Arc::clone(&self.target.resource),
-            starts: vec![0; ended.len()].into(),
-            values: vec![Value::Stale; ended.len()],
-            columns: ended.into(),
-            begin_ns: self.last_end,
-            end_ns: self.last_end,
-            urgent: false,
-        });
+        emit(Section::ended(&self.target.resource, ended, self.last_end));
     }
 
     pub(super) fn emit(&mut self, index: usize, emit: &mut dyn FnMut(Section)) {

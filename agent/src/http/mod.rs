@@ -111,13 +111,16 @@ impl App {
         health
     }
 
-    fn text(&self, format: Format) -> String {
+    fn text(&self, form: Form) -> String {
         let mut sections = self.view.sections();
         let resource = Arc::new(Resource { host: Arc::clone(&self.host), device: None, port: None });
         let now = Clock::new().now();
         sections.push(self.counters.section(&resource, now));
         sections.extend(self.uplinks.iter().map(|u| u.section(&resource, now)));
-        exposition::render(&sections, format)
+        match form {
+            Form::Text(format) => exposition::render(&sections, format),
+            Form::Json => exposition::json(&sections, &self.view.sources()).to_string(),
+        }
     }
 }
 
@@ -226,36 +229,61 @@ async fn secured(mut response: Response) -> Response {
     response
 }
 
-/// Cache of `/metrics` pages, by format and compression. A page is rendered at most once per [`FRESH`], so that clients
+/// Form of `/metrics`.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    /// For Prometheus.
+    Text(Format),
+    /// As `once --format json` prints it.
+    Json,
+}
+
+impl Form {
+    /// By the `Accept` header: JSON only if nothing else is asked for.
+    fn negotiate(accept: &str) -> Self {
+        if accept.trim() == JSON { Self::Json } else { Self::Text(Format::negotiate(accept)) }
+    }
+
+    fn content_type(self) -> &'static str {
+        match self {
+            Self::Text(format) => format.content_type(),
+            Self::Json => JSON,
+        }
+    }
+}
+
+const JSON: &str = "application/json";
+
+/// Cache of `/metrics` pages, by form and compression. A page is rendered at most once per [`FRESH`], so that clients
 /// cannot take processor time from sampling.
 #[derive(Default)]
-struct Pages(Mutex<Vec<(Format, bool, Instant, Bytes)>>);
+struct Pages(Mutex<Vec<(Form, bool, Instant, Bytes)>>);
 
 const FRESH: Duration = Duration::from_secs(1);
 
 impl Pages {
-    async fn get(&self, app: &App, format: Format, gzipped: bool) -> std::io::Result<Bytes> {
+    async fn get(&self, app: &App, form: Form, gzipped: bool) -> std::io::Result<Bytes> {
         // Locked while rendering: concurrent requests for the same page wait for it.
         let mut pages = self.0.lock().await;
-        let kept = pages.iter().find(|(f, g, made, _)| (*f, *g) == (format, gzipped) && made.elapsed() < FRESH);
+        let kept = pages.iter().find(|(f, g, made, _)| (*f, *g) == (form, gzipped) && made.elapsed() < FRESH);
         if let Some((.., page)) = kept {
             return Ok(page.clone());
         }
-        let text = app.text(format);
+        let text = app.text(form);
         let page = Bytes::from(if gzipped { gzip(text.as_bytes())? } else { text.into_bytes() });
-        pages.retain(|(f, g, made, _)| (*f, *g) != (format, gzipped) && made.elapsed() < FRESH);
-        pages.push((format, gzipped, Instant::now(), page.clone()));
+        pages.retain(|(f, g, made, _)| (*f, *g) != (form, gzipped) && made.elapsed() < FRESH);
+        pages.push((form, gzipped, Instant::now(), page.clone()));
         Ok(page)
     }
 }
 
 async fn metrics(State(app): State<App>, Extension(pages): Extension<Arc<Pages>>, headers: HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    let format = Format::negotiate(accept);
-    let kind = (header::CONTENT_TYPE, format.content_type());
+    let form = Form::negotiate(accept);
+    let kind = (header::CONTENT_TYPE, form.content_type());
     let varies = (header::VARY, "accept, accept-encoding");
     let gzipped = wants_gzip(&headers);
-    match pages.get(&app, format, gzipped).await {
+    match pages.get(&app, form, gzipped).await {
         Ok(page) if gzipped => ([kind, varies, (header::CONTENT_ENCODING, "gzip")], page).into_response(),
         Ok(page) => ([kind, varies], page).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("compressing: {error}\n")).into_response(),

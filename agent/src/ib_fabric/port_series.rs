@@ -204,16 +204,7 @@ impl PortSeries {
             ended.extend(counters.plan.map(|_| (counters.columns, last_ns)));
         }
         let stale = |(columns, last_ns): (Arc<[Column]>, u64)| {
-            let end_ns = now_ns.unwrap_or(last_ns + MARKER_NS);
-            Section {
-                resource: Arc::clone(resource),
-                starts: vec![0; columns.len()].into(),
-                values: vec![Value::Stale; columns.len()],
-                columns,
-                begin_ns: end_ns,
-                end_ns,
-                urgent: false,
-            }
+            Section::ended(resource, columns, now_ns.unwrap_or(last_ns + MARKER_NS))
         };
         ended.into_iter().map(stale).collect()
     }

@@ -21,7 +21,7 @@ use fabriclens_catalog::metrics::ib_fabric::{
     IB_FABRIC_LEASE, IB_FABRIC_MADS, IB_FABRIC_NODES, IB_FABRIC_PORTS, IB_FABRIC_READING, IB_FABRIC_ROUND,
     IB_FABRIC_SILENT, IB_FABRIC_TRUNCATED,
 };
-use fabriclens_wire::{Resource, Section, Value};
+use fabriclens_wire::{Resource, Value};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -324,15 +324,8 @@ impl<'a> Reader<'a> {
             batch.fact(&IB_FABRIC_MADS, &[("result", result)], Value::Int(count));
         }
         let now = self.host.clock.now();
-        (self.host.push)(Section {
-            resource: Arc::new(Resource { host: Arc::clone(self.host.name), device: None, port: None }),
-            columns: batch.facts.iter().map(|(column, _)| column.clone()).collect(),
-            begin_ns: now,
-            end_ns: now,
-            starts: vec![self.start_ns; batch.facts.len()].into(),
-            values: batch.facts.iter().map(|(_, value)| value.clone()).collect(),
-            urgent: false,
-        });
+        let resource = Resource { host: Arc::clone(self.host.name), device: None, port: None };
+        (self.host.push)(batch.section(Arc::new(resource), self.start_ns, now));
     }
 
     /// Ends the series of all ports at their last samples and forgets them: later samples of the same series are those

@@ -2,6 +2,7 @@
 
 mod counts;
 mod doctor;
+mod port_classes;
 mod ports;
 mod prober_doctor;
 mod settings;
@@ -9,6 +10,7 @@ mod targets;
 
 pub use counts::{ProbingCounts, TraceCounts};
 pub use doctor::state;
+pub use port_classes::PortClasses;
 pub use ports::{RoutedPorts, routed_ports};
 pub use prober_doctor::prober_state;
 pub use settings::Probing;

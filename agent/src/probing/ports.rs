@@ -71,7 +71,7 @@ mod tests {
             device("mlx5_1", dirs[1].path(), "fe80:0000:0000:0000:0000:0000:0000:0001"),
             bond,
         ];
-        let found = routed_ports(&Inventory { devices: devices.map(Arc::new).into(), netdevs: vec![] });
+        let found = routed_ports(&Inventory { devices: devices.map(Arc::new).into(), ..Inventory::default() });
         let port =
             LocalPort { name: "mlx5_0/1".into(), address: "10.0.1.1".parse().unwrap(), device: Some("eth0.7".into()) };
         assert_eq!(found.ports, [port]);

@@ -1,6 +1,7 @@
 //! Settings of tracing and probing, as the configuration gives them.
 
 use fabriclens_agent_probes::destinations::Network;
+use fabriclens_probe_plan::address;
 use std::net::IpAddr;
 
 /// Settings of `[probes]`.
@@ -42,9 +43,7 @@ impl Probing {
     /// # Errors
     /// Why they may not: it is no address of one host, or `probes.networks` leaves it out.
     pub fn reachable(&self, bytes: &[u8]) -> Result<IpAddr, String> {
-        let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
-        let address = v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|bytes| IpAddr::from(bytes).to_canonical()));
-        let address = address.map_err(|_| format!("an address of {} bytes", bytes.len()))?;
+        let address = address(bytes).ok_or_else(|| format!("an address of {} bytes", bytes.len()))?.to_canonical();
         let is_host = match address {
             IpAddr::V4(v4) => !(v4.is_broadcast() || v4.is_link_local()),
             IpAddr::V6(v6) => !v6.is_unicast_link_local(),

@@ -20,6 +20,14 @@ pub enum Role {
         /// Whether the thread reads environments of processes.
         processes: bool,
     },
+    /// Looks for services of jobs, and starts [`Role::Question`]. With `processes` it also reads which sockets and namespaces
+    /// processes have, which Landlock never permits, and may enter network namespaces.
+    Jobs {
+        /// Whether the thread looks at processes of others.
+        processes: bool,
+    },
+    /// Asks one service of a job: connects to its port, and opens no file.
+    Question,
 }
 
 /// Sandbox of one agent; clones share it. The default restricts nothing.
@@ -64,6 +72,9 @@ impl Sandbox {
         let Some(inner) = &self.0 else { return };
         // Files first: setting them up needs system calls that seccomp then forbids.
         let files = match role {
+            Role::Jobs { processes: true } => Err("this thread looks at processes of jobs".to_owned()),
+            Role::Jobs { processes: false } => inner.ruleset.build_for_jobs(),
+            Role::Question => inner.ruleset.build_for_question(),
             Role::Probes { processes: true } => Err("this thread reads environments of processes".to_owned()),
             _ => inner.ruleset.build(),
         };

@@ -97,7 +97,7 @@ pub(super) fn restrict(role: Role) -> Result<String, String> {
 /// Filter of permitted calls, and the filter of denied ones. The later one takes precedence, as `EPERM` is stricter.
 fn programs(role: Role) -> Result<[BpfProgram; 2], seccompiler::BackendError> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
-    let more = if role == Role::Plain { &[][..] } else { PROBES };
+    let more = if matches!(role, Role::Probes { .. }) { PROBES } else { &[][..] };
     let mut allowed: BTreeMap<c_long, Vec<SeccompRule>> =
         PLAIN.iter().chain(OLDER).chain(more).map(|call| (*call, Vec::new())).collect();
     let in_place = SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(NAMESPACES), 0)?;
@@ -110,9 +110,15 @@ fn programs(role: Role) -> Result<[BpfProgram; 2], seccompiler::BackendError> {
     let own = u64::from(std::process::id());
     allowed.insert(libc::SYS_tgkill, vec![of(own)?]);
     allowed.insert(libc::SYS_prlimit64, vec![of(0)?, of(own)?]);
+    let mut never: BTreeMap<c_long, Vec<SeccompRule>> = NEVER.iter().map(|call| (*call, Vec::new())).collect();
+    if role == (Role::Jobs { processes: true }) {
+        // Network namespaces, and no others; the threads that it starts restrict themselves once they have entered one.
+        let kind = |operator| SeccompCondition::new(1, SeccompCmpArgLen::Dword, operator, libc::CLONE_NEWNET as u64);
+        allowed.insert(libc::SYS_setns, vec![SeccompRule::new(vec![kind(SeccompCmpOp::Eq)?])?]);
+        never.insert(libc::SYS_setns, vec![SeccompRule::new(vec![kind(SeccompCmpOp::Ne)?])?]);
+    }
     let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
     let allowed = SeccompFilter::new(allowed, unknown, SeccompAction::Allow, arch)?;
-    let never = NEVER.iter().map(|call| (*call, Vec::new())).collect();
     let never = SeccompFilter::new(never, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32), arch)?;
     Ok([allowed.try_into()?, never.try_into()?])
 }

@@ -6,11 +6,12 @@ use super::thread_health::ThreadHealth;
 use crate::budget::Throttle;
 use crate::device::{Runner, TargetState};
 use crate::probing::TraceCounts;
-use crate::state::State;
+use crate::state::{State, boot_ns};
 use fabriclens_agent_host::clock::Clock;
 use fabriclens_agent_host::inventory::Inventory;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_samplers::Period;
+use fabriclens_agent_samplers::kernel_log::position::{LogPosition, Start};
 use fabriclens_agent_uplink::ring::Ring;
 use fabriclens_agent_workload::Jobs;
 use fabriclens_wire::Section;
@@ -29,16 +30,20 @@ pub(super) struct Core {
     pub ring: Arc<Ring<Section>>,
     pub shared: Mutex<Vec<Arc<TargetState>>>,
     pub state: Option<State>,
+    /// Position in the kernel log.
+    pub kernel_log: Arc<LogPosition>,
     pub inventory: Mutex<Arc<Inventory>>,
     pub jobs: Arc<Jobs>,
     /// Sections without a sampler: facts of the host and the agent's own metrics.
     pub own: Mutex<Vec<Section>>,
     /// Set when a thread sees a device vanish or appear.
     pub rediscover: Signal,
-    /// Wakes the host thread.
-    pub wake_host: Signal,
+    /// Steers the host thread.
+    pub host_control: Control,
     /// Wakes the reader of the InfiniBand subnet.
     pub wake_ib_fabric: Signal,
+    /// Latest series of collectives: from services, and from files.
+    pub collectives: Mutex<[Option<Section>; 2]>,
     /// Counts of the tracer; `None` while it is off.
     pub tracing: Mutex<Option<TraceCounts>>,
     /// Latest series of probed ports.
@@ -56,17 +61,21 @@ pub(super) struct Core {
 impl Core {
     pub fn new(roots: Arc<Roots>, settings: Settings) -> Self {
         let host: Arc<str> = settings.host.as_str().into();
+        let state = settings.state_dir.as_ref().and_then(|dir| State::open(dir, &host, &roots));
+        let kernel_log = state.as_ref().and_then(State::kernel_log).unwrap_or_else(|| first_record(&roots));
         Self {
+            kernel_log: Arc::new(LogPosition::new(kernel_log)),
             clock: Arc::new(Clock::new()),
             ring: Arc::new(Ring::new(settings.ring_sections, settings.ring_readers)),
-            state: settings.state_dir.as_ref().and_then(|dir| State::open(dir, &host, &roots)),
+            state,
             shared: Mutex::default(),
             inventory: Mutex::default(),
             jobs: settings.jobs(),
             own: Mutex::default(),
             rediscover: Signal::default(),
-            wake_host: Signal::default(),
+            host_control: Control::default(),
             wake_ib_fabric: Signal::default(),
+            collectives: Mutex::default(),
             tracing: Mutex::default(),
             probed: Mutex::default(),
             congestion: Congestion::default(),
@@ -88,7 +97,7 @@ impl Core {
         let memory = |s: &Arc<TargetState>| Some((s.target.clone(), s.memory.lock().clone()?));
         let targets = shared.iter().filter_map(memory).collect();
         drop(shared);
-        state.save(targets);
+        state.save(targets, self.kernel_log.next());
     }
 
     /// Restores the state of a sampling target from the previous agent process.
@@ -107,7 +116,7 @@ impl Core {
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.rediscover.set();
-        self.wake_host.set();
+        self.host_control.stop();
         self.wake_ib_fabric.set();
     }
 
@@ -125,6 +134,7 @@ impl Core {
         };
         let mut sections = self.own.lock().clone();
         sections.extend(self.probed.lock().iter().cloned());
+        sections.extend(self.collectives.lock().iter().flatten().cloned());
         for shared in self.shared.lock().iter() {
             let periods: Vec<Period> = shared.stats.lock().iter().map(|a| a.spec.period).collect();
             for (latest, period) in shared.latest.lock().iter().zip(periods) {
@@ -133,6 +143,15 @@ impl Core {
         }
         sections
     }
+}
+
+/// Time since boot up to which an agent without state reads the kernel log from its beginning: the state is lost with a reboot
+/// where it is kept in memory, and faults while a host boots are news.
+const BOOTED_NS: u64 = 600_000_000_000;
+
+/// Where an agent without state begins to read the kernel log.
+fn first_record(roots: &Roots) -> Start {
+    if roots.is_recorded() || boot_ns() < BOOTED_NS { Start::Boot } else { Start::End }
 }
 
 /// Offset within a period: FNV-1a of the host name.
@@ -164,5 +183,22 @@ impl Signal {
             }
         }
         std::mem::take(&mut *set)
+    }
+}
+
+/// How others steer the thread of a device or of the host.
+#[derive(Debug, Default)]
+pub(super) struct Control {
+    pub wake: Signal,
+    /// Somebody has changed settings: the slow sources are read at the next full sample.
+    pub settings_changed: AtomicBool,
+    pub stop: AtomicBool,
+}
+
+impl Control {
+    /// Asks the thread to end its series and return. A blocked thread does so when its read returns.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.wake.set();
     }
 }

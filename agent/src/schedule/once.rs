@@ -19,11 +19,13 @@ pub fn once(roots: Arc<Roots>, settings: &Settings) -> (Vec<Section>, Vec<Source
     let host: Arc<str> = settings.host.as_str().into();
     let inventory = discover(&roots, &settings.exclude_devices, None);
     settings.rails.update(&inventory);
+    settings.gpu_affinity.update(&inventory, &settings.rails);
     let jobs = settings.jobs();
     let own = SamplingTarget::host(&roots, &host, &settings.destinations).with_microburst(&settings.microburst);
     let mut groups = vec![vec![own]];
     groups.extend(inventory.devices.iter().map(|d| SamplingTarget::of_device(&roots, &host, d)));
     groups.extend(inventory.netdevs.iter().map(|n| vec![SamplingTarget::of_netdev(&roots, &host, n)]));
+    groups.extend(SamplingTarget::of_gpus(&roots, &host, &inventory.gpus).into_iter().map(|target| vec![target]));
     let (done, results) = sync_channel(groups.len());
     let mut shared = Vec::new();
     for (index, group) in groups.into_iter().enumerate() {
@@ -32,6 +34,7 @@ pub fn once(roots: Arc<Roots>, settings: &Settings) -> (Vec<Section>, Vec<Source
             .into_iter()
             .map(|target| {
                 let mut target = target.with_jobs(&jobs).with_rails(&settings.rails);
+                target = target.with_gpu_affinity(&settings.gpu_affinity);
                 target.passthrough = Arc::clone(&passthrough);
                 Runner::new(target, settings, Arc::clone(&clock))
             })

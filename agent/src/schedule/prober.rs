@@ -1,7 +1,7 @@
 //! The thread that looks after the probers of ports, if configured: which ports there are, what the plan says, what they found.
 
 use super::core::Core;
-use crate::probing::{Probing, probe_plan};
+use crate::probing::{PortClasses, Probing, probe_plan};
 use crate::sandbox::Role;
 use fabriclens_agent_host::capabilities;
 use fabriclens_agent_prober::{Prober, Settings, sections, set_inventory};
@@ -40,16 +40,19 @@ pub(super) fn run(core: &Core, probing: &Probing, plans: &Arc<ProbePlans>) {
     let _stops = Stops(&prober);
     let (mut plan, mut refused) = (None, None);
     let (mut looked, mut pushed) = (None, Instant::now());
+    let mut classes = PortClasses::default();
     while !core.is_stopping() {
         let now = Instant::now();
         if looked.is_none_or(|at: Instant| now.saturating_duration_since(at) >= LOOK) {
             looked = Some(now);
-            set_inventory(&prober, &core.inventory.lock().clone());
+            let inventory = core.inventory.lock().clone();
+            set_inventory(&prober, &inventory);
+            classes = PortClasses::read(&inventory);
             prober.reduce(u32::try_from(core.throttle.step()).unwrap_or(0));
             let problems: Vec<String> = prober.problems().into_iter().chain(refused.clone()).collect();
             tell(core, problems.join("; "));
         }
-        plans.offer(Part::Prober, prober.offers());
+        plans.offer(Part::Prober, classes.with(prober.offers()));
         // Without a plan nothing is sent but answers.
         let current = plans.plan(now);
         let number = current.as_ref().map(|plan| plan.number);

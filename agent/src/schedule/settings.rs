@@ -1,9 +1,11 @@
 //! Settings of the sampling engine, as the configuration gives them.
 
 use crate::budget::Budget;
+use crate::collectives::Collectives;
 use crate::ib_fabric::IbFabric;
 use crate::probing::Probing;
 use crate::sandbox::Sandbox;
+use fabriclens_agent_host::gpu_affinity::GpuAffinity;
 use fabriclens_agent_host::rails::Rails;
 use fabriclens_agent_probes::destinations::Destinations;
 use fabriclens_agent_samplers::microburst::Microburst;
@@ -40,6 +42,8 @@ pub struct Settings {
     pub microburst: Arc<Microburst>,
     /// Assignment of devices to rails.
     pub rails: Arc<Rails>,
+    /// Distances of adapters to GPUs.
+    pub gpu_affinity: Arc<GpuAffinity>,
     /// Directory for counter state that survives a restart; `None` keeps no state.
     pub state_dir: Option<PathBuf>,
     /// Capacity of the ring, in sections.
@@ -52,6 +56,8 @@ pub struct Settings {
     pub ib_fabric: Option<Arc<IbFabric>>,
     /// Lease of the InfiniBand subnet; `None`: it is read without one.
     pub reader_lease: Option<Arc<ReaderLease>>,
+    /// Reader of collectives; `None` is off.
+    pub collectives: Option<Arc<Collectives>>,
     /// Tracing and probing; `None` is off.
     pub probing: Option<Arc<Probing>>,
     /// Ports offered to the collector, and its plan for them; `None` without a collector, or if [`Settings::probing`] is off.
@@ -76,12 +82,14 @@ impl Default for Settings {
             destinations: Arc::default(),
             microburst: Arc::default(),
             rails: Arc::default(),
+            gpu_affinity: Arc::default(),
             state_dir: None,
             ring_sections: 16_384,
             ring_readers: 1,
             budget: Budget::UNBOUNDED,
             ib_fabric: None,
             reader_lease: None,
+            collectives: None,
             probing: None,
             probe_plans: None,
             forwarding_tables: None,

@@ -1,15 +1,14 @@
 //! The thread that traces paths, if configured.
 
 use super::core::Core;
-use crate::probing::{Probing, RoutedPorts, TraceCounts, routed_ports, trace_plan};
+use crate::probing::{PortClasses, Probing, RoutedPorts, TraceCounts, routed_ports, trace_plan};
 use crate::sandbox::Role;
 use fabriclens_agent_host::capabilities;
 use fabriclens_agent_tracer::transport::Live;
 use fabriclens_agent_tracer::{LocalPort, Tracer};
 use fabriclens_agent_uplink::{Finding, Part, PlanState, ProbePlans};
-use fabriclens_probe_plan::ProbedPort;
+use fabriclens_probe_plan::{ProbedPort, octets};
 use std::hash::{BuildHasher as _, RandomState};
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 /// Components of its problems in `/healthz`.
@@ -53,9 +52,10 @@ pub(super) fn run(core: &Core, probing: &Probing, plans: &ProbePlans) {
 
 /// Offers the ports that the host has now, and tells problems and counts.
 fn look(core: &Core, plans: &ProbePlans, tracer: &mut Tracer<Live>, refused: &Option<String>, now: Instant) {
-    let RoutedPorts { ports, left_out } = routed_ports(&core.inventory.lock().clone());
+    let inventory = core.inventory.lock().clone();
+    let RoutedPorts { ports, left_out } = routed_ports(&inventory);
     let has_none = ports.is_empty();
-    plans.offer(Part::Tracer, ports.iter().map(offered).collect());
+    plans.offer(Part::Tracer, PortClasses::read(&inventory).with(ports.iter().map(offered).collect()));
     tracer.set_ports(ports, now);
     // A port without an address may be unused; that no port has one is a mistake.
     let left_out = left_out.into_iter().filter(|_| has_none);
@@ -85,9 +85,5 @@ fn tell(core: &Core, component: &str, why: String) {
 }
 
 fn offered(port: &LocalPort) -> ProbedPort {
-    let address = match port.address {
-        IpAddr::V4(v4) => v4.octets().to_vec(),
-        IpAddr::V6(v6) => v6.octets().to_vec(),
-    };
-    ProbedPort { name: port.name.clone(), address, traces: true, ..ProbedPort::default() }
+    ProbedPort { name: port.name.clone(), address: octets(port.address), traces: true, ..ProbedPort::default() }
 }

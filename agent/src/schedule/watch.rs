@@ -1,14 +1,14 @@
 //! Watches for devices that appear, vanish or change, and starts and stops their threads.
 
 use super::congestion;
-use super::core::Core;
+use super::core::{Control, Core};
 use super::guarded;
 use super::lanes::Lane;
-use super::worker::{self, Control};
+use super::worker;
 use crate::device::{Runner, TargetState};
 use crate::sandbox::Role;
 use fabriclens_agent_host::capabilities;
-use fabriclens_agent_host::discover::{class_names, discover};
+use fabriclens_agent_host::discover::{adapter_functions, class_names, discover};
 use fabriclens_agent_host::inventory::Inventory;
 use fabriclens_agent_host::sysfile::shortages;
 use fabriclens_agent_samplers::target::SamplingTarget;
@@ -60,6 +60,8 @@ impl Stopped {
 
 /// Body of the thread.
 pub(super) fn run(core: &Arc<Core>) {
+    // Threads of devices, which start from here, may no longer open all of them.
+    core.roots.pci_configs().open_all(adapter_functions(core.roots.sys()));
     capabilities::without_probes();
     core.settings.sandbox.enter(Role::Plain);
     let workers = Arc::new(parking_lot::Mutex::new(Workers::new()));
@@ -103,6 +105,7 @@ pub(super) fn run(core: &Arc<Core>) {
             }
             said_nothing = found.is_empty();
             core.settings.rails.update(&found);
+            core.settings.gpu_affinity.update(&found, &core.settings.rails);
             *core.inventory.lock() = Arc::clone(&found);
             reconcile(core, &mut workers.lock(), &mut stopped, &found);
         }
@@ -133,6 +136,9 @@ fn reconcile(core: &Arc<Core>, workers: &mut Workers, stopped: &mut Stopped, fou
     for netdev in &found.netdevs {
         let target = SamplingTarget::of_netdev(&core.roots, &core.host, netdev);
         wanted.insert(netdev.name.to_string(), (vec![target], netdev.shape(), vec![netdev.name.to_string()]));
+    }
+    for target in SamplingTarget::of_gpus(&core.roots, &core.host, &found.gpus) {
+        wanted.insert(target.name(), (vec![target.clone()], target.identity(), Vec::new()));
     }
     let ended = |(name, worker): (&String, &Worker)| {
         let there = wanted.get(name).is_some_and(|(_, shape, _)| *shape == worker.shape);
@@ -165,6 +171,7 @@ fn reconcile(core: &Arc<Core>, workers: &mut Workers, stopped: &mut Stopped, fou
         let passthrough: Arc<[String]> = core.settings.passthrough.clone().into();
         let runner = |target: SamplingTarget| {
             let mut target = target.with_jobs(&core.jobs).with_rails(&core.settings.rails);
+            target = target.with_gpu_affinity(&core.settings.gpu_affinity);
             target.passthrough = Arc::clone(&passthrough);
             let mut runner = Runner::new(target, &core.settings, Arc::clone(&core.clock));
             core.recall(&mut runner);
@@ -242,6 +249,11 @@ fn route(core: &Core, workers: &parking_lot::Mutex<Workers>, dirty: &AtomicBool,
     };
     match event {
         Event::Carrier { netdev, .. } => wake(&|_, w| w.netdevs.contains(netdev)),
+        Event::DcbChanged(netdev) => {
+            let workers = workers.lock();
+            let concerned = workers.values().filter(|worker| worker.netdevs.contains(netdev));
+            concerned.for_each(|worker| worker.control.settings_changed.store(true, Ordering::Relaxed));
+        }
         Event::Async { device, port, kind } => {
             let whole = format!("{device}/");
             for shared in core.shared.lock().iter().filter(|s| s.target.starts_with(&whole)) {

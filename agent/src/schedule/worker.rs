@@ -1,7 +1,7 @@
 //! The thread of one device, and the thread of the host.
 
 use super::congestion::TOO_CLOSE;
-use super::core::{Core, Signal};
+use super::core::{Control, Core};
 use super::lanes::Lane;
 use crate::budget::Cost;
 use crate::device::{Runner, Tick};
@@ -12,35 +12,23 @@ use fabriclens_agent_host::capabilities;
 use fabriclens_agent_samplers::target::SamplingTarget;
 use fabriclens_wire::Section;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// The agent's own metrics are sampled in one of this many full ticks.
 const HEALTH_EVERY: u32 = 5;
 
+/// Shortest time between two reads of slow sources, however often settings change.
+const SLOW_AT_MOST: Duration = Duration::from_secs(5);
+
 /// Delays of further state reads after an event: the kernel reports a carrier before the port changes.
 const SETTLING: [Duration; 3] = [Duration::from_millis(30), Duration::from_millis(120), Duration::from_millis(500)];
-
-/// Control of a device's thread by others.
-#[derive(Debug, Default)]
-pub(super) struct Control {
-    pub wake: Signal,
-    pub stop: AtomicBool,
-}
-
-impl Control {
-    /// Asks the thread to end its series and return. A blocked thread does so when its read returns.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.wake.set();
-    }
-}
 
 /// Samples the targets of one device until stopped; takes congestion samples only if the congestion thread does not.
 pub(super) fn device(core: &Arc<Core>, control: &Control, lane: &Lane) {
     let mut pace = Pace::new(core);
     let mut has_fast = false;
-    while let Some(tick) = pace.next(core, &control.wake, has_fast && lane.alone.load(Ordering::Relaxed)) {
+    while let Some(tick) = pace.next(core, control, has_fast && lane.alone.load(Ordering::Relaxed)) {
         if control.stop.load(Ordering::Relaxed) || core.is_stopping() {
             break;
         }
@@ -68,7 +56,8 @@ pub(super) fn host(core: &Arc<Core>) {
     let mut runner = Runner::new(
         SamplingTarget::host(&core.roots, &core.host, &core.settings.destinations)
             .with_microburst(&core.settings.microburst)
-            .with_jobs(&core.jobs),
+            .with_jobs(&core.jobs)
+            .with_kernel_log(&core.kernel_log),
         &core.settings,
         Arc::clone(&core.clock),
     );
@@ -77,7 +66,7 @@ pub(super) fn host(core: &Arc<Core>) {
     let mut health = health::Health::new(&core.host, core.clock.now());
     let mut pace = Pace::new(core);
     let (mut ticks, mut stepped) = (0_u32, None);
-    while let Some(tick) = pace.next(core, &core.wake_host, false) {
+    while let Some(tick) = pace.next(core, &core.host_control, false) {
         if core.is_stopping() {
             break;
         }
@@ -140,6 +129,8 @@ struct Pace {
     full: Instant,
     fast: Instant,
     slow: Instant,
+    /// When slow sources may be read again.
+    slow_again: Instant,
     /// Times of state reads after an event, the latest first.
     settling: Vec<Instant>,
     first: bool,
@@ -148,11 +139,11 @@ struct Pace {
 impl Pace {
     fn new(_: &Core) -> Self {
         let now = Instant::now();
-        Self { full: now, fast: now, slow: now, settling: Vec::new(), first: true }
+        Self { full: now, fast: now, slow: now, slow_again: now, settling: Vec::new(), first: true }
     }
 
     /// Sleeps until a sample is due; `None` when stopping. Missed ticks are not made up for.
-    fn next(&mut self, core: &Core, wake: &Signal, fast: bool) -> Option<Tick> {
+    fn next(&mut self, core: &Core, control: &Control, fast: bool) -> Option<Tick> {
         if std::mem::take(&mut self.first) {
             self.plan(core, true);
             return Some(Tick::Slow);
@@ -161,7 +152,7 @@ impl Pace {
         let fast = fast && core.throttle.fast() && self.fast + settings.fast / TOO_CLOSE < self.full;
         let due = if fast { self.fast } else { self.full };
         let settling = self.settling.last().copied().filter(|at| *at < due);
-        let woken = wake.wait(settling.unwrap_or(due));
+        let woken = control.wake.wait(settling.unwrap_or(due));
         if core.is_stopping() {
             return None;
         }
@@ -177,9 +168,14 @@ impl Pace {
             self.fast = Instant::now() + core.clock.until_next(settings.fast, core.phase);
             return Some(Tick::Fast);
         }
-        let slow = Instant::now() >= self.slow;
+        let slow = self.is_slow(control, Instant::now());
         self.plan(core, slow);
         Some(if slow { Tick::Slow } else { Tick::Full })
+    }
+
+    /// Whether the full sample at `now` reads slow sources, too.
+    fn is_slow(&self, control: &Control, now: Instant) -> bool {
+        now >= self.slow || (now >= self.slow_again && control.settings_changed.swap(false, Ordering::Relaxed))
     }
 
     fn plan(&mut self, core: &Core, slow: bool) {
@@ -189,6 +185,7 @@ impl Pace {
         self.fast = now + core.clock.until_next(settings.fast, core.phase);
         if slow {
             self.slow = now + settings.slow;
+            self.slow_again = now + SLOW_AT_MOST;
         }
     }
 }

@@ -5,7 +5,7 @@ use fabriclens_agent::exposition::{Format, render};
 use fabriclens_agent::schedule::{Settings, once};
 use fabriclens_agent_host::roots::Roots;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -188,6 +188,8 @@ fn scrubbed_recording_has_no_canaries() {
         (format!("{ib}/serial_number"), "MT77canary\n"),
         (format!("{ib}/ports/1/gid_attrs/ndevs/1"), "canaryi0\n"),
         (format!("{function}/label"), "canary-j\n"),
+        (format!("{function}/infiniband_mad/umad0/ibdev"), "canaryp_0\n"),
+        (format!("{function}/infiniband_mad/umad0/some_new_name"), "canary-q\n"),
         ("proc/sys/kernel/random/boot_id".to_owned(), "0c0ffee0-canary-77\n"),
         ("proc/sys/kernel/osrelease".to_owned(), "6.12.0-canary-amd64\n"),
         ("etc/os-release".to_owned(), "ID=debian\nVERSION_ID=\"12\"\nPRETTY_NAME=\"Debian canary\"\nSITE=canary-k\n"),
@@ -321,6 +323,28 @@ fn ticks_are_directories_never_overwritten() {
     };
     let error = capture(&Arc::new(Roots::new(Some(root))), &options).unwrap_err();
     assert!(error.to_string().contains("not empty"), "{error}");
+}
+
+/// Who can write into the directory could lead root to other files by links.
+#[test]
+fn a_directory_that_others_can_write_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, copy) = (dir.path().join("host"), dir.path().join("copy"));
+    host(&root);
+    fs::create_dir(&copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o777)).unwrap();
+    let options = Options {
+        dir: copy.clone(),
+        ticks: None,
+        interval: Duration::ZERO,
+        scrub: false,
+        host: "h".into(),
+        exclude_devices: vec![],
+    };
+    let error = capture(&Arc::new(Roots::new(Some(root))), &options).unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.contains("every user can write into it; run: chmod o-w"), "{error}: {cause}");
+    assert_eq!(fs::read_dir(copy).unwrap().count(), 0);
 }
 
 /// Unreadable files are left out and named; a FIFO would block a naive reader.

@@ -266,6 +266,26 @@ fn link_down_is_urgent() {
 }
 
 #[test]
+fn changed_dcb_configuration_is_read_at_once() {
+    let dir = host();
+    let dcb = dir.path().join("dcb/ens0.json");
+    let pfc =
+        |on: bool| format!(r#"{{"pfc": {{"prio_pfc": [false, false, false, {on}, false, false, false, false]}}}}"#);
+    fs::create_dir_all(dcb.parent().unwrap()).unwrap();
+    fs::write(&dcb, pfc(true)).unwrap();
+    let fake = Fake::new(dir.path());
+    let roots = Roots::with_calls(dir.path().to_path_buf(), fake.clone());
+    // No slow sample comes by itself.
+    let engine = Engine::start(Arc::new(roots), Settings { slow: Duration::from_secs(3600), ..settings() }).unwrap();
+    let on = || of(&engine, "mlx5_0/1 fabric.pfc.enabled{priority=3}");
+    until("first sample", || on().filter(|v| *v == 1.0));
+    fs::write(&dcb, pfc(false)).unwrap();
+    fake.tell(Event::DcbChanged("ens0".into()));
+    until("the change", || on().filter(|v| *v == 0.0));
+    engine.shutdown(Duration::from_secs(5));
+}
+
+#[test]
 fn slower_link_is_found_without_event() {
     let dir = host();
     let changes = dir.path().join("sys/class/net/ens0/carrier_changes");

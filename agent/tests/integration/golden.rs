@@ -34,6 +34,29 @@ const EXCUSED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "asked of a running job, only with `[collectives]`; tests/integration/collectives.rs",
+        &[
+            "fabric.collective.readable",
+            "fabric.collective.communicator.info",
+            "fabric.collective.omitted",
+            "fabric.collective.ranks",
+            "fabric.collective.operations",
+            "fabric.collective.lag",
+            "fabric.collective.behind",
+            "fabric.collective.straggler.info",
+            "fabric.collective.idle",
+            "fabric.collective.executions",
+            "fabric.collective.execution.time",
+            "fabric.collective.execution.mean",
+            "fabric.collective.bus_bandwidth",
+            "fabric.collective.wait",
+            "fabric.collective.late.info",
+            "fabric.collective.log.lines",
+            "fabric.collective.network.info",
+            "fabric.collective.queue_pair.info",
+        ],
+    ),
+    (
         "a peak, a share or a window: needs more than one sample, and `once` takes one",
         &[
             "fabric.port.io.peak",
@@ -51,6 +74,10 @@ const EXCUSED: &[(&str, &[&str])] = &[
         ],
     ),
     ("counted from events as they happen, and a recording has none", &["fabric.port.async_events"]),
+    (
+        "the kernel log, which no recording has, because it may name users; kernel_log.rs",
+        &["fabric.kernel_log.events", "fabric.kernel_log.records"],
+    ),
     ("told only where the configuration asks for it", &["fabric.vendor.counter"]),
     (
         "measured by a probe in a running kernel; tests/ebpf.rs",

@@ -34,7 +34,7 @@ fn hosts_are_read_without_failure() {
         let mut series: Vec<&String> = all.iter().map(|(name, _)| name).collect();
         series.dedup();
         assert_eq!(series.len(), all.len(), "{name}: a series appears twice");
-        let few = ["nothing", "kubernetes", "pbs"].contains(&&*name);
+        let few = ["nothing", "kubernetes", "pbs", "gpu-amd"].contains(&&*name);
         assert!(all.len() > if few { 5 } else { 30 }, "{name}: only {}", all.len());
         for section in &sections {
             assert_eq!(section.columns.len(), section.values.len());
@@ -61,6 +61,41 @@ fn fabrics_are_distinguished() {
         let all = series(&sample(&host(name)).0);
         assert!(info(&all, target).contains(expected), "{name}: {expected} not in {}", info(&all, target));
     }
+}
+
+#[test]
+fn ports_of_an_adapter_that_are_no_planes_have_no_series() {
+    let all = series(&sample(&host("mlx5-multiplane")).0);
+    for number in 1..=12 {
+        let of = |name: &str| value(&all, &format!("mlx5_0/{number} {name}"));
+        let plane = number % 3 == 0;
+        assert_eq!(of("fabric.port.up{}"), plane.then_some(1.0), "port {number}");
+        assert_eq!(of("fabric.cnp.packets{direction=transmit}"), plane.then_some(10.0 * f64::from(number)));
+        assert_eq!(of("fabric.port.io{direction=transmit}"), plane.then_some(2e6 * f64::from(number)));
+        assert_eq!(all.iter().any(|(name, _)| name.starts_with(&format!("mlx5_0/{number} "))), plane);
+    }
+}
+
+#[test]
+fn port_of_efa_is_up_as_its_interface_is() {
+    let all = |carrier: Option<&str>| {
+        let dir = tempfile::tempdir().unwrap();
+        let port = dir.path().join("sys/class/infiniband/efa_0/ports/1");
+        fs::create_dir_all(&port).unwrap();
+        // What the driver says of every port.
+        fs::write(port.join("state"), "4: ACTIVE\n").unwrap();
+        fs::write(port.join("phys_state"), "5: LinkUp\n").unwrap();
+        if let Some(carrier) = carrier {
+            let net = dir.path().join("sys/class/net/ens32");
+            fs::create_dir_all(&net).unwrap();
+            fs::write(net.join("carrier"), carrier).unwrap();
+            fs::create_dir_all(dir.path().join("rdma")).unwrap();
+            let link = r#"[{"ifindex": 0, "ifname": "efa_0", "port": 1, "state": "ACTIVE", "netdev": "ens32"}]"#;
+            fs::write(dir.path().join("rdma/link.json"), link).unwrap();
+        }
+        value(&series(&sample(dir.path()).0), "efa_0/1 fabric.port.up{}")
+    };
+    assert_eq!((all(Some("1\n")), all(Some("0\n")), all(None)), (Some(1.0), Some(0.0), None));
 }
 
 #[test]
@@ -113,7 +148,7 @@ fn counter_limitations_are_flagged() {
 }
 
 /// A copy of a recorded host that a test may break further.
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for name in names(from) {
         let (from, to) = (from.join(&name), to.join(&name));

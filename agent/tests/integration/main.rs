@@ -6,13 +6,16 @@ mod support;
 
 mod capture;
 mod collection;
+mod collectives;
 mod config;
 mod engine;
 mod golden;
+mod gpu;
 mod help;
 mod hosts;
 mod http;
 mod ib_fabric;
+mod kernel_log;
 mod path_tracing;
 mod probe_plans;
 mod reader_lease;

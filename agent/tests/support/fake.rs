@@ -1,9 +1,10 @@
 //! Kernel calls of a recorded host that a test can block, break and feed with events.
 
+use fabriclens_kernel::nvml::NvmlReport;
 use fabriclens_kernel::recorded::RecordedKernel;
 use fabriclens_kernel::{
-    CallError, CmId, Dcb, DriverInfo, Event, EventSource, KernelCalls, LinkState, ModuleDiagnostics, Qp, QpCounter,
-    RdmaLink, StatNames, VerbsPort,
+    CallError, CmId, Dcb, DriverInfo, Event, EventSource, KernelCalls, LinkState, ModuleDiagnostics, NetdevSettings,
+    Qp, QpCounter, RdmaLink, StatNames, VerbsPort,
 };
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,6 +24,8 @@ pub struct Fake {
     pub blocked_congestion: Mutex<String>,
     /// Whether the list of RDMA ports hangs.
     pub blocked_links: AtomicBool,
+    /// Whether NVML hangs.
+    pub blocked_nvml: AtomicBool,
     /// Number of requests for that list.
     pub links_asked: AtomicU64,
     /// Whether a call is blocked now.
@@ -41,6 +44,7 @@ impl Fake {
             panics: Mutex::default(),
             blocked_congestion: Mutex::default(),
             blocked_links: AtomicBool::new(false),
+            blocked_nvml: AtomicBool::new(false),
             links_asked: AtomicU64::new(0),
             hanging: AtomicBool::new(false),
             send,
@@ -121,6 +125,9 @@ impl KernelCalls for Fake {
     fn max_rate_bits(&self, netdev: &str) -> Result<u64, CallError> {
         self.recorded.max_rate_bits(netdev)
     }
+    fn netdev_settings(&self, netdev: &str) -> Result<NetdevSettings, CallError> {
+        self.recorded.netdev_settings(netdev)
+    }
     fn module(&self, netdev: &str) -> Result<ModuleDiagnostics, CallError> {
         self.recorded.module(netdev)
     }
@@ -129,6 +136,16 @@ impl KernelCalls for Fake {
     }
     fn verbs_port(&self, device: &str, port: u32) -> Result<VerbsPort, CallError> {
         self.recorded.verbs_port(device, port)
+    }
+    fn nvml(&self) -> Result<NvmlReport, CallError> {
+        while self.blocked_nvml.load(Ordering::Relaxed) {
+            self.hanging.store(true, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.recorded.nvml()
+    }
+    fn dma_buf(&self, device: &str) -> Result<bool, CallError> {
+        self.recorded.dma_buf(device)
     }
     fn events(&self) -> Result<Box<dyn EventSource>, CallError> {
         let none = || CallError::Unsupported { what: "events".into(), why: "taken".into() };

@@ -2,7 +2,9 @@
 
 pub mod agent;
 pub mod fake;
+pub mod lspci;
 pub mod otlp;
+pub mod procfs;
 
 use fabriclens_agent::schedule::{Outcome, Settings, SourceStatus, once};
 use fabriclens_agent_host::roots::Roots;

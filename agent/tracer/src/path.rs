@@ -11,7 +11,7 @@ use std::net::IpAddr;
 const RECENT: usize = 6;
 /// Traces without an answer of a switch, after which its address is forgotten.
 const SILENT: usize = 2;
-/// Moves among the last [`MARKS`] full traces, from which on the traces are not forgotten: such a path is "one of several".
+/// A path that moved so often in the last [`MARKS`] full traces is "one of several": its earlier traces are kept.
 const RESTLESS: usize = 2;
 const MARKS: usize = 4;
 /// Most addresses of a hop.
@@ -66,11 +66,10 @@ impl Path {
 
     /// Takes a trace. `full`: with several answers of each switch.
     pub fn take(&mut self, traced: Traced, full: bool) -> Taken {
-        let (is_new, has_moved) = self.current.as_ref().map_or((true, false), |current| compare(current, &traced));
+        let (is_new, moved) = self.current.as_ref().map_or((true, false), |current| compare(current, &traced));
         if is_new && !full && self.current.is_some() {
             return Taken::Unsure;
         }
-        let moved = self.current.is_some() && has_moved;
         if full {
             push(&mut self.moves, moved, MARKS);
         }

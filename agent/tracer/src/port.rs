@@ -8,7 +8,7 @@ use crate::stats::{Paths, Stats};
 use crate::sweep::{End, Goal, Sweep};
 use crate::target::{Found, LocalPort, TraceTarget};
 use crate::transport::{FlowAddress, Transport};
-use fabriclens_probe_plan::{Hop, TracedPath};
+use fabriclens_probe_plan::{Hop, TracedPath, octets};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -26,7 +26,7 @@ const GLANCE: u8 = 1;
 const LATER: Duration = Duration::from_millis(500);
 /// Shortest time after a trace that the kernel refused.
 const REFUSED: Duration = Duration::from_secs(60);
-/// Time that the first switch is known: all datagrams of a port pass it, and it is asked by none of them.
+/// How long the first switch is remembered. All datagrams of a port pass it, so that no trace asks it again.
 const FIRST: Duration = Duration::from_secs(600);
 /// Interval at which paths are reported that have not changed.
 const REFRESH: Duration = Duration::from_secs(180);
@@ -346,7 +346,6 @@ impl<T: Transport> PortTracer<T> {
                 self.distances.set(address, Distance::of(end, &hops), now);
             }
             Job::Trace { key, full } => {
-                step.stats.traces += 1;
                 let Some(position) = self.positions.get(&key).copied() else { return };
                 if let End::Refused(kind) = end {
                     step.stats.refused += 1;
@@ -391,7 +390,7 @@ impl<T: Transport> PortTracer<T> {
     fn traced(&mut self, position: usize, traced: Traced, full: bool, step: &mut Step<'_, T>, found: &mut Vec<Found>) {
         let now = step.now;
         let entry = &mut self.entries[position];
-        let (address, is_first) = (entry.key.address, entry.path.current().is_none());
+        let address = entry.key.address;
         // Without any answer the path is not traced more often than its target is searched for.
         let silent = traced.is_unknown().then(|| self.distances.until(address)).flatten();
         let taken = entry.path.take(traced, full);
@@ -407,7 +406,7 @@ impl<T: Transport> PortTracer<T> {
         }
         let due = now + entry.every;
         self.schedule(position, silent.map_or(due, |until| until.max(due)));
-        if taken == (Taken::Changed { moved: true }) && !is_first {
+        if taken == (Taken::Changed { moved: true }) {
             step.stats.changes += 1;
             self.hasten(address, position, now);
         }
@@ -441,11 +440,7 @@ impl Entry {
     fn report(&mut self, now: Instant, found: &mut Vec<Found>) {
         let Some(traced) = self.path.current() else { return };
         self.reported = Some(now);
-        let bytes = |address: &IpAddr| match address {
-            IpAddr::V4(v4) => v4.octets().to_vec(),
-            IpAddr::V6(v6) => v6.octets().to_vec(),
-        };
-        let hop = |hop: &Vec<IpAddr>| Hop { addresses: hop.iter().map(bytes).collect() };
+        let hop = |hop: &Vec<IpAddr>| Hop { addresses: hop.iter().copied().map(octets).collect() };
         let path = TracedPath {
             pair: 0,
             source_port: self.key.source_port.into(),

@@ -13,8 +13,6 @@ pub struct Stats {
     pub ignored: u64,
     /// Traces and searches for a distance that the kernel refused, for instance because the source port is taken.
     pub refused: u64,
-    /// Traces that ended.
-    pub traces: u64,
     /// Traces that told another path than the one before.
     pub changes: u64,
 }

@@ -26,7 +26,6 @@
 //! assert_eq!((dropped, reader.take(8)), (1, vec![Sample(2), Sample(3)]));
 //! ```
 
-mod agent_number;
 mod backfill;
 mod backoff;
 mod channel;
@@ -40,6 +39,7 @@ mod lease;
 mod live;
 mod probe_plan;
 mod problems;
+mod random_number;
 mod response;
 pub mod ring;
 pub mod spool;

@@ -53,7 +53,8 @@ impl Decoder {
 
     /// A decoder whose caches share a budget with others.
     pub fn sharing(limits: Limits, budget: Arc<CacheBudget>) -> Self {
-        Self { limits, share: Some(CacheShare::new(budget)), ..Self::default() }
+        let layouts = LayoutInterner::with_columns(budget.list_columns());
+        Self { limits, layouts, share: Some(CacheShare::new(budget)), ..Self::default() }
     }
 
     /// Drops the cache entries of resources without a request since the previous call. Call it periodically, because

@@ -112,3 +112,19 @@ pub struct Section {
     /// True if it must not wait for the next regular flush (pause, link or storm signal).
     pub urgent: bool,
 }
+
+impl Section {
+    /// Ends series at a time in Unix ns, so that their last value does not pass as current.
+    pub fn ended(resource: &Arc<Resource>, columns: impl Into<Arc<[Column]>>, at_ns: u64) -> Self {
+        let columns = columns.into();
+        Self {
+            resource: Arc::clone(resource),
+            starts: vec![0; columns.len()].into(),
+            values: vec![Value::Stale; columns.len()],
+            columns,
+            begin_ns: at_ns,
+            end_ns: at_ns,
+            urgent: false,
+        }
+    }
+}

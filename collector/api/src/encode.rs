@@ -26,6 +26,11 @@ pub fn success(data: impl FnOnce(&mut String)) -> Json {
     envelope(data, &[], &[])
 }
 
+/// The same with warnings.
+pub fn success_with(data: impl FnOnce(&mut String), warnings: &[String]) -> Json {
+    envelope(data, warnings, &[])
+}
+
 /// The same for a list; a warning says if `limit` cut it.
 pub fn success_list<T>(items: &[T], limit: usize, mut warnings: Vec<String>, item: impl Fn(&mut String, &T)) -> Json {
     let shown = cut(items, limit, &mut warnings);

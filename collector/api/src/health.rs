@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use fabriclens_store::Stats;
 
 use super::Api;
+use super::blocking::{blocking, internal};
 use fabriclens_core::pressure::Level;
 use fabriclens_server::auth::Caller;
 use fabriclens_server::startup_listener::ALIVE;
@@ -43,7 +44,7 @@ pub(super) async fn ready(State(api): State<Arc<Api>>, Extension(caller): Extens
 
 impl Api {
     /// Degraded conditions, and their details.
-    fn remarks(&self, stats: &Stats) -> Vec<(String, String)> {
+    pub(super) fn remarks(&self, stats: &Stats) -> Vec<(String, String)> {
         let mut all = Vec::new();
         let (used, limit) = (self.pressure.used() >> 20, self.pressure.limit() >> 20);
         let overload = match self.pressure.level() {
@@ -82,11 +83,16 @@ impl Api {
     }
 }
 
-/// The collector's own metrics in the Prometheus text format.
+/// The collector's own metrics in the Prometheus text format. Off the server's threads: switches and hosts have series of their own.
 pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Response {
-    api.telemetry.observe_store(&api.store.stats());
-    match api.telemetry.text() {
+    let text = blocking(move || {
+        api.telemetry.observe_store(&api.store.stats());
+        api.telemetry.text().map_err(internal)
+    });
+    match text.await {
         Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
-        Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, format!("cannot encode metrics: {e}\n")).into_response(),
+        Err(error) => {
+            (StatusCode::INTERNAL_SERVER_ERROR, format!("cannot encode metrics: {}\n", error.message)).into_response()
+        }
     }
 }

@@ -2,33 +2,44 @@
 
 pub(super) mod actions;
 pub(super) mod annotations;
+mod listeners;
 pub(super) mod stream;
 mod window;
 
+pub(crate) use listeners::Listeners;
+pub(crate) use window::escape as escape_pattern;
+
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Api;
-use super::blocking::{blocking, internal};
+use super::blocking::{in_turn, internal};
 use super::encode::Json;
 use super::params::Params;
 use fabriclens_core::time::now_ns;
 use fabriclens_incidents::{Filter, IncidentStore, IncidentStoreError, IncidentView, Record};
+use fabriclens_server::auth::Caller;
 use fabriclens_server::error::{ApiError, Kind};
 
 /// Most incidents of an answer.
 const PAGE: usize = 1000;
 
 /// Lists matching incidents, latest begin first.
-pub(super) async fn list(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    params: Params,
+) -> Result<Json, ApiError> {
     let filter = filter(&params)?;
     let limit = params.limit_or(PAGE)?.min(PAGE);
     let offset = params.offset()?;
-    blocking(move || {
+    let turns = api.list_turn.clone();
+    in_turn(&turns, &caller, move || {
         let now = now_ns();
         let found = api.incidents.list(&filter);
         let some: Vec<IncidentView<'_>> =
@@ -103,7 +114,7 @@ fn json(what: &impl Serialize) -> Result<Json, ApiError> {
 fn refused(e: IncidentStoreError) -> ApiError {
     let kind = match e {
         IncidentStoreError::Unknown(_) | IncidentStoreError::UnknownSilence(_) => Kind::NotFound,
-        IncidentStoreError::Silence(_) => Kind::BadData,
+        IncidentStoreError::Silence(_) | IncidentStoreError::Note(_) => Kind::BadData,
         IncidentStoreError::Disk(_) => Kind::Internal,
     };
     ApiError::new(kind, e.to_string())

@@ -10,7 +10,7 @@ use fabriclens_jobs::{Cursor, Filter, Job, JobKey, JobRecord, Page, Registry, Re
 use serde::{Deserialize, Serialize};
 
 use super::Api;
-use super::blocking::{blocking, internal};
+use super::blocking;
 use super::encode::{self, Json};
 use super::params::Params;
 use fabriclens_core::time::now_ns;
@@ -30,7 +30,8 @@ pub(super) async fn begin(
     Extension(caller): Extension<Caller>,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    in_turn(api, move |api| {
+    let from = caller.clone();
+    in_turn(api, &from, move |api| {
         let (key, record) = Body::read(&body).and_then(Body::record).map_err(bad)?;
         let before = api.jobs.registry.get(&key).map(|job| job.run);
         let job = changed(api, |r| r.begin(reporter(&caller), &key, record, now_ns()))?;
@@ -48,7 +49,8 @@ pub(super) async fn change(
     Query(of): Query<ClusterParam>,
     body: Bytes,
 ) -> Result<Json, ApiError> {
-    in_turn(api, move |api| {
+    let from = caller.clone();
+    in_turn(api, &from, move |api| {
         let (key, record) = of.record(id, &body)?;
         Ok(answer(&changed(api, |r| r.amend(reporter(&caller), &key, record))?))
     })
@@ -63,7 +65,8 @@ pub(super) async fn end(
     Query(of): Query<ClusterParam>,
     body: Bytes,
 ) -> Result<Json, ApiError> {
-    in_turn(api, move |api| {
+    let from = caller.clone();
+    in_turn(api, &from, move |api| {
         let (key, record) = of.record(id, &body)?;
         let at = record.end_ns.unwrap_or_else(now_ns);
         Ok(answer(&changed(api, |r| r.end(reporter(&caller), &key, at))?))
@@ -74,30 +77,36 @@ pub(super) async fn end(
 /// Returns the last run of a job.
 pub(super) async fn one(
     State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     Query(of): Query<ClusterParam>,
 ) -> Result<Json, ApiError> {
     let key = of.key(id);
-    in_turn(api, move |api| Ok(answer(&api.jobs.registry.find(&key).map_err(refused)?))).await
+    in_turn(api, &caller, move |api| Ok(answer(&api.jobs.registry.find(&key).map_err(refused)?))).await
 }
 
 /// Deletes all runs of a job.
 pub(super) async fn delete(
     State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     Query(of): Query<ClusterParam>,
 ) -> Result<Json, ApiError> {
     let key = of.key(id);
-    in_turn(api, move |api| changed(api, |registry| registry.remove(&key))).await.map(deleted)
+    in_turn(api, &caller, move |api| changed(api, |registry| registry.remove(&key))).await.map(deleted)
 }
 
 /// Deletes all jobs that one sender reported.
-pub(super) async fn delete_all(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
+pub(super) async fn delete_all(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    params: Params,
+) -> Result<Json, ApiError> {
     let Some(sender) = params.get("sender").map(str::to_owned) else {
         let message = "missing; name the sender whose jobs to delete, as reported_by shows it (host/gpu-01)";
         return Err(ApiError::parameter("sender", message));
     };
-    in_turn(api, move |api| changed(api, |registry| registry.remove_sender(&sender))).await.map(deleted)
+    in_turn(api, &caller, move |api| changed(api, |registry| registry.remove_sender(&sender))).await.map(deleted)
 }
 
 fn deleted(runs: usize) -> Json {
@@ -105,7 +114,11 @@ fn deleted(runs: usize) -> Json {
 }
 
 /// Lists matching jobs by page, latest start first.
-pub(super) async fn list(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    params: Params,
+) -> Result<Json, ApiError> {
     let own = |name: &str| params.get(name).map(str::to_owned);
     let ns = |name| params.get(name).map(|_| params.time(name).map(|ms| ms.saturating_mul(1_000_000))).transpose();
     let running = match params.get("state") {
@@ -128,8 +141,8 @@ pub(super) async fn list(State(api): State<Arc<Api>>, params: Params) -> Result<
     let most = params.limit_or(PAGE)?.min(MOST);
     let invalid = |()| ApiError::parameter("cursor", "give next of the page before");
     let after: Option<Cursor> = params.get("cursor").map(|text| text.parse().map_err(invalid)).transpose()?;
-    in_turn(api, move |api| {
-        let Page { jobs, next } = api.jobs.registry.page(&filter, after.as_ref(), most, PAGE_BYTES);
+    in_turn(api, &caller, move |api| {
+        let Page { jobs, next, .. } = api.jobs.registry.page(&filter, after.as_ref(), most, PAGE_BYTES);
         Ok(encode::success_page(&jobs, next.map(|next| next.to_string()), |out, job| out.push_str(&json(job))))
     })
     .await
@@ -143,18 +156,14 @@ fn reporter(caller: &Caller) -> Reporter {
     }
 }
 
-/// Runs `work` off the server's threads, one request at a time: a job may have 65,536 hosts, and the registry waits for the
-/// disk. The turn lasts until the work ends, also when the client has left.
+/// Runs `work` off the server's threads, one request at a time.
 async fn in_turn<T: Send + 'static>(
     api: Arc<Api>,
+    caller: &Caller,
     work: impl FnOnce(&Api) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let turn = api.job_turn.clone().acquire_owned().await.map_err(internal)?;
-    blocking(move || {
-        let _turn = turn;
-        work(&api)
-    })
-    .await
+    let turns = api.job_turn.clone();
+    blocking::in_turn(&turns, caller, move || work(&api)).await
 }
 
 /// Changes the registry, and tells the pollers.

@@ -1,5 +1,5 @@
-//! The HTTP API: the Prometheus query API as Grafana uses it, incidents, jobs, reports, topology, health, the
-//! collector's own metrics, and the start page. [`routes`] lists every route.
+//! The HTTP API: the Prometheus query API as Grafana uses it, incidents, jobs, reports, topology, an overview, health,
+//! the collector's own metrics. [`routes`] lists every route.
 //!
 //! ```
 //! use fabriclens_config::Access;
@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod audit;
 mod blocking;
 pub mod encode;
 mod explore;
@@ -21,16 +22,20 @@ mod health;
 mod incidents;
 mod jobs;
 mod memory;
-mod page;
+mod overview;
 mod params;
+mod port_signals;
 mod probes;
 mod query;
 mod report;
+mod report_paths;
 mod report_topology;
 mod selector;
+mod session;
 mod status;
 mod topology;
 mod topology_path;
+mod topology_signals;
 mod unbound;
 
 use std::sync::Arc;
@@ -38,10 +43,12 @@ use std::sync::Arc;
 use axum::http::{Method, Uri};
 use fabriclens_promql::Engine;
 use fabriclens_store::Store;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
+use fabriclens_audit::Auditor;
 use fabriclens_config::Access;
 use fabriclens_config::Config;
+use fabriclens_core::fair_turn::FairTurn;
 use fabriclens_core::pressure::Pressure;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time;
@@ -55,11 +62,9 @@ use fabriclens_server::route::{Route, route};
 pub use fabriclens_server::startup_listener::ALIVE;
 use fabriclens_state::AppState;
 use fabriclens_topology::Topologies;
+use incidents::Listeners;
 use memory::Pool;
 use params::Params;
-
-/// Most open event streams of incidents; each holds a connection.
-const LISTENERS: usize = 256;
 
 /// State shared by all handlers.
 pub struct Api {
@@ -73,6 +78,7 @@ pub struct Api {
     jobs: Arc<Jobs>,
     incidents: Arc<IncidentStore>,
     topologies: Arc<Topologies>,
+    auditor: Arc<Auditor>,
     probing: Arc<Probing>,
     pressure: Arc<Pressure>,
     engine: Engine,
@@ -81,17 +87,33 @@ pub struct Api {
     started_ms: i64,
     pool: Arc<Pool>,
     stopping: watch::Sender<bool>,
-    /// Permits of event streams.
-    listeners: Arc<Semaphore>,
-    /// Permit to read or change jobs.
-    job_turn: Arc<Semaphore>,
+    /// Open event streams of incidents.
+    listeners: Arc<Listeners>,
+    /// Turn to read or change jobs: one may have 65,536 hosts, and the registry waits for the disk.
+    job_turn: Arc<FairTurn>,
+    /// Turn to read incidents, the topology, and what agents trace and probe.
+    list_turn: Arc<FairTurn>,
+    /// Measured values of the overview.
+    overview: overview::Shared,
 }
 
 impl Api {
     /// Creates the state of the API.
     pub fn new(state: AppState) -> Self {
-        let AppState { store, data, queried, sink, jobs, incidents, topologies, probing, pressure, telemetry, config } =
-            state;
+        let AppState {
+            store,
+            data,
+            queried,
+            sink,
+            jobs,
+            incidents,
+            topologies,
+            auditor,
+            probing,
+            pressure,
+            telemetry,
+            config,
+        } = state;
         Self {
             store,
             data,
@@ -100,6 +122,7 @@ impl Api {
             jobs,
             incidents,
             topologies,
+            auditor,
             probing,
             pressure,
             engine: engine(&config.query),
@@ -108,8 +131,10 @@ impl Api {
             config,
             started_ms: time::now_ms(),
             stopping: watch::Sender::new(false),
-            listeners: Arc::new(Semaphore::new(LISTENERS)),
-            job_turn: Arc::new(Semaphore::new(1)),
+            listeners: Arc::default(),
+            job_turn: FairTurn::new(),
+            list_turn: FairTurn::new(),
+            overview: overview::Shared::default(),
         }
     }
 
@@ -136,7 +161,8 @@ const POST_PUT: &[Method] = &[Method::POST, Method::PUT];
 pub fn routes() -> Vec<Route<Arc<Api>>> {
     use Access::{Admin, Public, Read, Write};
     vec![
-        route(Read, GET, "/", page::page).linked(),
+        route(Public, GET, "/api/v1/session", session::session),
+        route(Read, GET, "/api/v1/overview", overview::overview),
         route(Read, GET, "/metrics", health::metrics),
         route(Public, GET, "/healthz", health::alive),
         route(Public, GET, "/-/healthy", health::alive),
@@ -150,6 +176,7 @@ pub fn routes() -> Vec<Route<Arc<Api>>> {
         route(Read, GET, "/api/v1/incidents/stream", incidents::stream::stream),
         route(Read, GET, "/api/v1/incidents/{id}", incidents::one).linked(),
         route(Write, POST, "/api/v1/incidents/{id}/acknowledge", incidents::actions::acknowledge),
+        route(Write, POST, "/api/v1/incidents/{id}/note", incidents::actions::note),
         route(Write, POST, "/api/v1/incidents/{id}/reclassify", incidents::actions::reclassify),
         route(Write, POST, "/api/v1/incidents/{id}/silence", incidents::actions::silence),
         route(Read, GET, "/api/v1/silences", incidents::actions::silences),
@@ -164,8 +191,11 @@ pub fn routes() -> Vec<Route<Arc<Api>>> {
         route(Write, POST, "/api/v1/jobs/{id}/end", jobs::end),
         route(Read, GET, "/api/v1/jobs/{id}/report", report::report).linked(),
         route(Read, GET, "/api/v1/topology", topology::topology),
+        route(Read, GET, "/api/v1/audit", audit::audit),
+        route(Read, GET, "/api/v1/audit/baseline", audit::baseline),
         route(Read, GET, "/api/v1/probes", probes::probes),
         route(Read, GET, "/api/v1/topology/path", topology_path::path),
+        route(Read, GET, "/api/v1/topology/signals", topology_signals::signals),
         route(Read, GET_POST, "/api/v1/query", query::instant),
         route(Read, GET_POST, "/api/v1/query_range", query::range),
         route(Read, GET_POST, "/api/v1/format_query", query::format),

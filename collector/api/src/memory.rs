@@ -161,6 +161,11 @@ impl Answer {
         Self { body: json.0, content_type: "application/json", _grant: grant }
     }
 
+    /// The body, for answers that are made of it; its memory is no longer accounted.
+    pub(super) fn text(self) -> String {
+        self.body
+    }
+
     /// Changes the content type.
     pub(super) fn of_type(self, content_type: &'static str) -> Self {
         Self { content_type, ..self }

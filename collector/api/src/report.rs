@@ -2,28 +2,36 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use fabriclens_correlate::{IncidentPath, Location, Severity};
-use fabriclens_jobs::{Filter, Job, JobKey, Registry};
+use fabriclens_jobs::{Filter, Job, JobKey, Page, Registry};
 use fabriclens_model::Budget as _;
+use fabriclens_promql::QueryError;
 use fabriclens_report::model::{self, Incident};
-use fabriclens_report::{Input, Report};
+use fabriclens_report::{Input, PathLookup, Report};
 
 use super::Api;
-use super::blocking::blocking;
+use super::blocking::in_turn;
 use super::encode::Json;
 use super::jobs::refused;
 use super::params::Params;
 use super::query::QueryContext;
+use super::report_paths::ReportPaths;
 use super::report_topology::{leaves, links};
 use fabriclens_core::time::now_ns;
 use fabriclens_incidents::{Filter as Filters, IncidentStore, Record, kind_text};
+use fabriclens_server::auth::Caller;
 use fabriclens_server::error::{ApiError, Kind};
 
 /// How far back earlier jobs of the user are searched, ns.
 const BEFORE_NS: i64 = 30 * 86_400_000_000_000;
+/// Time after the end of a job from which on present paths say nothing of it, ns.
+const STALE_NS: i64 = 86_400_000_000_000;
+/// Memory of the runs of other jobs that are read at once, bytes; at least one is.
+const PAGE_BYTES: usize = 1 << 20;
 /// Most incidents of a report.
 const INCIDENTS: usize = 50;
 /// Content security policy of the page: it loads nothing and runs nothing.
@@ -47,7 +55,12 @@ fn form(params: &Params) -> Result<ReportFormat, ApiError> {
 }
 
 /// Returns the report of the last run of a job, or of the requested run.
-pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, params: Params) -> Response {
+pub(super) async fn report(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    params: Params,
+) -> Response {
     let evaluate = async {
         let form = form(&params)?;
         let run = params.get("run").map(|text| text.parse::<u32>().ok().filter(|run| *run > 0).ok_or(text));
@@ -56,13 +69,20 @@ pub(super) async fn report(State(api): State<Arc<Api>>, Path(id): Path<String>, 
         })?;
         let key = JobKey { cluster: params.get("cluster").unwrap_or_default().to_owned(), id };
         let (jobs, incidents) = (api.jobs.clone(), api.incidents.clone());
-        let (job, others) = blocking(move || look_up(&jobs.registry, &key, run)).await?;
-        let topologies = api.topologies.clone();
+        let of = jobs.clone();
+        let job = in_turn(&api.job_turn, &caller, move || look_up(&of.registry, &key, run)).await?;
+        let (topologies, subnets, probing) =
+            (api.topologies.clone(), api.telemetry.subnet_paths.clone(), api.probing.clone());
         let write = move |context: &QueryContext<'_>| {
+            let others = others(&jobs.registry, &job, context)?;
             let (incidents, now_ns) = (incidents_of(&incidents, &job), now_ns());
             let topology = topologies.at(job.end_ns.unwrap_or(now_ns));
             let (leaves, links) = (leaves(&topology), links(&topology, &job));
-            let input = Input { job: &job, others: &others, now_ns, incidents, leaves, links };
+            // Routes of an earlier time are not kept.
+            let is_recent = job.end_ns.is_none_or(|end| end.saturating_add(STALE_NS) > now_ns);
+            let paths = if is_recent { ReportPaths::new(&topology, &subnets, &probing) } else { None };
+            let paths = paths.as_ref().map(|paths| paths as &dyn PathLookup);
+            let input = Input { job: &job, others: &others, now_ns, incidents, leaves, links, paths };
             let report = fabriclens_report::build(context.engine, context.data.reader(), context.budget.cancel, input)?;
             let text = (form.write)(&report);
             context.budget.request(text.capacity())?;
@@ -114,21 +134,34 @@ fn incidents_of(incidents: &IncidentStore, job: &Job) -> Vec<Incident> {
     of_job
 }
 
-/// The run, all jobs that ran at the same time, and earlier jobs of the same user.
-fn look_up(registry: &Registry, key: &JobKey, run: Option<u32>) -> Result<(Job, Vec<Job>), ApiError> {
+/// The last run of a job, or the requested one.
+fn look_up(registry: &Registry, key: &JobKey, run: Option<u32>) -> Result<Job, ApiError> {
     let last = registry.find(key).map_err(refused)?;
-    let job = match run.filter(|run| *run != last.run) {
-        None => last,
-        Some(run) => {
-            let filter = Filter { cluster: Some(last.cluster.clone()), ..Filter::default() };
-            let of_run = |job: &Job| job.id == last.id && job.run == run;
-            let text = || format!("job {key} has no run {run}; its last is run {}", last.run);
-            let missing = || ApiError::new(Kind::NotFound, text());
-            registry.list(&filter).into_iter().find(of_run).ok_or_else(missing)?
-        }
+    let Some(run) = run.filter(|run| *run != last.run) else { return Ok(last) };
+    let mut found = None;
+    let filter = Filter { cluster: Some(last.cluster.clone()), ..Filter::default() };
+    let of_run = |page: Page| {
+        found = page.jobs.into_iter().find(|job| job.id == last.id && job.run == run);
+        Ok::<_, ApiError>(found.is_none())
+    };
+    pages(registry, &filter, of_run)?;
+    let text = || format!("job {key} has no run {run}; its last is run {}", last.run);
+    found.ok_or_else(|| ApiError::new(Kind::NotFound, text()))
+}
+
+/// All jobs that ran at the same time, and earlier jobs of the same user. They count in the memory of the query.
+fn others(registry: &Registry, job: &Job, context: &QueryContext<'_>) -> Result<Vec<Job>, QueryError> {
+    let mut others = Vec::new();
+    let mut add = |filter: &Filter, keeps: &dyn Fn(&Job) -> bool| {
+        pages(registry, filter, |page: Page| {
+            context.budget.check()?;
+            context.budget.request(page.bytes)?;
+            others.extend(page.jobs.into_iter().filter(keeps));
+            Ok::<_, QueryError>(true)
+        })
     };
     let overlapping = Filter { from_ns: Some(job.start_ns), to_ns: job.end_ns, ..Filter::default() };
-    let mut others = registry.list(&overlapping);
+    add(&overlapping, &|_| true)?;
     if !job.user.is_empty() {
         let before = Filter {
             from_ns: Some(job.start_ns.saturating_sub(BEFORE_NS)),
@@ -137,18 +170,30 @@ fn look_up(registry: &Registry, key: &JobKey, run: Option<u32>) -> Result<(Job, 
             user: Some(job.user.clone()),
             ..Filter::default()
         };
-        let mut before = registry.list(&before);
-        before.retain(|o| o.end_ns.is_some_and(|end| end < job.start_ns) && o.hosts.len() == job.hosts.len());
-        others.extend(before);
+        let is_earlier = |o: &Job| o.end_ns.is_some_and(|end| end < job.start_ns) && o.hosts.len() == job.hosts.len();
+        add(&before, &is_earlier)?;
     }
-    Ok((job, others))
+    Ok(others)
 }
+
+/// Reads all matching runs by page while `visit` returns true.
+fn pages<E>(registry: &Registry, filter: &Filter, mut visit: impl FnMut(Page) -> Result<bool, E>) -> Result<(), E> {
+    let mut after = None;
+    loop {
+        let mut page = registry.page(filter, after.as_ref(), usize::MAX, PAGE_BYTES);
+        after = page.next.take();
+        if !visit(page)? || after.is_none() {
+            return Ok(());
+        }
+    }
+}
+
 /// The path of an incident; `None` if it has something other than ports.
-fn path_of(path: &IncidentPath) -> Option<model::IncidentPath> {
+fn path_of(path: &IncidentPath) -> Option<model::Path> {
     let port = |place: &Location| match place {
         Location::Port { node, port } => Some(model::PathPort { node: node.clone(), port: port.clone() }),
         _ => None,
     };
     let ports = path.ports.iter().map(port).collect::<Option<Vec<_>>>()?;
-    Some(model::IncidentPath { ports, known: path.known.words().to_owned() })
+    Some(model::Path { ports, known: path.known.words().to_owned() })
 }

@@ -28,13 +28,18 @@ pub(super) fn links(topology: &Topology, job: &Job) -> Vec<ReportLink> {
     let between = |link: &Link| {
         link.ends.iter().all(|end| is_switch(topology, end)) && link.ends.iter().any(|end| leaves.contains(&end.node))
     };
+    let wanted = cables(topology).filter(|link| own(link).is_some() || between(link));
+    wanted.map(|link| report_link(topology, link)).collect()
+}
+
+/// A link as reports name it.
+pub(super) fn report_link(topology: &Topology, link: &Link) -> ReportLink {
     let end = |end: &LinkEnd| ReportEnd {
         node: topology.nodes[end.node].name.clone(),
         port: (!end.is_unknown()).then(|| end.port.clone()),
         is_switch: is_switch(topology, end),
     };
-    let wanted = cables(topology).filter(|link| own(link).is_some() || between(link));
-    wanted.map(|link| ReportLink { ends: [0, 1].map(|n| end(&link.ends[n])) }).collect()
+    ReportLink { ends: link.ends.each_ref().map(end) }
 }
 
 /// Links that are known; those inferred from rails do not count.

@@ -3,27 +3,34 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::Extension;
 use axum::extract::State;
 use fabriclens_correlate::{Role, Topology};
 use fabriclens_subnet_paths::{Endpoint, Hop, PairPaths};
 use serde_json::{Value, json};
 
 use super::Api;
-use super::blocking::blocking;
+use super::blocking::in_turn;
 use super::encode::{self, Json};
 use super::params::Params;
 use fabriclens_core::time::now_ns;
+use fabriclens_server::auth::Caller;
 use fabriclens_server::error::{ApiError, Kind};
 
 /// Returns the paths from port `from` to port `to`, each `HOST` or `HOST:PORT`.
-pub(super) async fn path(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
+pub(super) async fn path(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    params: Params,
+) -> Result<Json, ApiError> {
     let end = |name: &'static str| {
         let missing = || ApiError::parameter(name, format!("missing parameter '{name}': HOST:PORT"));
         params.get(name).map(str::to_owned).ok_or_else(missing)
     };
     let (from, to) = (end("from")?, end("to")?);
     // Decompressing the version of a large fabric takes a while.
-    let text = blocking(move || {
+    let turns = api.list_turn.clone();
+    let text = in_turn(&turns, &caller, move || {
         let (_, topology) = api.topologies.version(now_ns());
         let (from, to) = (endpoint(&topology, "from", &from)?, endpoint(&topology, "to", &to)?);
         let found = api.telemetry.subnet_paths.finder(Instant::now()).paths(&from, &to);

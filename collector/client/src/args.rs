@@ -1,4 +1,4 @@
-//! Command-line arguments of the client commands: `query`, `jobs`, `incidents`, `report`, `topology`,
+//! Command-line arguments of the client commands: `query`, `top`, `jobs`, `incidents`, `report`, `topology`,
 //! `switches`, `probes`.
 
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 /// The server of a client command.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Server {
     /// URL of the server
     #[arg(
@@ -164,6 +164,18 @@ pub enum Action {
         #[command(flatten)]
         server: Server,
     },
+    /// Add a note to the history of an incident
+    #[command(mut_arg("note", |note| note.required(true)))]
+    Note {
+        /// ID of the incident
+        id: String,
+        /// Author and note.
+        #[command(flatten)]
+        author: Author,
+        /// Server.
+        #[command(flatten)]
+        server: Server,
+    },
     /// Silence an incident, or all matching ones: no notifications for a while
     Silence {
         /// ID of the incident
@@ -234,6 +246,20 @@ pub struct ReportArgs {
     pub server: Server,
 }
 
+/// Arguments of `top`.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Print the tables once, as text, and exit
+    #[arg(long)]
+    pub once: bool,
+    /// Time between two readings
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = fabriclens_base::duration::parse)]
+    pub interval: std::time::Duration,
+    /// Server.
+    #[command(flatten)]
+    pub server: Server,
+}
+
 /// Arguments of `switches`.
 #[derive(Debug, Args)]
 pub struct SwitchesArgs {
@@ -248,10 +274,33 @@ pub struct SwitchesArgs {
     pub json: bool,
 }
 
+/// Arguments of `audit`.
+#[derive(Debug, Args)]
+pub struct AuditArgs {
+    /// Only settings of this host
+    #[arg(long)]
+    pub host: Option<String>,
+    /// Only this setting (docs/audit.md lists them)
+    #[arg(long)]
+    pub setting: Option<String>,
+    /// Only this severity: critical, warning or info
+    #[arg(long)]
+    pub severity: Option<String>,
+    /// Print the settings of a healthy host as baselines for all hosts (audit.baselines)
+    #[arg(long, value_name = "HOST", conflicts_with_all = ["host", "setting", "severity", "json"])]
+    pub learn: Option<String>,
+    /// Server.
+    #[command(flatten)]
+    pub server: Server,
+    /// Print the JSON of the server
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Arguments of `probes`.
 #[derive(Debug, Args)]
 pub struct ProbesArgs {
-    /// Show the plan of this host: its pairs, the most important first
+    /// Show the plan of this host, the most important pairs first, and the last trace of each source port
     #[arg(long)]
     pub host: Option<String>,
     /// Server.

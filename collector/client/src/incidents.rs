@@ -12,28 +12,28 @@ use fabriclens_base::duration;
 use fabriclens_core::time::{format_time, now_ms};
 
 #[derive(Deserialize)]
-struct Listed {
+pub(super) struct Listed {
     total: usize,
-    incidents: Vec<Incident>,
+    pub(super) incidents: Vec<Incident>,
 }
 
 #[derive(Deserialize)]
-struct One {
-    incident: Incident,
+pub(super) struct One {
+    pub(super) incident: Incident,
 }
 
 /// The fields of an incident that are shown.
 #[derive(Deserialize)]
-struct Incident {
-    id: String,
+pub(super) struct Incident {
+    pub(super) id: String,
     kind: String,
-    severity: String,
-    start_ns: i64,
-    end_ns: Option<i64>,
-    confidence: f64,
-    root: Value,
-    culprit_jobs: Vec<String>,
-    victim_jobs: Vec<String>,
+    pub(super) severity: String,
+    pub(super) start_ns: i64,
+    pub(super) end_ns: Option<i64>,
+    pub(super) confidence: f64,
+    pub(super) root: Value,
+    pub(super) culprit_jobs: Vec<String>,
+    pub(super) victim_jobs: Vec<String>,
     victim_ports: Vec<Value>,
     #[serde(default)]
     priorities: Vec<u64>,
@@ -41,6 +41,10 @@ struct Incident {
     senders: Vec<Value>,
     path: Option<FlowPath>,
     evidence: Vec<Evidence>,
+    #[serde(default)]
+    settings: Vec<WrongSetting>,
+    #[serde(default)]
+    kernel_log: Vec<KernelEvent>,
     explanation: String,
     action: String,
     #[serde(default)]
@@ -57,6 +61,55 @@ struct Incident {
 struct FlowPath {
     ports: Vec<Value>,
     known: String,
+}
+
+/// A setting of the place that is not as expected.
+#[derive(Deserialize)]
+struct WrongSetting {
+    node: String,
+    port: String,
+    title: String,
+    value: String,
+    expected: String,
+    changed: Option<(i64, String)>,
+}
+
+impl WrongSetting {
+    fn words(&self) -> String {
+        let Self { node, port, title, value, expected, changed } = self;
+        let since = changed.as_ref().map(|(ms, before)| format!(" since {}, before: {before}", clock(ms * 1_000_000)));
+        format!("{node} {port}: {title}: {value}, expected {expected}{}", since.unwrap_or_default())
+    }
+}
+
+/// A fault that the kernel log of the place names.
+#[derive(Deserialize)]
+struct KernelEvent {
+    node: String,
+    #[serde(default)]
+    device: String,
+    #[serde(default)]
+    pci_address: String,
+    class: String,
+    title: String,
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    job: String,
+    at_ms: i64,
+    may_be_reason: bool,
+}
+
+impl KernelEvent {
+    fn words(&self) -> String {
+        let Self { node, device, pci_address, class, title, code, job, at_ms, may_be_reason } = self;
+        let place = [node, device, pci_address].map(String::as_str).into_iter().filter(|part| !part.is_empty());
+        let place = place.collect::<Vec<_>>().join(" ");
+        let code = if code.is_empty() { String::new() } else { format!(" {code}") };
+        let job = if job.is_empty() { String::new() } else { format!(", of job {job}") };
+        let reason = if *may_be_reason { "; may be the reason" } else { "" };
+        format!("{place} at {}: {title}{job} ({class}{code}){reason}", clock(at_ms * 1_000_000))
+    }
 }
 
 #[derive(Deserialize)]
@@ -135,6 +188,10 @@ fn act(action: &Action) -> Result<(), ClientError> {
             post(server, &of(id, "acknowledge"), &json!({"by": author.by, "note": author.note}))?;
             format!("{id} is acknowledged")
         }
+        Action::Note { id, author, server } => {
+            post(server, &of(id, "note"), &json!({"by": author.by, "note": author.note}))?;
+            format!("{id} has the note")
+        }
         Action::Reclassify { id, kind, author, server } => {
             post(server, &of(id, "reclassify"), &json!({"kind": kind, "by": author.by, "note": author.note}))?;
             format!("{id} is {kind}")
@@ -177,15 +234,24 @@ fn table(answer: &Listed, now_ms: i64) -> String {
     out
 }
 
-fn row(i: &Incident, now_ms: i64) -> Vec<String> {
+/// Severity, and what operators did.
+pub(super) fn state(i: &Incident) -> String {
     let mut state = vec![i.severity.as_str()];
     state.extend(i.acknowledged.as_ref().map(|_| "acknowledged"));
     state.extend(i.silenced.as_ref().map(|_| "silenced"));
-    let what = i.reclassified.as_ref().and_then(|r| r.kind.clone()).unwrap_or_else(|| i.kind.clone());
+    state.join(", ")
+}
+
+/// Kind, as operators have corrected it.
+pub(super) fn what(i: &Incident) -> &str {
+    i.reclassified.as_ref().and_then(|r| r.kind.as_deref()).unwrap_or(&i.kind)
+}
+
+fn row(i: &Incident, now_ms: i64) -> Vec<String> {
     let cells = [
         i.id.clone(),
-        state.join(", "),
-        what,
+        state(i),
+        what(i).to_owned(),
         place(&i.root),
         clock(i.start_ns),
         took(i, now_ms),
@@ -196,7 +262,7 @@ fn row(i: &Incident, now_ms: i64) -> Vec<String> {
     cells.iter().map(|cell| printable(cell)).collect()
 }
 
-fn in_full(i: &Incident, now_ms: i64, columns: usize) -> String {
+pub(super) fn in_full(i: &Incident, now_ms: i64, columns: usize) -> String {
     let mut out = String::new();
     let mut line = |name: &str, text: String| {
         if !text.is_empty() {
@@ -215,6 +281,12 @@ fn in_full(i: &Incident, now_ms: i64, columns: usize) -> String {
     let hops = |path: &FlowPath| path.ports.iter().map(place).collect::<Vec<_>>().join(" > ");
     let path = i.path.as_ref().map(|path| format!("{} ({})", hops(path), path.known.replace('_', " ")));
     line("path", path.unwrap_or_default());
+    for (n, setting) in i.settings.iter().enumerate() {
+        line(if n == 0 { "set wrong" } else { "" }, setting.words());
+    }
+    for (n, event) in i.kernel_log.iter().enumerate() {
+        line(if n == 0 { "kernel log" } else { "" }, event.words());
+    }
     line("explanation", i.explanation.clone());
     line("do", i.action.clone());
     let again = format!("{} times before, in close succession", i.recurrences);
@@ -265,7 +337,7 @@ fn wrapped(name: &str, text: &str, columns: usize) -> String {
 }
 
 /// Formats a location as the collector does.
-fn place(root: &Value) -> String {
+pub(super) fn place(root: &Value) -> String {
     let text = |name: &str| root[name].as_str().map_or_else(|| root[name].to_string(), str::to_owned);
     match root["type"].as_str() {
         Some("port") => format!("{} port {}", text("node"), text("port")),
@@ -287,13 +359,13 @@ fn sender(port: &Value) -> String {
     port["job"].as_str().map_or_else(|| place(port), |job| format!("{} ({job})", place(port)))
 }
 
-fn took(i: &Incident, now_ms: i64) -> String {
+pub(super) fn took(i: &Incident, now_ms: i64) -> String {
     let ms = i.end_ns.map_or(now_ms, |end| end / 1_000_000) - i.start_ns / 1_000_000;
     let took = duration::format(Duration::from_secs((ms.max(0) / 1000).unsigned_abs()));
     if i.end_ns.is_none() { format!("{took}, open") } else { took }
 }
 
-fn short(jobs: &[String]) -> String {
+pub(super) fn short(jobs: &[String]) -> String {
     match jobs {
         [] => String::new(),
         [a, b, c, rest @ ..] if !rest.is_empty() => format!("{a} {b} {c} and {} more", rest.len()),
@@ -301,7 +373,7 @@ fn short(jobs: &[String]) -> String {
     }
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 

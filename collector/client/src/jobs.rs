@@ -16,9 +16,9 @@ const NAMED: usize = 3;
 
 /// A page of the list.
 #[derive(Deserialize)]
-struct Answer {
-    data: Vec<Job>,
-    next: Option<String>,
+pub(super) struct Answer {
+    pub(super) data: Vec<Job>,
+    pub(super) next: Option<String>,
 }
 
 /// The answer to a deletion.
@@ -34,15 +34,15 @@ struct DeletedRuns {
 
 /// The fields of a job that are shown.
 #[derive(Deserialize)]
-struct Job {
-    cluster: String,
-    id: String,
+pub(super) struct Job {
+    pub(super) cluster: String,
+    pub(super) id: String,
     run: u32,
-    user: String,
-    name: String,
-    start_ns: i64,
+    pub(super) user: String,
+    pub(super) name: String,
+    pub(super) start_ns: i64,
     end_ns: Option<i64>,
-    hosts: BTreeMap<String, serde::de::IgnoredAny>,
+    pub(super) hosts: BTreeMap<String, serde::de::IgnoredAny>,
     #[serde(default)]
     sources: Vec<String>,
     disagreements: Vec<String>,
@@ -119,10 +119,15 @@ fn table(jobs: &[Job], now_ms: i64) -> String {
     out
 }
 
-fn row(job: &Job, now_ms: i64) -> [String; 7] {
+/// Cluster, ID and run.
+pub(super) fn title(job: &Job) -> String {
     let id =
         [job.cluster.as_str(), job.id.as_str()].into_iter().filter(|t| !t.is_empty()).collect::<Vec<_>>().join("/");
-    let id = if job.run > 1 { format!("{id} (run {})", job.run) } else { id };
+    if job.run > 1 { format!("{id} (run {})", job.run) } else { id }
+}
+
+fn row(job: &Job, now_ms: i64) -> [String; 7] {
+    let id = title(job);
     let named: Vec<&str> = job.hosts.keys().take(NAMED).map(String::as_str).collect();
     let hosts = match job.hosts.len() {
         n if n > NAMED => format!("{} and {} more", named.join(" "), n - NAMED),

@@ -1,10 +1,11 @@
-//! The command-line client: `fabriclens query`, `jobs`, `incidents`, `report`, `topology`,
-//! `switches`, `probes`. Queries work with any Prometheus-compatible server.
+//! The command-line client: `fabriclens query`, `top`, `jobs`, `incidents`, `report`, `topology`,
+//! `switches`, `probes`, `audit`. Queries work with any Prometheus-compatible server.
 
 #![forbid(unsafe_code)]
 
 mod answer;
 pub mod args;
+mod audit;
 mod incidents;
 mod jobs;
 mod layout;
@@ -12,6 +13,7 @@ mod print;
 mod probes;
 mod report;
 mod switches;
+mod top;
 mod topology;
 mod topology_path;
 mod width;
@@ -30,6 +32,7 @@ use ureq::{Agent, SendBody};
 
 use crate::args::{Format, QueryArgs, Server};
 use answer::Answer;
+pub use audit::audit;
 use fabriclens_core::time;
 use fabriclens_core::time::now_ms;
 pub use incidents::incidents;
@@ -37,6 +40,7 @@ pub use jobs::jobs;
 pub use probes::probes;
 pub use report::report;
 pub use switches::switches;
+pub use top::top;
 pub use topology::topology;
 
 /// Request timeout, longer than a server's own limit of queries.
@@ -215,12 +219,17 @@ fn show<T: DeserializeOwned>(
     json: bool,
     text: impl FnOnce(&T) -> String,
 ) -> Result<(), ClientError> {
-    let body = ask(server, |agent| agent.get(url(server, path)).query_pairs(pairs(form)).call())?;
+    let body = get(server, path, form)?;
     let mut out = std::io::stdout().lock();
     if json {
         return print_json(&mut out, &body);
     }
     print(&mut out, &text(&parse(server, &body)?))
+}
+
+/// Body of the answer to a GET.
+fn get(server: &Server, path: &str, form: &Form) -> Result<String, ClientError> {
+    ask(server, |agent| agent.get(url(server, path)).query_pairs(pairs(form)).call())
 }
 
 /// Reads the JSON of an answer.

@@ -1,4 +1,5 @@
-//! `fabriclens probes`: how much of the fabric traced paths cross, the ports that agents offer, or the plan of a host.
+//! `fabriclens probes`: how much of the fabric traced paths cross, the ports that agents offer, or the plan and the traces of a
+//! host.
 
 use serde::Deserialize;
 
@@ -41,6 +42,8 @@ struct Host {
     host: String,
     ports: Vec<Port>,
     pairs: Option<Vec<Pair>>,
+    #[serde(default)]
+    traces: Vec<Trace>,
 }
 
 #[derive(Deserialize)]
@@ -48,6 +51,10 @@ struct Port {
     port: String,
     address: Option<String>,
     lid: Option<u32>,
+    traffic_class: Option<u32>,
+    class_source: Option<String>,
+    service_level: Option<u32>,
+    level_source: Option<String>,
     answers: bool,
     traces: bool,
     unused: Option<String>,
@@ -63,6 +70,26 @@ struct Pair {
     probe_every_ms: u32,
     trace_every_ms: u32,
     tcp_twin: bool,
+}
+
+#[derive(Deserialize)]
+struct Trace {
+    from: String,
+    host: String,
+    port: String,
+    source_port: Option<u16>,
+    age_seconds: f64,
+    why: Option<String>,
+    hops: Vec<Hop>,
+}
+
+#[derive(Deserialize)]
+struct Hop {
+    addresses: Vec<String>,
+    switch: Option<String>,
+    ingress: Option<String>,
+    egress: Option<String>,
+    matched: Option<String>,
 }
 
 /// Runs the command.
@@ -110,18 +137,62 @@ fn text(data: &Data, is_first: bool) -> String {
         }
     } else if !data.hosts.is_empty() {
         if is_first {
-            row(titles(&["HOST", "PORT", "ADDRESS", "STATE"]));
+            row(titles(&["HOST", "PORT", "ADDRESS", "CLASS", "STATE"]));
         }
         for host in &data.hosts {
             for port in &host.ports {
                 let lid = || port.lid.map(|lid| format!("LID {lid}"));
                 let address = port.address.clone().or_else(lid).unwrap_or_else(|| "-".to_owned());
-                row(vec![host.host.clone(), port.port.clone(), address, state(port)]);
+                row(vec![host.host.clone(), port.port.clone(), address, class(port), state(port)]);
             }
         }
     }
     out.extend(rows(&lines).iter().map(|line| format!("{line}\n")));
+    let traces: Vec<&Trace> = data.hosts.iter().flat_map(|host| &host.traces).collect();
+    if !traces.is_empty() {
+        out.push('\n');
+        out.extend(rows(&traced(&traces)).iter().map(|line| format!("{line}\n")));
+    }
     out
+}
+
+/// The last trace of each source port: `SWITCH[PORT IN>PORT OUT]` by distance, and what named each switch.
+fn traced(traces: &[&Trace]) -> Vec<Vec<String>> {
+    let titles = ["FROM", "TO", "PORT", "SOURCE PORT", "AGE", "SWITCHES", "NAMED BY", "STATE"];
+    let mut lines: Vec<Vec<String>> = vec![titles.map(str::to_owned).to_vec()];
+    let list = |hops: &[Hop], word: fn(&Hop) -> String, between: &str| match hops {
+        [] => "-".to_owned(),
+        hops => hops.iter().map(word).collect::<Vec<_>>().join(between),
+    };
+    for Trace { from, host, port, source_port, age_seconds, why, hops } in traces {
+        let cells = [
+            from.clone(),
+            host.clone(),
+            port.clone(),
+            source_port.map_or_else(|| "-".to_owned(), |port| port.to_string()),
+            format!("{age_seconds:.0}s"),
+            list(hops, hop, " "),
+            list(hops, |hop| hop.matched.clone().unwrap_or_else(|| "-".to_owned()), ","),
+            why.clone().unwrap_or_else(|| "path".to_owned()),
+        ];
+        lines.push(cells.iter().map(|cell| printable(cell)).collect());
+    }
+    lines
+}
+
+fn hop(hop: &Hop) -> String {
+    let unnamed = || match &hop.addresses[..] {
+        [] => "*".to_owned(),
+        addresses => addresses.join("|"),
+    };
+    let name = hop.switch.clone().unwrap_or_else(unnamed);
+    match (&hop.ingress, &hop.egress) {
+        (None, None) => name,
+        ports => {
+            let [ingress, egress] = [ports.0, ports.1].map(|port| port.as_deref().unwrap_or("?"));
+            format!("{name}[{ingress}>{egress}]")
+        }
+    }
 }
 
 fn head(summary: &Summary) -> String {
@@ -155,6 +226,16 @@ fn state(port: &Port) -> String {
     .to_owned()
 }
 
+/// Traffic class (InfiniBand: service level), and where it comes from.
+fn class(port: &Port) -> String {
+    let known = |what: &str, value: Option<u32>, source: &Option<String>| {
+        let source = source.as_ref().map_or_else(String::new, |source| format!(" ({source})"));
+        Some(format!("{what}{}{source}", value?))
+    };
+    let level = || known("SL ", port.service_level, &port.level_source);
+    known("", port.traffic_class, &port.class_source).or_else(level).unwrap_or_else(|| "-".to_owned())
+}
+
 fn interval(ms: u32) -> String {
     match ms {
         0 => "-".to_owned(),
@@ -177,15 +258,16 @@ mod tests {
             r#"{"summary": {"hosts": 2, "ports": 1, "unused_ports": 1, "probes_per_s": 3.5, "traces_per_s": 0.25,
                 "coverage": {"between_switches": 3, "all_between_switches": 8, "at_hosts": 0, "all_at_hosts": 0}},
                "hosts": [
-                {"host": "h1", "ports": [{"port": "mlx5_0/1", "address": "10.0.0.1", "answers": true, "traces": true}]},
-                {"host": "h\u001b2", "ports": [{"port": "mlx5_0/1", "lid": 7, "answers": true, "traces": false,
-                                                "unused": "two claim it"}]}]}"#,
+                {"host": "h1", "ports": [{"port": "mlx5_0/1", "address": "10.0.0.1", "traffic_class": 106,
+                 "class_source": "forced by the driver of the host", "answers": true, "traces": true}]},
+                {"host": "h\u001b2", "ports": [{"port": "mlx5_0/1", "lid": 7, "service_level": 0, "level_source": "unknown, so 0",
+                 "answers": true, "traces": false, "unused": "two claim it"}]}]}"#,
         );
         let expected = "hosts: 2, ports: 1, left out: 1; planned: 3.5 probes and 0.2 traces per second\n\
             links that traced paths cross, by direction: between switches 3 of 8 (38 %), at hosts no link known\n\
-            HOST  PORT      ADDRESS   STATE\n\
-            h1    mlx5_0/1  10.0.0.1  probes and traces\n\
-            h\u{fffd}2   mlx5_0/1  LID 7     left out: two claim it\n";
+            HOST  PORT      ADDRESS   CLASS                                   STATE\n\
+            h1    mlx5_0/1  10.0.0.1  106 (forced by the driver of the host)  probes and traces\n\
+            h\u{fffd}2   mlx5_0/1  LID 7     SL 0 (unknown, so 0)                    left out: two claim it\n";
         assert_eq!(text(&all, true), expected);
         assert_eq!(text(&all, false).lines().count(), 2, "further pages have no head");
     }
@@ -200,5 +282,29 @@ mod tests {
         let expected = "FROM      TO  PORT      CLASS  PROBE  TRACE  TCP  SOURCE PORTS\n\
             mlx5_0/1  h2  mlx5_1/1  job    1.5s   -      yes  50000,50001\n";
         assert_eq!(text(&one, true), expected);
+    }
+
+    #[test]
+    fn traces_are_shown_by_source_port() {
+        let one = data(
+            r#"{"hosts": [{"host": "h1", "ports": [], "pairs": [], "traces": [
+                {"from": "mlx5_0/1", "host": "h3", "port": "mlx5_0/1", "source_port": 50000, "age_seconds": 12.4,
+                 "hops": [{"addresses": [], "switch": "leaf1", "ingress": "1", "egress": "swp9", "matched": "cable"},
+                          {"addresses": ["10.9.0.1"], "switch": "spine1", "ingress": "2", "matched": "address"}]},
+                {"from": "mlx5_0/1", "host": "h4", "port": "mlx5_0/1", "source_port": 50001, "age_seconds": 0.2,
+                 "why": "a switch\u001b is silent",
+                 "hops": [{"addresses": ["10.9.0.1", "10.9.0.2"]}, {"addresses": []}]}]}]}"#,
+        );
+        let expected = "\nFROM      TO  PORT      SOURCE PORT  AGE  SWITCHES                      NAMED BY       STATE\n\
+            mlx5_0/1  h3  mlx5_0/1  50000        12s  leaf1[1>swp9] spine1[2>?]     cable,address  path\n\
+            mlx5_0/1  h4  mlx5_0/1  50001        0s   10.9.0.1|10.9.0.2 *           -,-            a switch\u{fffd} is silent\n";
+        let shown = text(&one, true);
+        let shown = shown.split_once('\n').unwrap().1;
+        assert_eq!(words(shown), words(expected));
+        assert!(shown.contains('\u{fffd}'), "{shown}");
+    }
+
+    fn words(text: &str) -> Vec<Vec<&str>> {
+        text.lines().map(|line| line.split_whitespace().collect()).collect()
     }
 }

@@ -52,6 +52,7 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("probes.per_fabric", Form::Integer),
     ("probes.traces_per_leaf", Form::Integer),
     ("probes.traffic_class", Form::Integer),
+    ("probes.service_level", Form::Integer),
     ("probes.paths", Form::Integer),
 ];
 
@@ -117,6 +118,7 @@ pub(super) const TABLE_KEYS: &[&str] = &[
     "jobs.hosts",
     "verdicts.thresholds",
     "topology.files",
+    "audit.baselines",
     "switches.addresses",
     "switches.raw",
     "gnmi.targets",

@@ -85,6 +85,8 @@ pub struct Config {
     pub late: Duration,
     /// Files that describe the fabric, in any supported format.
     pub topology: Vec<PathBuf>,
+    /// Files with the settings that ports must have.
+    pub baselines: Vec<PathBuf>,
     /// What agents may trace and probe.
     pub probes: Probes,
     /// Remote engine that stores the samples instead of this collector.
@@ -123,22 +125,32 @@ pub struct Probes {
     pub per_fabric: u32,
     /// Traces of source ports per second from the ports of a leaf, and to them; 0: none.
     pub traces_per_leaf: u32,
-    /// Traffic class of packets (DSCP times 4).
-    pub traffic_class: u8,
+    /// Traffic class of packets (DSCP times 4); `None`: of each port, as settings of its host tell it, else 0.
+    pub traffic_class: Option<u8>,
+    /// InfiniBand: service level of probes, 0 to 15; `None`: not known, so 0.
+    pub service_level: Option<u8>,
     /// Parallel paths between two leaves, where the topology does not tell them.
     pub paths: usize,
 }
 
 impl Default for Probes {
     fn default() -> Self {
-        Self { per_port: 20, per_host: 100, per_fabric: 20_000, traces_per_leaf: 20, traffic_class: 0, paths: 16 }
+        Self {
+            per_port: 20,
+            per_host: 100,
+            per_fabric: 20_000,
+            traces_per_leaf: 20,
+            traffic_class: None,
+            service_level: None,
+            paths: 16,
+        }
     }
 }
 
 /// Listener addresses (port 0 for any free port) and their limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen {
-    /// HTTP API, remote write, start page, metrics.
+    /// HTTP API, remote write, console, metrics.
     pub http: SocketAddr,
     /// OTLP over gRPC.
     pub otlp_grpc: SocketAddr,
@@ -249,6 +261,7 @@ impl Default for Config {
             late: Duration::from_secs(120),
             switches: Switches::default(),
             topology: Vec::new(),
+            baselines: Vec::new(),
             probes: Probes::default(),
             store: None,
             forward: Vec::new(),
@@ -314,7 +327,8 @@ impl Config {
             self.probes.per_host.to_string(),
             self.probes.per_fabric.to_string(),
             self.probes.traces_per_leaf.to_string(),
-            self.probes.traffic_class.to_string(),
+            self.probes.traffic_class.map_or_else(String::new, |class| class.to_string()),
+            self.probes.service_level.map_or_else(String::new, |level| level.to_string()),
             self.probes.paths.to_string(),
         ];
         keys::KEYS.iter().map(|(key, _)| *key).zip(values).collect()

@@ -106,6 +106,8 @@ fn apply_environment(
         let value = match form {
             Form::Text => toml::Value::String(text.clone()),
             Form::Bool => toml::Value::Boolean(text.parse().map_err(|_| bad("is neither true nor false"))?),
+            // As a key without a default is shown.
+            Form::Integer if text.is_empty() => continue,
             Form::Integer => toml::Value::Integer(text.parse().map_err(|_| bad("is not a whole number"))?),
         };
         match key.split_once('.') {
@@ -147,16 +149,24 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     time(&mut config.late, raw.verdicts.late, "verdicts.late")?;
     config.switches = switches(raw.switches)?;
     config.topology = raw.topology.files.into_iter().map(PathBuf::from).collect();
+    config.baselines = raw.audit.baselines.into_iter().map(PathBuf::from).collect();
     let rate = |slot: &mut u32, raw: Option<u32>| *slot = raw.unwrap_or(*slot);
     rate(&mut config.probes.per_port, raw.probes.per_port);
     rate(&mut config.probes.per_host, raw.probes.per_host);
     rate(&mut config.probes.per_fabric, raw.probes.per_fabric);
     rate(&mut config.probes.traces_per_leaf, raw.probes.traces_per_leaf);
     if let Some(class) = raw.probes.traffic_class {
-        config.probes.traffic_class = u8::try_from(class).map_err(|_| ConfigError::Value {
+        config.probes.traffic_class = Some(u8::try_from(class).map_err(|_| ConfigError::Value {
             key: "probes.traffic_class",
             message: format!("{class} is not from 0 to 255; write the DSCP times 4"),
-        })?;
+        })?);
+    }
+    if let Some(level) = raw.probes.service_level {
+        let valid = u8::try_from(level).ok().filter(|level| *level <= 15);
+        config.probes.service_level = Some(valid.ok_or_else(|| ConfigError::Value {
+            key: "probes.service_level",
+            message: format!("{level} is not from 0 to 15; write the service level of the jobs"),
+        })?);
     }
     config.probes.paths = raw.probes.paths.map_or(config.probes.paths, |n| n as usize);
     time(&mut config.ingest.future, raw.ingest.future, "ingest.future")?;
@@ -200,6 +210,7 @@ fn bounds(config: &Config) -> Result<(), ConfigError> {
     };
     needs("data", !config.data.as_os_str().is_empty(), "empty; name a directory")?;
     needs("topology.files", config.topology.iter().all(|f| !f.as_os_str().is_empty()), "an empty name; name a file")?;
+    needs("audit.baselines", config.baselines.iter().all(|f| !f.as_os_str().is_empty()), "an empty name; name a file")?;
     needs("retention.age", config.retention.age >= Duration::from_secs(3600), "at least 1h")?;
     needs("retention.size", config.retention.size.is_none_or(|s| s >= 64 << 20), "at least 64MiB")?;
     needs("listen.connections", config.listen.connections.all > 0, "at least 1")?;
@@ -302,6 +313,17 @@ mod tests {
         let error = |text: &str| load(text).unwrap_err().to_string();
         assert!(error("[switches]\naddresses = { leaf1 = \"10.0.0.7\" }").contains("not an IP address"));
         assert!(error("[switches]\nraw = [\"*\"]").contains("switches.raw"));
+    }
+
+    #[test]
+    fn classes_of_probes_have_their_range() {
+        let load = |text: &str| check(toml::from_str(text).unwrap());
+        let probes = load("[probes]\ntraffic_class = 255\nservice_level = 15").unwrap().probes;
+        assert_eq!((probes.traffic_class, probes.service_level), (Some(255), Some(15)));
+        assert_eq!(load("").unwrap().probes.service_level, None);
+        let error = |text: &str| load(text).unwrap_err().to_string();
+        assert!(error("[probes]\nservice_level = 16").contains("16 is not from 0 to 15"));
+        assert!(error("[probes]\ntraffic_class = 256").contains("256 is not from 0 to 255"));
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub(super) struct RawConfig {
     pub jobs: RawJobs,
     pub verdicts: RawVerdicts,
     pub topology: RawTopology,
+    pub audit: RawAudit,
     pub probes: RawProbes,
     pub store: RawStore,
     pub forward: Vec<RawForward>,
@@ -118,12 +119,19 @@ pub(super) struct RawTopology {
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
+pub(super) struct RawAudit {
+    pub baselines: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct RawProbes {
     pub per_port: Option<u32>,
     pub per_host: Option<u32>,
     pub per_fabric: Option<u32>,
     pub traces_per_leaf: Option<u32>,
     pub traffic_class: Option<u32>,
+    pub service_level: Option<u32>,
     pub paths: Option<u32>,
 }
 

@@ -6,6 +6,7 @@ pub mod byte_quota;
 pub mod client_network;
 pub mod endpoint;
 pub mod exposition;
+pub mod fair_turn;
 pub mod forward_telemetry;
 pub mod gnmi_telemetry;
 pub mod json_text;

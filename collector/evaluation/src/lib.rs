@@ -6,6 +6,7 @@ mod backfill;
 mod background_query;
 mod flows;
 mod forwarding_paths;
+pub mod kernel_log;
 mod late;
 pub mod live;
 mod probe_feed;

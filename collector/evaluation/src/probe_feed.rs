@@ -71,6 +71,7 @@ impl ProbeFeed {
 
     fn tell(&mut self, state: &AppState, tracker: &mut IncidentTracker, now_ms: i64) {
         let (suspects, bytes) = (tracker.path_suspects(SUSPECTS), tracker.host_bytes());
+        let suspect_flows = tracker.suspect_flows();
         let name = |port: usize| tracker.fabric().port_name(port);
         self.suspects = suspects.into_iter().map(name).collect();
         let offered: HashSet<HostPort> = state
@@ -95,7 +96,7 @@ impl ProbeFeed {
         // The queue pairs of ports that no job uses any more are no longer used.
         let flows = self.flows.iter().filter(|(port, (_, flows))| !flows.is_empty() && in_jobs.contains(*port));
         let flows = flows.map(|(port, (_, flows))| (port.clone(), flows.clone())).collect();
-        state.probing.set_demand(Demand { suspects: self.suspects.clone(), bytes, flows });
+        state.probing.set_demand(Demand { suspects: self.suspects.clone(), suspect_flows, bytes, flows });
         if due.is_empty() || !self.query.is_free() {
             return;
         }

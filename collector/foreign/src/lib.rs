@@ -34,5 +34,5 @@ pub use conversion::{Conversion, Value};
 pub use instance::instance_host;
 pub use meaning::{Meaning, Series, meaning};
 pub use row::{Condition, Ids, Label, LabelValue, PortFrom, Row, Target};
-pub use source::{Source, SwitchFrom};
+pub use source::{Describes, Source, SwitchFrom};
 pub use sources::{SOURCES, source_of};

@@ -14,6 +14,8 @@ pub struct Source {
     pub prefixes: &'static [&'static str],
     /// … and that have all of these attributes.
     pub having: &'static [&'static str],
+    /// What its series describe.
+    pub describes: Describes,
     /// Where the switch is found, the first that is present. If none is, the sender must be bound to one switch.
     pub switch: &'static [SwitchFrom],
     /// Words that protocols append to a name (`_total` of a sum, `_ratio` of a gauge with unit 1); they are ignored where
@@ -23,6 +25,16 @@ pub struct Source {
     pub rename: fn(&str) -> Option<String>,
     /// Its names.
     pub rows: &'static [&'static [Row]],
+}
+
+/// What the series of a source describe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Describes {
+    /// Switches: their series are stored under canonical names only, and senders are listed as switches.
+    Switches,
+    /// Hosts: their series stay under their own names, for those who use these, and some are stored under canonical names
+    /// too.
+    Hosts,
 }
 
 /// Where a series names its switch.

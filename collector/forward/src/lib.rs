@@ -21,6 +21,7 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
+use fabriclens_base::Sender as SampleSender;
 use fabriclens_model::{Labels, Matcher, Patterns, Read as _, Series, absent, is_absent, present};
 use fabriclens_store::io::OsFiles;
 use fabriclens_store::{AppendError, Appended, RowGroup, Store, filter_times};
@@ -125,13 +126,21 @@ impl Sink {
         Ok(Self { store: config.store.is_none().then_some(store), future, queues, sample_feed: SampleFeed::default() })
     }
 
-    /// Stores and queues samples; returns when all of them survive a crash.
+    /// Stores and queues samples of the collector's own; returns when all of them survive a crash.
     ///
     /// # Errors
     /// [`SinkError`]; nothing is acknowledged. Samples that were stored nevertheless count as duplicates when they are
     /// sent again, and are forwarded then, possibly twice.
     pub fn append(&self, groups: Vec<RowGroup>) -> Result<Appended, SinkError> {
-        let written = self.write(groups)?;
+        self.append_from(groups, SampleSender::Bound)
+    }
+
+    /// [`Sink::append`] for any sender.
+    ///
+    /// # Errors
+    /// As [`Sink::append`].
+    pub fn append_from(&self, groups: Vec<RowGroup>, sender: SampleSender<'_>) -> Result<Appended, SinkError> {
+        let written = self.write(groups, sender)?;
         let mut done = self.commit(vec![written]);
         done.pop().unwrap_or_else(|| Ok(Appended::default()))
     }
@@ -141,13 +150,13 @@ impl Sink {
         &self.sample_feed
     }
 
-    /// First half of [`Sink::append`]; the result must be committed before anything is acknowledged.
+    /// First half of [`Sink::append_from`]; the result must be committed before anything is acknowledged.
     ///
     /// # Errors
     /// [`SinkError`].
-    pub fn write(&self, groups: Vec<RowGroup>) -> Result<PendingWrite, SinkError> {
+    pub fn write(&self, groups: Vec<RowGroup>, sender: SampleSender<'_>) -> Result<PendingWrite, SinkError> {
         let destination = match &self.store {
-            Some(store) => Destination::Store(store.write(&groups)?),
+            Some(store) => Destination::Store(store.write(&groups, sender)?),
             None => Destination::Queues,
         };
         let queued = !self.queues.is_empty();

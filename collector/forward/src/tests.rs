@@ -11,7 +11,7 @@ use fabriclens_store::{Clock, Options, RowGroup, Store, log_record};
 
 use super::queue::{Limits, Queue, QueueError};
 use super::reader::{Reader, Window};
-use super::{PendingWrite, Sink};
+use super::{PendingWrite, SampleSender, Sink};
 use fabriclens_core::sample_feed::SampleFeed;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time::now_ms;
@@ -148,7 +148,7 @@ fn writes_committed_together_share_a_sync() {
         let store = keeps.then(|| Arc::new(Store::open(data.path(), options).unwrap()));
         let sink = Sink { store, future: 0, queues: vec![queue.clone()], sample_feed: SampleFeed::default() };
         let write = |range: std::ops::Range<usize>| -> Vec<PendingWrite> {
-            range.map(|n| sink.write(vec![row(&series, n)]).unwrap()).collect()
+            range.map(|n| sink.write(vec![row(&series, n)], SampleSender::Bound).unwrap()).collect()
         };
         // Begins a segment.
         sink.append(vec![row(&series, 9)]).unwrap();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fabriclens_base::Sender;
 use fabriclens_core::gnmi_telemetry::GnmiTelemetry;
 use fabriclens_core::switch_list::SwitchList;
 use fabriclens_core::telemetry::Telemetry;
@@ -33,6 +34,11 @@ impl SwitchCounters {
         Self { switch, switches, telemetry: telemetry.gnmi.clone(), working }
     }
 
+    /// Name of the switch.
+    pub(crate) fn switch(&self) -> &str {
+        &self.switch
+    }
+
     /// Counts values that are not stored.
     pub(crate) fn dropped(&self, reason: &str, values: u64) {
         self.telemetry.dropped.with_label_values(&[&*self.switch, reason]).inc_by(values);
@@ -60,7 +66,7 @@ impl Observer for SwitchCounters {
         self.telemetry.bytes.with_label_values(&switch).inc_by(bytes as u64);
         let now = now_ms();
         self.telemetry.last_message.with_label_values(&switch).set(now as f64 / 1e3);
-        self.switches.received(&self.switch, SOURCE, [now, now], &[]);
+        self.switches.received(Sender::Bound, &self.switch, SOURCE, [now, now], &[]);
         if unread > 0 {
             self.dropped("unreadable", unread as u64);
         }

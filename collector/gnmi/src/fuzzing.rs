@@ -10,6 +10,7 @@ use fabriclens_model::names::check_series;
 use crate::counters::SwitchCounters;
 use crate::notification;
 use crate::output::Output;
+use crate::path_budget::PathBudget;
 use crate::stream_receiver::receiver;
 use crate::subscriptions::streams;
 
@@ -21,7 +22,7 @@ const NOW_MS: i64 = 1_700_000_000_000;
 pub fn message(bytes: &[u8]) {
     static TELEMETRY: LazyLock<Telemetry> = LazyLock::new(|| Telemetry::new().expect("metrics register once"));
     let counters = Arc::new(SwitchCounters::new("leaf1", &TELEMETRY));
-    let output = Output { switch: "leaf1".into(), outbox: Arc::default(), counters };
+    let output = Output { switch: "leaf1".into(), outbox: Arc::default(), counters, paths: PathBudget::new(1 << 20) };
     for stream in [GnmiKind::Sonic, GnmiKind::OpenConfig, GnmiKind::Cumulus].into_iter().flat_map(streams) {
         let mut receiver = receiver(stream, output.clone());
         // An error ends the stream; what came before it counts.

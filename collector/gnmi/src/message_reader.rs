@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_model::{LayoutInterner, RowGroup};
-use fabriclens_wire::decode::DecodeError;
 
 use crate::counters::SwitchCounters;
 use crate::leaf::Receiver;
+use crate::malformed::MalformedMessage;
 use crate::notification;
 use crate::outbox::Outbox;
 use crate::output::Output;
+use crate::path_budget::PathBudget;
 use crate::stream_receiver::receiver;
 use crate::subscriptions::Stream;
 use crate::target::Observer as _;
@@ -28,8 +29,8 @@ impl MessageReader {
     /// A stream of the switch with this name.
     pub fn new(switch: &str, stream: &'static Stream, telemetry: &Telemetry) -> Self {
         let counters = Arc::new(SwitchCounters::new(switch, telemetry));
-        let outbox = Arc::<Outbox>::default();
-        let output = Output { switch: switch.into(), outbox: outbox.clone(), counters: counters.clone() };
+        let (outbox, paths) = (Arc::<Outbox>::default(), PathBudget::new(usize::MAX));
+        let output = Output { switch: switch.into(), outbox: outbox.clone(), counters: counters.clone(), paths };
         let receiver = receiver(stream, output);
         Self { stream, receiver, outbox, counters, layouts: LayoutInterner::default() }
     }
@@ -37,9 +38,10 @@ impl MessageReader {
     /// Rows for the store from an encoded `SubscribeResponse` that arrived at `now_ms` (Unix ms).
     ///
     /// # Errors
-    /// [`DecodeError`] if it is no such message.
-    pub fn read(&mut self, message: &[u8], now_ms: i64) -> Result<Vec<RowGroup>, DecodeError> {
-        let outcome = notification::read(message, self.stream.dialect, now_ms, &mut *self.receiver)?;
+    /// [`MalformedMessage`] if it is no such message.
+    pub fn read(&mut self, message: &[u8], now_ms: i64) -> Result<Vec<RowGroup>, MalformedMessage> {
+        let outcome = notification::read(message, self.stream.dialect, now_ms, &mut *self.receiver)
+            .map_err(|error| MalformedMessage::new(self.counters.switch(), error))?;
         self.counters.message(self.stream, message.len(), outcome.leaves, outcome.unread);
         Ok(self.outbox.take().into_iter().map(|row| row.into_group(&mut self.layouts)).collect())
     }
@@ -71,6 +73,7 @@ mod tests {
         let series = r#"fabric_port_io_bytes_total{direction="receive", host="leaf1", port="swp1"}"#;
         assert_eq!(rows[0].series[0].to_string(), series);
         assert!(reader.read(&message, 5200).unwrap()[0].series.id() == rows[0].series.id(), "the list is kept");
-        assert!(reader.read(&[0x0a, 0xff], 5200).is_err());
+        let error = reader.read(&[0x0a, 0xff], 5200).unwrap_err().to_string();
+        assert!(error.starts_with("switch \"leaf1\" sends a message that is no gNMI SubscribeResponse"), "{error}");
     }
 }

@@ -1,6 +1,7 @@
 //! LLDP neighbors of a switch's ports, which the topology reads.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use fabriclens_catalog::metrics::switch_events;
 
@@ -16,14 +17,18 @@ const NAME: usize = 255;
 /// Neighbors of one switch.
 pub(crate) struct Neighbors {
     output: Output,
-    /// The neighbor, its port's identifier and description by port, of the message that is being read.
-    ports: BTreeMap<String, [String; 3]>,
+    /// The neighbor, its port's identifier and description, and its management address, by port, of the message that is being read.
+    ports: BTreeMap<String, [String; 4]>,
     time_ms: i64,
 }
 
 /// Fields of SONiC's table and of OpenConfig's model, in the order of [`Neighbors::ports`].
-const FIELDS: [[&str; 2]; 3] =
-    [["lldp_rem_sys_name", "system-name"], ["lldp_rem_port_id", "port-id"], ["lldp_rem_port_desc", "port-description"]];
+const FIELDS: [[&str; 2]; 4] = [
+    ["lldp_rem_sys_name", "system-name"],
+    ["lldp_rem_port_id", "port-id"],
+    ["lldp_rem_port_desc", "port-description"],
+    ["lldp_rem_man_addr", "management-address"],
+];
 
 impl Neighbors {
     pub(crate) fn new(output: Output) -> Self {
@@ -51,13 +56,16 @@ impl Receiver for Neighbors {
 
     fn end(&mut self) {
         let mut row = Row { time_ms: self.time_ms, ..Row::default() };
-        for (port, [neighbor, id, description]) in std::mem::take(&mut self.ports) {
+        for (port, [neighbor, id, description, addresses]) in std::mem::take(&mut self.ports) {
             if neighbor.is_empty() {
                 continue;
             }
             // Where the identifier is a MAC address, the description is the name.
             let neighbor_port = if is_address(&id) && !description.is_empty() { description } else { id };
-            let names = [("neighbor", neighbor), ("neighbor_port", neighbor_port)];
+            // SONiC lists several; the first is the one of the management port.
+            let address = addresses.split(',').find_map(|text| text.trim().parse::<IpAddr>().ok());
+            let address = address.map(|address| address.to_string()).unwrap_or_default();
+            let names = [("neighbor", neighbor), ("neighbor_address", address), ("neighbor_port", neighbor_port)];
             row.series.push(self.output.labels(&switch_events::PORT_NEIGHBOR, Some(&port), &names));
             row.values.push(1.0);
         }
@@ -93,12 +101,14 @@ mod tests {
             ("LLDP_ENTRY_TABLE/lldp_rem_port_id", "0c:42:a1:00:00:01"),
             ("LLDP_ENTRY_TABLE/lldp_rem_port_desc", "ens1f0np0"),
             ("LLDP_ENTRY_TABLE/lldp_rem_sys_name", "gpu-01"),
+            ("LLDP_ENTRY_TABLE/lldp_rem_man_addr", "10.3.147.196,fe80::5054:ff:fe12:3456"),
         ];
-        let expected = r#"fabric_port_neighbor_info{host="leaf1", neighbor="gpu-01", neighbor_port="ens1f0np0", port="Ethernet0"}"#;
+        let expected = r#"fabric_port_neighbor_info{host="leaf1", neighbor="gpu-01", neighbor_address="10.3.147.196", neighbor_port="ens1f0np0", port="Ethernet0"}"#;
         assert_eq!(told("object_name", "Ethernet0", &sonic), [expected]);
-        let model = ["port-description", "port-id", "system-name"]
+        let model = ["port-description", "port-id", "system-name", "management-address"]
             .map(|leaf| format!("lldp/interfaces/interface/neighbors/neighbor/state/{leaf}"));
-        let model = [(&*model[0], "to leaf1"), (&*model[1], "swp7"), (&*model[2], "spine1")];
+        let model =
+            [(&*model[0], "to leaf1"), (&*model[1], "swp7"), (&*model[2], "spine1"), (&*model[3], "not an address")];
         let lines = told("interface.name", "swp1", &model);
         let expected =
             r#"fabric_port_neighbor_info{host="leaf1", neighbor="spine1", neighbor_port="swp7", port="swp1"}"#;

@@ -16,6 +16,8 @@ use tokio::sync::watch;
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Most samples that wait: 500 switches with 4,000 values each for a second.
 const WAITING: usize = 2_000_000;
+/// Memory of a waiting sample, whose labels are those of its path, and of a column of a list that is remembered, bytes.
+const SAMPLE: usize = 32;
 /// Writes after which unused column lists are forgotten.
 const FORGET: u32 = 1500;
 
@@ -38,14 +40,30 @@ impl Row {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
-pub(crate) struct Outbox(Mutex<(Vec<Row>, usize)>);
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    /// Rows and the number of their samples.
+    waiting: Mutex<(Vec<Row>, usize)>,
+    /// Most samples that wait, and most columns of lists that are remembered.
+    most: usize,
+}
+
+impl Default for Outbox {
+    fn default() -> Self {
+        Self::new(usize::MAX)
+    }
+}
 
 impl Outbox {
+    /// Half of these bytes for samples that wait, half for lists of columns.
+    pub(crate) fn new(memory: usize) -> Self {
+        Self { waiting: Mutex::default(), most: WAITING.min(memory / 2 / SAMPLE) }
+    }
+
     /// Queues a row; false if it was dropped.
     pub(crate) fn push(&self, row: Row) -> bool {
-        let (rows, waiting) = &mut *self.0.lock();
-        let fits = *waiting + row.values.len() <= WAITING;
+        let (rows, waiting) = &mut *self.waiting.lock();
+        let fits = *waiting + row.values.len() <= self.most;
         if fits {
             *waiting += row.values.len();
             rows.push(row);
@@ -55,14 +73,14 @@ impl Outbox {
 
     /// Takes all rows.
     pub(crate) fn take(&self) -> Vec<Row> {
-        let (rows, waiting) = &mut *self.0.lock();
+        let (rows, waiting) = &mut *self.waiting.lock();
         *waiting = 0;
         std::mem::take(rows)
     }
 
     /// Writes rows to the store until `stop` becomes true, and the rest then.
     pub(crate) async fn write(self: Arc<Self>, sink: Arc<Sink>, telemetry: Telemetry, stop: watch::Receiver<bool>) {
-        let (mut layouts, mut writes) = (LayoutInterner::default(), 0u32);
+        let (mut layouts, mut writes) = (LayoutInterner::with_columns(self.most), 0u32);
         let work = move |_: Trigger| {
             let rows = self.take();
             if rows.is_empty() {

@@ -8,6 +8,7 @@ use fabriclens_model::Labels;
 
 use crate::counters::SwitchCounters;
 use crate::outbox::{Outbox, Row};
+use crate::path_budget::PathBudget;
 
 /// A switch, the way of its samples to the store, and its counters.
 #[derive(Clone)]
@@ -15,6 +16,8 @@ pub(crate) struct Output {
     pub(crate) switch: Arc<str>,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) counters: Arc<SwitchCounters>,
+    /// Memory for its paths.
+    pub(crate) paths: PathBudget,
 }
 
 impl Output {
@@ -36,6 +39,6 @@ impl Output {
 impl Output {
     pub(crate) fn for_tests(switch: &str) -> Self {
         let counters = Arc::new(SwitchCounters::for_tests(switch));
-        Self { switch: switch.into(), outbox: Arc::default(), counters }
+        Self { switch: switch.into(), outbox: Arc::default(), counters, paths: PathBudget::new(1 << 20) }
     }
 }

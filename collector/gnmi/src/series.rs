@@ -9,17 +9,22 @@ use fabriclens_model::{Labels, stale};
 use crate::leaf::{Leaf, Receiver, Scalar};
 use crate::outbox::Row;
 use crate::output::Output;
+use crate::path_budget::StreamPaths;
 
 /// Most paths of one stream. A switch of 512 ports with 120 counters each has 61,440.
 const PATHS: usize = 200_000;
+/// Memory of a path besides its own length, and of one whose series is stored besides twice its length, bytes.
+const PATH_BYTES: usize = 128;
+const SERIES_BYTES: usize = 512;
 
 /// Paths of a stream, and the samples of the message that is being read.
 pub(crate) struct Series {
     output: Output,
     source: &'static Source,
     known: HashMap<Box<str>, Known>,
-    /// Most paths that are known.
+    /// Most paths that are known, and their memory.
     most: usize,
+    memory: StreamPaths,
     /// Path and keys of the leaf that is being looked up.
     key: String,
     rows: Vec<Row>,
@@ -32,9 +37,20 @@ enum Known {
     Unknown,
 }
 
+impl Known {
+    /// Memory with its path, bytes.
+    fn bytes(&self, path: &str) -> usize {
+        match self {
+            Self::Stored { .. } => SERIES_BYTES + 2 * path.len(),
+            Self::LeftOut | Self::Unknown => PATH_BYTES + path.len(),
+        }
+    }
+}
+
 impl Series {
     pub(crate) fn new(output: Output, source: &'static Source) -> Self {
-        Self { output, source, known: HashMap::new(), most: PATHS, key: String::new(), rows: Vec::new() }
+        let memory = output.paths.stream();
+        Self { output, source, known: HashMap::new(), most: PATHS, memory, key: String::new(), rows: Vec::new() }
     }
 
     fn look_up(&self, leaf: &Leaf<'_>) -> Known {
@@ -72,6 +88,9 @@ impl Receiver for Series {
                 return self.output.counters.dropped("paths", 1);
             }
             let known = self.look_up(&leaf);
+            if !self.memory.take(known.bytes(&self.key)) {
+                return self.output.counters.dropped("paths", 1);
+            }
             self.known.insert(self.key.as_str().into(), known);
         }
         let Some(known) = self.known.get(self.key.as_str()) else { return };
@@ -102,7 +121,9 @@ impl Receiver for Series {
                 Known::LeftOut | Known::Unknown => None,
             })
             .collect();
-        self.known.retain(|key, _| !gone(key));
+        for (key, known) in self.known.extract_if(|key, _| gone(key)) {
+            self.memory.give(known.bytes(&key));
+        }
         for labels in ended {
             self.add(time_ms, labels, stale());
         }
@@ -220,6 +241,27 @@ mod tests {
         series.end();
         let expected = r#"fabric_port_io_bytes_total{direction="receive", host="leaf1", port="swp1"} 2 @5"#;
         assert_eq!(told(&outbox), [expected]);
+    }
+
+    #[test]
+    fn memory_of_paths_is_bounded_and_free_again() {
+        let (mut series, outbox, counters) = series(&gnmi_openconfig::SOURCE);
+        let fill = |series: &mut Series| {
+            for n in 0..1000 {
+                let port = format!("Ethernet{n}");
+                let name = "interfaces/interface/state/counters/in-octets";
+                leaf(series, name, ("interface.name", &port), Scalar::Number(1.0), 5);
+            }
+            series.end();
+            outbox.take().iter().map(|row| row.values.len()).sum::<usize>()
+        };
+        let kept = fill(&mut series);
+        assert!((256 << 10) / 800 < kept && kept < (256 << 10) / SERIES_BYTES, "{kept}");
+        assert_eq!(counters.dropped_so_far("paths"), 1000 - kept as u64);
+        series.delete("interfaces", &[], 9);
+        series.end();
+        assert_eq!(outbox.take()[0].values.len(), kept, "they end");
+        assert_eq!(fill(&mut series), kept);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use tokio::sync::{oneshot, watch};
 use crate::counters::SwitchCounters;
 use crate::outbox::Outbox;
 use crate::output::Output;
+use crate::path_budget::PathBudget;
 use crate::reconnect::run;
 use crate::stream_receiver::receiver;
 use crate::subscriptions::Stream;
@@ -25,18 +26,25 @@ impl Clock for Host {
     }
 }
 
-/// Reads all switches and stores what they send, until `stop` becomes true.
-pub async fn serve(targets: Vec<GnmiTarget>, sink: Arc<Sink>, telemetry: Telemetry, stop: watch::Receiver<bool>) {
+/// Reads all switches and stores what they send, until `stop` becomes true. Their paths may take `memory` bytes, and as much
+/// the samples on their way to the store.
+pub async fn serve(
+    targets: Vec<GnmiTarget>,
+    sink: Arc<Sink>,
+    telemetry: Telemetry,
+    memory: usize,
+    stop: watch::Receiver<bool>,
+) {
     if targets.is_empty() {
         return;
     }
-    let outbox = Arc::<Outbox>::default();
+    let outbox = Arc::new(Outbox::new(memory));
     let writer = outbox.clone().write(sink, telemetry.clone(), stop.clone());
     let (done, ended) = oneshot::channel::<()>();
     let reader = std::thread::Builder::new().name("gnmi".to_owned()).spawn(move || {
         // Dropped when the thread ends, however it does.
         let _done = done;
-        read(targets, &outbox, &telemetry, &stop);
+        read(targets, &outbox, &telemetry, &PathBudget::new(memory), &stop);
     });
     if let Err(error) = reader {
         tracing::error!(%error, "cannot start the thread that reads switches by gNMI");
@@ -46,7 +54,13 @@ pub async fn serve(targets: Vec<GnmiTarget>, sink: Arc<Sink>, telemetry: Telemet
     ended.await.unwrap_or_default();
 }
 
-fn read(targets: Vec<GnmiTarget>, outbox: &Arc<Outbox>, telemetry: &Telemetry, stop: &watch::Receiver<bool>) {
+fn read(
+    targets: Vec<GnmiTarget>,
+    outbox: &Arc<Outbox>,
+    telemetry: &Telemetry,
+    paths: &PathBudget,
+    stop: &watch::Receiver<bool>,
+) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return tracing::error!(%error, "cannot read switches by gNMI"),
@@ -54,7 +68,8 @@ fn read(targets: Vec<GnmiTarget>, outbox: &Arc<Outbox>, telemetry: &Telemetry, s
     tracing::info!(switches = targets.len(), "reading switches by gNMI");
     let all = targets.into_iter().map(|config| {
         let counters = Arc::new(SwitchCounters::new(&config.name, telemetry));
-        let output = Output { switch: config.name.as_str().into(), outbox: outbox.clone(), counters: counters.clone() };
+        let (switch, outbox) = (config.name.as_str().into(), outbox.clone());
+        let output = Output { switch, outbox, counters: counters.clone(), paths: paths.of_target() };
         let target = Target { config: Arc::new(config), observer: counters, clock: Arc::new(Host) };
         let receiver = move |stream: &'static Stream| receiver(stream, output.clone());
         run(target, receiver, stop.clone())

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use fabriclens_base::error_chain::with_new_causes;
 use fabriclens_config::GnmiTarget;
-use fabriclens_wire::decode::DecodeError;
 use tokio::time::{Instant, timeout};
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
@@ -13,6 +12,7 @@ use tonic::{Code, Request, Status};
 use crate::codec::SubscribeCodec;
 use crate::connection::{ConnectError, Connection};
 use crate::leaf::Receiver;
+use crate::malformed::MalformedMessage;
 use crate::notification::{self, shown};
 use crate::pace::ByteBudget;
 use crate::subscriptions::Stream;
@@ -43,8 +43,8 @@ pub(crate) enum SessionError {
     #[error("no message for {} s", .0.as_secs())]
     Silent(Duration),
     /// A message is none of gNMI.
-    #[error("malformed message: {0}")]
-    Malformed(#[from] DecodeError),
+    #[error(transparent)]
+    Malformed(#[from] MalformedMessage),
     /// The target ended the stream.
     #[error("the target ended the stream")]
     Ended,
@@ -125,9 +125,28 @@ async fn run_until_end(
             None => messages.message().await,
         };
         let Some(message) = message? else { return Ok(()) };
-        let outcome = notification::read(&message, stream.dialect, target.clock.now_ms(), receiver)?;
+        let outcome = notification::read(&message, stream.dialect, target.clock.now_ms(), receiver)
+            .map_err(|error| MalformedMessage::new(&target.config.name, error))?;
         target.observer.message(stream, message.len(), outcome.leaves, outcome.unread);
         wait = patience;
         budget.spend(message.len()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_wire::decode::DecodeError;
+
+    #[test]
+    fn a_malformed_message_names_gnmi_the_target_and_the_remedy() {
+        let error = DecodeError::Malformed("a field is longer than its message");
+        let error = SessionError::from(MalformedMessage::new("leaf\u{1b}1", error));
+        assert_eq!(
+            error.to_string(),
+            "switch \"leaf\\u{1b}1\" sends a message that is no gNMI SubscribeResponse: a field is longer than its message; \
+             check kind and address of this switch in gnmi.targets, or update its software"
+        );
+        assert_eq!(error.reason(), "malformed");
     }
 }

@@ -17,18 +17,20 @@
 #![forbid(unsafe_code)]
 
 mod changes;
+mod kernel_event;
 mod notify;
 mod record;
 pub mod series;
+mod setting;
 mod silence;
 pub mod store;
 mod view;
 
 pub use crate::store::{Filter, IncidentStore, IncidentStoreError};
 pub use changes::{Change, Changes, Missed};
+pub use kernel_event::{KernelEvent, KernelLogCount};
 pub use notify::notify;
-pub use record::{
-    Classification, HistoryEntry, OperatorNote, Record, State, kind_text, root_labels, root_text, severity_text,
-};
+pub use record::{Classification, HistoryEntry, OperatorNote, Record, State, kind_text, root_labels, root_text};
+pub use setting::WrongSetting;
 pub use silence::{Silence, SilenceMatcher};
 pub use view::{IncidentView, Thread};

@@ -3,13 +3,17 @@
 
 use fabriclens_base::host_name::is_same;
 use fabriclens_correlate::IncidentKind;
-use fabriclens_correlate::{Incident, Location, Severity};
+use fabriclens_correlate::{Incident, Location};
 use serde::{Deserialize, Serialize};
 
+use crate::kernel_event::KernelEvent;
+use crate::setting::WrongSetting;
 use fabriclens_core::time::format_time;
 
 /// Longest list of an incident; the explanation states the full number.
 const LISTED: usize = 256;
+/// Most causes besides the accused one.
+const CONSIDERED: usize = 8;
 /// Longest text of an incident, bytes.
 const TEXT: usize = 4096;
 /// Most entries of a history.
@@ -43,8 +47,14 @@ pub enum State {
     Culprits,
     /// The victims changed.
     Victims,
+    /// A setting of its place is not as expected.
+    Setting,
+    /// The kernel log of its host names a fault at the same time.
+    KernelLog,
     /// Acknowledged by an operator.
     Acknowledged,
+    /// An operator added a note.
+    Noted,
     /// Silenced by an operator.
     Silenced,
     /// The silence ended.
@@ -146,6 +156,12 @@ pub struct Record {
     /// Begin according to late samples, Unix ns; the live evaluation does not know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_ns: Option<i64>,
+    /// Settings of its place that were wrong while it was open, the latest change first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<WrongSetting>,
+    /// Faults that the kernel log of its place named shortly before it or while it was open, those that may be the reason first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernel_log: Vec<KernelEvent>,
     /// History in order.
     pub history: Vec<HistoryEntry>,
     /// Time of the last update, Unix ns.
@@ -163,6 +179,8 @@ impl Record {
             reclassified: None,
             found_late: false,
             began_ns: None,
+            settings: Vec::new(),
+            kernel_log: Vec::new(),
             history: Vec::new(),
             seen_ns: now_ns,
         };
@@ -192,7 +210,7 @@ impl Record {
         changed(State::Begin, earlier, moved(new.start_ns, old.start_ns));
         changed(State::Kind, old.kind != new.kind, format!("{}, was {}", kind_text(new.kind), kind_text(old.kind)));
         changed(State::Root, old.root != new.root, format!("{}, was {}", root_text(&new.root), root_text(&old.root)));
-        changed(State::Severity, old.severity != new.severity, severity_text(new.severity).to_owned());
+        changed(State::Severity, old.severity != new.severity, new.severity.name().to_owned());
         changed(State::Culprits, !same(&old.culprit_jobs, &new.culprit_jobs), new.culprit_jobs.join(", "));
         changed(State::Victims, !same(&old.victim_jobs, &new.victim_jobs), new.victim_jobs.join(", "));
         let part_of = new.merged_into.as_ref().map_or_else(String::new, |id| format!("part of {id}"));
@@ -286,15 +304,6 @@ pub fn kind_text(kind: IncidentKind) -> String {
     serde_json::to_value(kind).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// Severity as written by the API.
-pub fn severity_text(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Info => "info",
-        Severity::Warning => "warning",
-        Severity::Critical => "critical",
-    }
-}
-
 /// Node with its port, if known.
 fn end_text(node: &str, port: &str) -> String {
     if port.is_empty() { node.to_owned() } else { format!("{node} port {port}") }
@@ -355,6 +364,9 @@ fn within_limits(mut incident: Incident) -> Incident {
     // A path of nine switches has eleven ports.
     incident.path = incident.path.filter(|path| path.ports.len() <= LISTED);
     incident.low_before = incident.low_before.into_iter().filter(|low| low.1.is_finite()).take(LISTED).collect();
+    incident.considered.retain(|cause| cause.confidence.is_finite() && cause.found_in.is_finite());
+    incident.considered.truncate(CONSIDERED);
+    incident.considered.iter_mut().for_each(|cause| shorten(&mut cause.explanation));
     shorten(&mut incident.explanation);
     shorten(&mut incident.action);
     if !incident.confidence.is_finite() {

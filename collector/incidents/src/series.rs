@@ -11,7 +11,7 @@ use fabriclens_model::Labels;
 use fabriclens_store::{Metadata, Store};
 use tokio::sync::{Notify, watch};
 
-use super::record::{Record, kind_text, root_labels, severity_text};
+use super::record::{Record, kind_text, root_labels};
 use crate::store::{Filter, IncidentStore};
 use fabriclens_core::periodic::{Trigger, periodic};
 use fabriclens_core::telemetry::Telemetry;
@@ -104,7 +104,7 @@ fn series(open: &[Arc<Record>], named: &dyn Fn(&str) -> JobKey) -> Vec<(Labels, 
         let id = ("id", incident.id.clone());
         let of = |n: usize| ("__name__", HELP[n].0.to_owned());
         let kind = record.kind().map(kind_text).unwrap_or_default();
-        let info = [of(0), id.clone(), ("kind", kind), ("severity", severity_text(incident.severity).to_owned())];
+        let info = [of(0), id.clone(), ("kind", kind), ("severity", incident.severity.name().to_owned())];
         let job = if let Location::Job { job } = &incident.root { of_job(job).to_vec() } else { Vec::new() };
         all.push((Labels::new(info.into_iter().chain(root_labels(&incident.root)).chain(job)), 1.0));
         all.push((Labels::new([of(1), id.clone()]), incident.confidence));

@@ -2,7 +2,9 @@
 //! evaluation updates it every second and the API adds actions; series, event streams and notifiers read it.
 
 mod actions;
+mod kernel_log;
 mod late;
+mod settings;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -46,6 +48,9 @@ pub enum IncidentStoreError {
     /// A silence that matches nothing or everything, or has already ended.
     #[error("cannot add a silence: {0}")]
     Silence(String),
+    /// An empty note, or one too many.
+    #[error("cannot add the note: {0}")]
+    Note(String),
     /// The disk failed.
     #[error("the incident store in the data directory cannot be used: {0}; check the disk and the permissions")]
     Disk(String),

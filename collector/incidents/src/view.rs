@@ -72,6 +72,9 @@ pub struct IncidentView<'a> {
     #[serde(flatten)]
     record: &'a Record,
     state: &'static str,
+    /// Page of the documentation that says what to do, such as `runbooks/pfc-storm.md`; absent for no problem.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    docs: Option<&'static str>,
     /// Silence in force.
     silenced: Option<Silence>,
 }
@@ -79,6 +82,7 @@ pub struct IncidentView<'a> {
 impl<'a> IncidentView<'a> {
     /// Adds the silence in force.
     pub fn of(record: &'a Record, silenced: Option<Silence>) -> Self {
-        Self { record, state: if record.is_open() { "open" } else { "ended" }, silenced }
+        let docs = record.kind().map(|kind| kind.spec().docs);
+        Self { record, state: if record.is_open() { "open" } else { "ended" }, docs, silenced }
     }
 }

@@ -2,13 +2,15 @@
 //! little of each would fill memory with the labels of all and then serve none.
 //!
 //! A sender is the host whose samples a request carries. If a request carries those of several hosts or of none, the
-//! sender is its address.
+//! sender is its address. Callers whose credential names no host can invent hosts, so part of the memory is kept for those
+//! that are bound to hosts, and the others are evicted first.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fabriclens_base::host_name;
 use fabriclens_wire::proto::Field;
 use parking_lot::Mutex;
 
@@ -17,7 +19,7 @@ use crate::priority_class::{fields, messages};
 use fabriclens_core::endpoint::jitter;
 use fabriclens_core::pressure::{Level, Pressure};
 use fabriclens_core::protocol::Protocol;
-use fabriclens_server::auth::Caller;
+use fabriclens_server::auth::{Caller, Hosts};
 
 /// Memory reserved for a new sender, generously: labels, rows and detector state of a host with 8 HCAs. A new sender
 /// takes a while to use it, and the reservation holds that long.
@@ -26,6 +28,8 @@ const SETTLE_TIME: Duration = Duration::from_secs(30);
 /// Share of the memory limit that new senders may fill, in percent. The rest is for the rows of present senders until
 /// they are written to blocks, and for writing the blocks.
 const FILL_PERCENT: u64 = 70;
+/// Share of the memory limit within it that is kept for new senders that are bound to hosts, in percent.
+const BOUND_PERCENT: u64 = 10;
 /// If fewer new senders than this fit, requests are inspected for their sender before they are accepted.
 const TIGHT_SENDERS: u64 = 128;
 /// Present senders are evicted if memory stays almost full for this long, and the fraction that is evicted: one in so
@@ -61,8 +65,9 @@ struct State {
     admitted: u64,
     /// Admission times of the newest senders.
     settling: Vec<Instant>,
-    /// Free memory at the last reading, bytes.
+    /// Free memory at the last reading, and what of it is kept for senders bound to hosts, bytes.
     free: u64,
+    kept: u64,
     full_since: Option<Instant>,
     closed_until: Option<Instant>,
     relieved: Option<Instant>,
@@ -73,6 +78,26 @@ struct Served {
     last: Instant,
     /// Its number in the order of admission.
     number: u64,
+    /// Whether its credential names its host.
+    bound: bool,
+}
+
+/// A sender of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestSender<'a> {
+    /// Host, in the form in which equal names are equal texts, or address.
+    name: Cow<'a, str>,
+    /// Whether the request names one host that the caller may write as.
+    is_host: bool,
+    /// Whether its credential names its host.
+    bound: bool,
+}
+
+impl RequestSender<'_> {
+    /// Whether the request names one host that the caller may write as.
+    pub(super) fn is_host(&self) -> bool {
+        self.is_host
+    }
 }
 
 impl Admission {
@@ -86,37 +111,38 @@ impl Admission {
     /// Whether requests must be inspected for their sender; while memory is plentiful all are accepted.
     pub fn tight(&self) -> bool {
         let s = self.state.lock();
-        s.free_slots() < TIGHT_SENDERS || s.closed_until.is_some()
+        s.free_slots(false) < TIGHT_SENDERS || s.closed_until.is_some()
     }
 
     /// Admits present senders, and new ones while they fit.
     ///
     /// # Errors
     /// [`Rejection`] if the sender is new and does not fit; it may retry.
-    pub fn admit(&self, sender: &str, now: Instant) -> Result<(), Rejection> {
+    pub fn admit(&self, sender: &RequestSender<'_>, now: Instant) -> Result<(), Rejection> {
         let mut s = self.state.lock();
-        if s.served.contains_key(sender) || s.free_slots() > 0 && s.closed_until.is_none() {
+        if s.served.contains_key(&*sender.name) || s.free_slots(sender.bound) > 0 && s.closed_until.is_none() {
             return Ok(());
         }
         if s.rejected.len() < MAX_SENDERS {
-            s.rejected.insert(sender.into(), now);
+            s.rejected.insert((&*sender.name).into(), now);
         }
         Err(Rejection { reason: Reason::Senders, after: RETRY_AFTER / 2 + jitter(RETRY_AFTER / 2) })
     }
 
     /// Records an accepted request of a sender.
-    pub fn record(&self, sender: &str, now: Instant) {
+    pub fn record(&self, sender: &RequestSender<'_>, now: Instant) {
         let mut s = self.state.lock();
-        if let Some(known) = s.served.get_mut(sender) {
+        if let Some(known) = s.served.get_mut(&*sender.name) {
             known.last = now;
+            known.bound |= sender.bound;
             return;
         }
-        s.rejected.remove(sender);
+        s.rejected.remove(&*sender.name);
         if s.served.len() < MAX_SENDERS {
             s.admitted += 1;
             s.settling.push(now);
             let number = s.admitted;
-            s.served.insert(sender.into(), Served { last: now, number });
+            s.served.insert((&*sender.name).into(), Served { last: now, number, bound: sender.bound });
         }
     }
 
@@ -125,7 +151,9 @@ impl Admission {
     pub fn update(&self, now: Instant) -> bool {
         let mut s = self.state.lock();
         s.rejected.retain(|_, last| now.saturating_duration_since(*last) < 2 * RETRY_AFTER);
-        s.free = (self.pressure.limit() / 100 * FILL_PERCENT).saturating_sub(self.pressure.used());
+        let limit = self.pressure.limit();
+        s.free = (limit / 100 * FILL_PERCENT).saturating_sub(self.pressure.used());
+        s.kept = limit / 100 * BOUND_PERCENT;
         s.settling.retain(|admitted| now.saturating_duration_since(*admitted) < SETTLE_TIME);
         s.closed_until = s.closed_until.filter(|until| now < *until);
         if self.pressure.level() < Level::High {
@@ -144,7 +172,7 @@ impl Admission {
                 );
             }
         }
-        let relieves = s.free_slots() == 0
+        let relieves = s.free_slots(false) == 0
             && !s.rejected.is_empty()
             && s.relieved.is_none_or(|last| now.saturating_duration_since(last) >= RELIEF_INTERVAL);
         if relieves {
@@ -167,32 +195,41 @@ impl Admission {
 }
 
 impl State {
-    /// Number of new senders that fit.
-    fn free_slots(&self) -> u64 {
-        (self.free / SENDER_BYTES).saturating_sub(self.settling.len() as u64)
+    /// Number of new senders that fit: of those that are bound to hosts, or of others.
+    fn free_slots(&self, bound: bool) -> u64 {
+        let free = if bound { self.free } else { self.free.saturating_sub(self.kept) };
+        (free / SENDER_BYTES).saturating_sub(self.settling.len() as u64)
     }
 
-    /// Evicts the newest senders; returns their number.
+    /// Evicts the newest senders, those that are bound to hosts last; returns their number.
     fn evict_newest(&mut self) -> usize {
-        let mut numbers: Vec<u64> = self.served.values().map(|served| served.number).collect();
-        if numbers.len() < 2 {
+        let order = |served: &Served| (!served.bound, served.number);
+        let mut all: Vec<(bool, u64)> = self.served.values().map(order).collect();
+        if all.len() < 2 {
             return 0;
         }
-        let stay = numbers.len() - numbers.len().div_ceil(EVICT_FRACTION);
-        let first = *numbers.select_nth_unstable(stay).1;
-        self.served.retain(|_, served| served.number < first);
-        numbers.len() - stay
+        let stay = all.len() - all.len().div_ceil(EVICT_FRACTION);
+        let first = *all.select_nth_unstable(stay).1;
+        self.served.retain(|_, served| order(served) < first);
+        all.len() - stay
     }
 }
 
 /// Returns the sender of an uncompressed request: a host that the caller may write as, or else the address.
-pub(super) fn sender<'a>(protocol: Protocol, body: &'a [u8], caller: &Caller) -> Cow<'a, str> {
+pub(super) fn sender<'a>(protocol: Protocol, body: &'a [u8], caller: &Caller) -> RequestSender<'a> {
     let host = match protocol {
         Protocol::OtlpGrpc | Protocol::OtlpHttp => host(body),
         Protocol::RemoteWrite | Protocol::Import | Protocol::Own => None,
     };
     let host = host.filter(|host| host.len() <= HOST_BYTES && caller.hosts.has(host));
-    host.map_or_else(|| Cow::Owned(caller.address.to_string()), Cow::Borrowed)
+    // A host that may write its name in any case is one sender.
+    let key = |host: &'a str| match host.bytes().any(|b| b.is_ascii_uppercase()) {
+        true => Cow::Owned(host_name::key(host)),
+        false => Cow::Borrowed(host),
+    };
+    let name = host.map_or_else(|| Cow::Owned(caller.address.to_string()), key);
+    // Without authentication there is nobody for whom memory could be kept.
+    RequestSender { name, is_host: host.is_some(), bound: caller.hosts != Hosts::Any || caller.name.is_none() }
 }
 
 /// The `host` attribute that all resources of an OTLP request have in common.
@@ -218,7 +255,6 @@ fn host_of(metrics: &[u8]) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabriclens_server::auth::Hosts;
     use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
     use prost::Message as _;
     use serde_json::json;
@@ -228,6 +264,14 @@ mod tests {
     /// Admission with so many MiB of 1000 in use.
     fn at(used: u64) -> Admission {
         Admission::new(Arc::new(Pressure::fixed(used * MIB, 1000 * MIB)))
+    }
+
+    fn bound(name: &str) -> RequestSender<'_> {
+        RequestSender { name: name.into(), is_host: true, bound: true }
+    }
+
+    fn unbound(name: &str) -> RequestSender<'_> {
+        RequestSender { name: name.into(), is_host: true, bound: false }
     }
 
     fn of(hosts: &[Option<&str>]) -> Vec<u8> {
@@ -245,13 +289,14 @@ mod tests {
     fn sender_is_a_host_or_an_address() {
         let caller = Caller::anonymous([10, 0, 0, 1].into());
         let bound = Caller { hosts: Hosts::Only(["gpu-01".to_owned()].into()), ..caller.clone() };
-        let of_bound = |host| sender(Protocol::OtlpGrpc, &of(&[Some(host)]), &bound).into_owned();
-        assert_eq!(
-            [of_bound("GPU-01"), of_bound("gpu-02")],
-            ["GPU-01", "10.0.0.1"],
-            "a bound caller cannot claim another host"
-        );
-        let sender = |protocol, body: &[u8]| sender(protocol, body, &caller).into_owned();
+        let of_bound = |host| {
+            let body = of(&[Some(host)]);
+            let sender = sender(Protocol::OtlpGrpc, &body, &bound);
+            (sender.name.clone().into_owned(), sender.is_host())
+        };
+        assert_eq!(of_bound("GPU-01"), ("gpu-01".into(), true), "in any case it is one sender");
+        assert_eq!(of_bound("gpu-02"), ("10.0.0.1".into(), false), "a bound caller cannot claim another host");
+        let sender = |protocol, body: &[u8]| sender(protocol, body, &caller).name.into_owned();
         assert_eq!(sender(Protocol::OtlpGrpc, &of(&[Some(&"x".repeat(300))])), "10.0.0.1", "too long for a host name");
         assert_eq!(sender(Protocol::OtlpGrpc, &of(&[Some("gpu-01"), Some("gpu-01")])), "gpu-01");
         assert_eq!(
@@ -270,24 +315,27 @@ mod tests {
         let (admission, now) = (at(695), Instant::now());
         assert!(admission.tight(), "5 MiB are free: two senders of 2 MiB each");
         for host in ["a", "b"] {
-            admission.admit(host, now).unwrap();
-            admission.record(host, now);
+            admission.admit(&bound(host), now).unwrap();
+            admission.record(&bound(host), now);
         }
         assert!(!admission.update(now), "all are served");
-        let rejection = admission.admit("c", now).unwrap_err();
+        let rejection = admission.admit(&bound("c"), now).unwrap_err();
         assert!(
             rejection.reason == Reason::Senders && rejection.after >= RETRY_AFTER / 2 && rejection.after <= RETRY_AFTER,
             "{rejection:?}"
         );
-        admission.admit("a", now).unwrap();
+        admission.admit(&bound("a"), now).unwrap();
         assert_eq!(admission.count(), [2, 1]);
         assert!(admission.update(now) && !admission.update(now + SETTLE_TIME / 2), "relief is requested at intervals");
-        assert!(admission.admit("c", now + SETTLE_TIME / 2).is_err(), "the reservation of new senders still holds");
+        assert!(
+            admission.admit(&bound("c"), now + SETTLE_TIME / 2).is_err(),
+            "the reservation of new senders still holds"
+        );
         admission.update(now + SETTLE_TIME);
-        admission.admit("c", now + SETTLE_TIME).expect("the reservation has expired");
-        admission.record("c", now + SETTLE_TIME);
+        admission.admit(&bound("c"), now + SETTLE_TIME).expect("the reservation has expired");
+        admission.record(&bound("c"), now + SETTLE_TIME);
         assert_eq!(admission.count(), [3, 0], "an admitted sender is no longer counted as rejected");
-        admission.record("a", now + SETTLE_TIME + IDLE_TIME);
+        admission.record(&bound("a"), now + SETTLE_TIME + IDLE_TIME);
         admission.forget_idle(now + SETTLE_TIME + IDLE_TIME);
         assert_eq!(admission.count(), [1, 0]);
         assert!(!at(100).tight());
@@ -297,7 +345,7 @@ mod tests {
     fn newest_senders_are_evicted_when_memory_stays_full() {
         let (admission, begin) = (at(920), Instant::now());
         for host in ["a", "b", "c", "d", "e"] {
-            admission.record(host, begin);
+            admission.record(&bound(host), begin);
         }
         admission.update(begin);
         admission.update(begin + EVICT_AFTER / 2);
@@ -305,22 +353,52 @@ mod tests {
         admission.update(begin + EVICT_AFTER);
         assert_eq!(admission.count(), [3, 0]);
         assert!(
-            admission.admit("d", begin + EVICT_AFTER).is_err() && admission.admit("c", begin + EVICT_AFTER).is_ok()
+            admission.admit(&bound("d"), begin + EVICT_AFTER).is_err()
+                && admission.admit(&bound("c"), begin + EVICT_AFTER).is_ok()
         );
         admission.update(begin + EVICT_AFTER * 3 / 2);
         assert_eq!(admission.count(), [3, 1], "no second eviction before memory could be freed");
         admission.pressure.set_used(100 * MIB);
         admission.update(begin + EVICT_AFTER * 2);
-        assert!(admission.tight() && admission.admit("d", begin + EVICT_AFTER * 2).is_err(), "closed for a while");
+        assert!(
+            admission.tight() && admission.admit(&bound("d"), begin + EVICT_AFTER * 2).is_err(),
+            "closed for a while"
+        );
         admission.update(begin + EVICT_AFTER + CLOSED_TIME);
-        assert!(!admission.tight() && admission.admit("d", begin + EVICT_AFTER + CLOSED_TIME).is_ok());
+        assert!(!admission.tight() && admission.admit(&bound("d"), begin + EVICT_AFTER + CLOSED_TIME).is_ok());
         assert_eq!(admission.count()[0], 3, "no further eviction");
+    }
+
+    #[test]
+    fn memory_is_kept_for_senders_that_are_bound_to_hosts() {
+        let (admission, now) = (at(595), Instant::now());
+        for n in 0..100 {
+            let name = format!("host-{n}");
+            let invented = unbound(&name);
+            if admission.admit(&invented, now).is_ok() {
+                admission.record(&invented, now);
+            }
+        }
+        assert_eq!(admission.count()[0], 2, "5 MiB below the part that is kept: two senders of 2 MiB each");
+        for n in 0..50 {
+            let own = format!("gpu-{n}");
+            admission.admit(&bound(&own), now).unwrap();
+            admission.record(&bound(&own), now);
+        }
+        assert!(admission.admit(&bound("gpu-50"), now).is_err());
+        admission.record(&unbound("gpu-0"), now);
+        admission.pressure.set_used(990 * MIB);
+        admission.update(now);
+        admission.update(now + EVICT_AFTER);
+        let served = &admission.state.lock().served;
+        assert_eq!(served.len(), 39);
+        assert!(served.values().all(|served| served.bound), "the others are evicted first");
     }
 
     #[test]
     fn the_last_sender_is_never_evicted() {
         let (admission, begin) = (at(990), Instant::now());
-        admission.record("gateway", begin);
+        admission.record(&bound("gateway"), begin);
         admission.update(begin);
         admission.update(begin + EVICT_AFTER);
         assert_eq!(admission.count(), [1, 0]);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
 use axum::response::Response;
+use fabriclens_base::Sender;
 use fabriclens_core::protocol::Protocol;
 use fabriclens_forwarding_tables::{LARGEST_REQUEST, TellReply, TellRequest};
 use fabriclens_server::auth::Caller;
@@ -55,10 +56,12 @@ fn decide(ingest: &Ingest, caller: &Caller, request: TellRequest) -> Result<Tell
     unary::allow(caller, &request.host, "tell forwarding tables")?;
     let (now, leases) = (Instant::now(), &ingest.telemetry.reader_leases);
     let reads = |host: &str, agent: u64| leases.is_held_by(host, agent, now);
-    let again = ingest.telemetry.subnet_paths.tell(request, now, reads).map_err(|refused| match refused {
+    let unbound = caller.unbound();
+    let sender = Sender::of(unbound.as_deref());
+    let again = ingest.telemetry.subnet_paths.tell(sender, request, now, reads).map_err(|refused| match refused {
         Refused::NotReader(_) | Refused::OtherReader { .. } => Status::failed_precondition(refused.to_string()),
         Refused::Invalid(_) => unary::invalid(&refused),
-        Refused::TooLarge | Refused::Full => Status::resource_exhausted(refused.to_string()),
+        Refused::TooLarge | Refused::Memory(_) | Refused::Full => Status::resource_exhausted(refused.to_string()),
     })?;
     Ok(TellReply { again })
 }
@@ -95,7 +98,7 @@ mod tests {
         assert!(no_lease.message().contains("does not have the lease"), "{}", no_lease.message());
         let ask = AskRequest { host: "mgmt-01".into(), agent: 1, switches: vec![1], reading: true };
         let leases = &bench.ingest().telemetry.reader_leases;
-        assert!(leases.ask(&ask, Instant::now()).unwrap().granted);
+        assert!(leases.ask(Sender::Bound, &ask, Instant::now()).unwrap().granted);
         assert_eq!(decide(&bound("mgmt-01"), request("mgmt-01", 4)).unwrap(), TellReply { again: false });
         let other_process = decide(&unbound(), TellRequest { agent: 2, ..request("mgmt-01", 4) }).unwrap_err();
         assert_eq!(other_process.code(), Code::FailedPrecondition);

@@ -2,6 +2,7 @@
 
 use super::unpack::{Compression, Unpacker};
 use super::{http, import, remote, unary};
+use fabriclens_base::Sender;
 use fabriclens_config::Probes;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_probe_plan::{PlanRequest, ReportRequest};
@@ -62,7 +63,7 @@ pub fn forwarding_tables(bytes: &[u8]) {
     };
     let ends: Vec<Endpoint> = request.adapters.iter().take(8).map(end).collect();
     let (paths, now) = (SubnetPaths::default(), Instant::now());
-    if paths.tell(request, now, |_, _| true).is_err() {
+    if paths.tell(Sender::Bound, request, now, |_, _| true).is_err() {
         return;
     }
     let finder = paths.finder(now);
@@ -77,7 +78,7 @@ pub fn forwarding_tables(bytes: &[u8]) {
 pub fn lease(bytes: &[u8]) {
     let Ok(request) = unary::parse(bytes.to_vec().into()) else { return };
     let telemetry = Telemetry::new().expect("metrics are declared once");
-    if let Ok(decision) = telemetry.reader_leases.ask(&request, Instant::now()) {
+    if let Ok(decision) = telemetry.reader_leases.ask(Sender::Bound, &request, Instant::now()) {
         assert_eq!(decision.granted, request.reading, "nobody else asked");
     }
     telemetry.text().expect("any accepted name is a label");
@@ -86,7 +87,7 @@ pub fn lease(bytes: &[u8]) {
 /// Request for a probe plan, framed as in gRPC.
 pub fn probe_plan(bytes: &[u8]) {
     let Ok(request) = unary::parse(bytes.to_vec().into()) else { return };
-    _ = probing().ask("fuzzer", &request, Instant::now());
+    _ = probing().ask(Sender::Bound, &request, Instant::now());
 }
 
 /// Report of paths and probes, framed as in gRPC, of a host that offered a port.
@@ -94,14 +95,14 @@ pub fn probe_report(bytes: &[u8]) {
     let Ok(mut request) = unary::parse::<ReportRequest>(bytes.to_vec().into()) else { return };
     let (probing, now) = (probing(), Instant::now());
     let offer = PlanRequest { host: "gpu-01".to_owned(), agent: 1, ports: Vec::new() };
-    probing.ask("fuzzer", &offer, now).expect("a valid offer");
+    probing.ask(Sender::Bound, &offer, now).expect("a valid offer");
     (request.host, request.agent) = (offer.host, offer.agent);
-    if let Ok(reply) = probing.report(&request, now, 0) {
+    if let Ok(reply) = probing.report(Sender::Bound, &request, now, 0) {
         assert_eq!(reply.refused as usize, request.paths.len() + request.probes.len(), "there is no plan");
     }
 }
 
 fn probing() -> Probing {
     let telemetry = Telemetry::new().expect("metrics are declared once");
-    Probing::new(Probes::default(), BTreeMap::new(), telemetry.probes)
+    Probing::new(Probes::default(), BTreeMap::new(), telemetry.probes, usize::MAX)
 }

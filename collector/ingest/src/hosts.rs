@@ -1,8 +1,8 @@
 //! Restricts callers that are bound to hosts: their series must carry one of these hosts in the label `host`.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use fabriclens_model::{Labels, Layout, LayoutId, RowGroup};
+use fabriclens_model::{Layout, LayoutId, RowGroup, WeakLayout};
 use foldhash::HashMap;
 
 use super::Report;
@@ -19,7 +19,7 @@ pub(super) struct Owners(HashMap<LayoutId, Owned>);
 
 /// A column list, held weakly so that unused ones can be forgotten, and the host that all its series name.
 struct Owned {
-    list: Weak<[Labels]>,
+    list: WeakLayout,
     host: Result<Arc<str>, Mixed>,
 }
 
@@ -28,9 +28,14 @@ struct Owned {
 struct Mixed;
 
 impl Owners {
+    /// Forgets lists whose series were refused.
+    pub(super) fn forget(&mut self, lists: &[LayoutId]) {
+        lists.iter().for_each(|list| _ = self.0.remove(list));
+    }
+
     /// Forgets lists that are no longer in use.
     pub(super) fn forget_unused(&mut self) {
-        self.0.retain(|_, owned| owned.list.strong_count() > 0);
+        self.0.retain(|_, owned| owned.list.is_alive());
         self.0.shrink_to(2 * self.0.len());
     }
 
@@ -73,6 +78,7 @@ impl Owners {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fabriclens_model::Labels;
 
     fn group(hosts: &[&str]) -> RowGroup {
         let series =

@@ -46,6 +46,8 @@ use std::time::{Duration, Instant};
 
 use axum::http::HeaderMap;
 use bytes::Bytes;
+use fabriclens_base::Sender;
+use fabriclens_model::LayoutId;
 use fabriclens_store::Store;
 use fabriclens_wire::decode::{CacheBudget, Meta};
 use parking_lot::Mutex;
@@ -53,6 +55,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use admission::Admission;
 use fabriclens_config as config;
+use fabriclens_core::fair_turn::FairTurn;
 use fabriclens_core::pressure::Pressure;
 use fabriclens_core::protocol::Protocol;
 use fabriclens_core::switch_list::SwitchSource;
@@ -92,6 +95,8 @@ pub struct Ingest {
     caches: Arc<CacheBudget>,
     metadata: metadata::MetadataGate,
     probes: probes::ProbeMethods,
+    /// Turn to list switches.
+    list_turn: Arc<FairTurn>,
 }
 
 impl Ingest {
@@ -123,7 +128,15 @@ impl Ingest {
             caches,
             metadata: metadata::MetadataGate::default(),
             probes: probes::ProbeMethods::new(probing),
+            list_turn: FairTurn::new(),
         }
+    }
+
+    /// Number of column lists that are remembered to check and translate their names.
+    #[cfg(test)]
+    fn known_lists(&self) -> usize {
+        let remote = self.remote.iter().map(|decoder| decoder.lock().reserved.len());
+        self.otlp.iter().map(otlp::Batcher::known_lists).chain(remote).sum()
     }
 
     /// Bytes of the label sets that all decoders remember.
@@ -307,12 +320,13 @@ impl Ingest {
             // By address and not by connection, because senders use many connections for the same series.
             let sender = admission::sender(protocol, &body, &caller);
             this.admission.record(&sender, Instant::now());
-            let (rows, mut report) = {
+            let (rows, lists, mut report) = {
                 let mut decoder = this.remote[shard(caller.address)].lock();
                 let mut rows = decoder.decode(&body)?;
                 let mut report = std::mem::take(&mut rows.report);
                 // Prometheus sends metadata in separate requests, which belong to no host.
                 let decoded = report.rejected();
+                let mut lists: Vec<LayoutId> = rows.groups.iter().map(|group| group.series.id()).collect();
                 let apart = rows.groups.is_empty() && report.rejected() == 0 && caller.hosts == Hosts::Any;
                 let (groups, metadata) = (&mut rows.groups, &mut rows.metadata);
                 decoder.translations.apply(&this.foreign, &caller, groups, metadata, &mut report);
@@ -323,21 +337,27 @@ impl Ingest {
                 if report.rejected() > decoded {
                     // Series that the caller may not write.
                     decoder.forget(rows.request);
+                    decoder.forget_lists(&this.foreign, &caller, &lists);
                 }
+                lists.extend(rows.groups.iter().map(|group| group.series.id()));
                 if rows.groups.is_empty() && !apart {
                     rows.metadata.clear();
                 }
-                (rows, report)
+                (rows, lists, report)
             };
             this.remember(&caller, &rows.metadata, reserved);
             if protocol == Protocol::RemoteWrite {
                 rows.groups.iter().for_each(|g| this.conflicts.rows(caller.address, g));
             }
             let timer = this.telemetry.append_seconds.start_timer();
-            let appended = this.sink.append(rows.groups).map_err(IngestError::from_sink)?;
+            let unbound = caller.unbound();
+            let sender = Sender::of(unbound.as_deref());
+            let appended = this.sink.append_from(rows.groups, sender).map_err(IngestError::from_sink)?;
             timer.observe_duration();
             if appended.over_series_limit > 0 {
-                this.remote[shard(caller.address)].lock().forget(rows.request);
+                let mut decoder = this.remote[shard(caller.address)].lock();
+                decoder.forget(rows.request);
+                decoder.forget_lists(&this.foreign, &caller, &lists);
             }
             report.add(&appended, || this.store.refusal());
             Ok(report)

@@ -7,12 +7,12 @@
 
 mod queue;
 
-use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fabriclens_base::Sender;
 use fabriclens_wire::decode::{CacheBudget, Decoder, Limits};
 use parking_lot::Mutex;
 
@@ -23,7 +23,8 @@ use super::reserved::ReservedColumns;
 use super::unpack::Unpacker;
 use super::{Ingest, IngestError, Report};
 use fabriclens_forward::PendingWrite;
-use fabriclens_server::auth::Hosts;
+use fabriclens_model::LayoutId;
+use fabriclens_server::auth::{Caller, Hosts};
 pub(super) use queue::Job;
 use queue::Queue;
 
@@ -55,6 +56,9 @@ struct Taken {
     written: PendingWrite,
     /// Resources that are new to the decoder.
     new: Vec<u32>,
+    /// Column lists as they came and as they are stored, to forget what is refused.
+    lists: Vec<LayoutId>,
+    caller: Caller,
 }
 
 impl Batcher {
@@ -95,10 +99,13 @@ impl Batcher {
             }
             let timer = ingest.telemetry.append_seconds.start_timer();
             let (waiting, written): (Vec<_>, Vec<_>) =
-                taken.into_iter().map(|(answer, t)| ((answer, t.report, t.new), t.written)).unzip();
-            for ((answer, mut report, new), appended) in waiting.into_iter().zip(ingest.sink.commit(written)) {
+                taken.into_iter().map(|(answer, t)| ((answer, t.report, t.new, t.lists, t.caller), t.written)).unzip();
+            for ((answer, mut report, new, lists, caller), appended) in
+                waiting.into_iter().zip(ingest.sink.commit(written))
+            {
                 if appended.as_ref().is_ok_and(|appended| appended.over_series_limit > 0) {
                     state.decoder.forget(&new);
+                    state.forget(ingest, &caller, &lists);
                 }
                 let answer_with = appended.map_err(IngestError::from_sink).map(|appended| {
                     report.add(&appended, || ingest.store.refusal());
@@ -159,10 +166,17 @@ impl DecodeState {
         Self {
             unpacker: Unpacker::default(),
             decoder: Decoder::sharing(Limits::default(), budget.clone()),
-            translations: Translations::default(),
+            translations: Translations::new(budget.list_columns()),
             owners: Owners::default(),
             reserved: ReservedColumns::default(),
         }
+    }
+
+    /// Forgets column lists whose series were refused.
+    fn forget(&mut self, ingest: &Ingest, caller: &Caller, lists: &[LayoutId]) {
+        self.translations.forget(&ingest.foreign, caller, lists);
+        self.owners.forget(lists);
+        self.reserved.forget(lists);
     }
 
     fn forget_idle(&mut self) {
@@ -179,11 +193,12 @@ impl DecodeState {
         let mut rows = self.decoder.bytes(body)?;
         let mut report = Report::from_rejected(&rows.rejected);
         let decoded = report.rejected();
+        let mut lists: Vec<LayoutId> = rows.groups.iter().map(|group| group.series.id()).collect();
         self.translations.apply(&ingest.foreign, &job.caller, &mut rows.groups, &mut rows.metadata, &mut report);
         if self.owners.keep_own(&mut rows.groups, &job.caller, &mut report) {
             let sender = admission::sender(job.protocol, body, &job.caller);
             // A caller bound to other hosts proves nothing about this one; neither do requests without usable points.
-            if job.caller.hosts == Hosts::Any || matches!(sender, Cow::Borrowed(_)) {
+            if job.caller.hosts == Hosts::Any || sender.is_host() {
                 ingest.conflicts.otlp(job.caller.address, body);
             }
             ingest.admission.record(&sender, Instant::now());
@@ -200,13 +215,22 @@ impl DecodeState {
         if report.rejected() > decoded {
             // Series that the caller may not write.
             self.decoder.forget(&new);
+            self.forget(ingest, &job.caller, &lists);
         }
-        Ok(Taken { report, written: ingest.sink.write(rows.groups).map_err(IngestError::from_sink)?, new })
+        lists.extend(rows.groups.iter().map(|group| group.series.id()));
+        let unbound = job.caller.unbound();
+        let written = ingest.sink.write(rows.groups, Sender::of(unbound.as_deref()));
+        let written = written.map_err(IngestError::from_sink)?;
+        Ok(Taken { report, written, new, lists, caller: job.caller.clone() })
     }
 }
 
 #[cfg(test)]
 impl Batcher {
+    pub(super) fn known_lists(&self) -> usize {
+        self.state.lock().reserved.len()
+    }
+
     /// Simulates a panic.
     pub(super) fn clear(&self) {
         *self.queue.lock() = Queue::default();
@@ -228,7 +252,6 @@ mod tests {
     use crate::unpack::Compression;
     use bytes::Bytes;
     use fabriclens_core::protocol::Protocol;
-    use fabriclens_server::auth::Caller;
     use tokio::sync::oneshot;
 
     /// Longer than any test.

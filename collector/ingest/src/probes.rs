@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::extract::{Extension, Request, State};
 use axum::response::Response;
 use bytes::Bytes;
+use fabriclens_base::Sender;
 use fabriclens_core::byte_quota::ByteQuota;
 use fabriclens_core::time::now_ms;
 use fabriclens_probe_plan::{PlanRequest, ReportReply, ReportRequest};
@@ -60,8 +61,11 @@ pub(crate) async fn plan(
 
 fn offer(ingest: &Ingest, caller: &Caller, request: &PlanRequest) -> Result<Bytes, Status> {
     unary::allow(caller, &request.host, "ask for a probe plan")?;
-    ingest.probes.probing.ask(&caller.sender(), request, Instant::now()).map_err(|refused| match refused {
+    let unbound = caller.unbound();
+    let sender = Sender::of(unbound.as_deref());
+    ingest.probes.probing.ask(sender, request, Instant::now()).map_err(|refused| match refused {
         OfferRefused::Full => Status::resource_exhausted(refused.to_string()),
+        OfferRefused::Taken(_) => Status::permission_denied(refused.to_string()),
         OfferRefused::Malformed(_) | OfferRefused::Twice(_) => unary::invalid(&refused),
     })
 }
@@ -88,15 +92,16 @@ async fn take(ingest: &Arc<Ingest>, caller: &Caller, request: Request) -> Result
     unary::allow(caller, &request.host, "report paths and probes")?;
     let turn = tokio::time::timeout(WAIT, ingest.probes.turns.clone().acquire_owned()).await;
     let Ok(Ok(turn)) = turn else { return Err(busy("too many reports at once; report again later")) };
-    let probing = ingest.probes.probing.clone();
+    let (probing, unbound) = (ingest.probes.probing.clone(), caller.unbound());
     let taken = tokio::task::spawn_blocking(move || {
         let _held = (turn, lease);
-        probing.report(&request, Instant::now(), now_ms().saturating_mul(1_000_000))
+        probing.report(Sender::of(unbound.as_deref()), &request, Instant::now(), now_ms().saturating_mul(1_000_000))
     });
     let taken = taken.await.map_err(|error| Status::internal(error.to_string()))?;
     taken.map_err(|refused| match refused {
         ReportRefused::Malformed(_) => unary::invalid(&refused),
         ReportRefused::NoPlan(_) | ReportRefused::OtherAgent(_) => Status::failed_precondition(refused.to_string()),
+        ReportRefused::Taken(_) => Status::permission_denied(refused.to_string()),
     })
 }
 

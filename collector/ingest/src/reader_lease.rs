@@ -6,6 +6,7 @@ use std::time::Instant;
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
 use axum::response::Response;
+use fabriclens_base::Sender;
 use fabriclens_core::reader_leases::Refused;
 use fabriclens_reader_lease::{AskReply, AskRequest, LEASE};
 use fabriclens_server::auth::Caller;
@@ -31,10 +32,13 @@ pub(crate) async fn ask(
 
 fn decide(ingest: &Ingest, caller: &Caller, request: &AskRequest) -> Result<AskReply, Status> {
     unary::allow(caller, &request.host, "ask to read a subnet")?;
-    let decision = ingest.telemetry.reader_leases.ask(request, Instant::now()).map_err(|refused| match refused {
-        Refused::Host | Refused::Switches => unary::invalid(&refused),
-        Refused::Full => Status::resource_exhausted(refused.to_string()),
-    })?;
+    let unbound = caller.unbound();
+    let sender = Sender::of(unbound.as_deref());
+    let decision =
+        ingest.telemetry.reader_leases.ask(sender, request, Instant::now()).map_err(|refused| match refused {
+            Refused::Host | Refused::Switches => unary::invalid(&refused),
+            Refused::Full => Status::resource_exhausted(refused.to_string()),
+        })?;
     Ok(AskReply {
         granted: decision.granted,
         holder: decision.holder.map(|host| host.to_string()).unwrap_or_default(),

@@ -5,14 +5,15 @@ use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 use fabriclens_model::names::{LABELS, check_series};
-use fabriclens_model::{Labels, LayoutInterner, RowGroup};
+use fabriclens_model::{Labels, LayoutId, LayoutInterner, RowGroup};
+use fabriclens_server::auth::Caller;
 use fabriclens_wire::decode::{CacheBudget, CacheShare, DecodeError, Meta};
 use fabriclens_wire::proto::{Field, Reader, text};
 use foldhash::HashMap;
 use foldhash::fast::RandomState;
 use prost::Message as _;
 
-use super::foreign::Translations;
+use super::foreign::{Foreign, Translations};
 use super::hosts::Owners;
 use super::report::{IngestError, Report};
 use super::reserved::ReservedColumns;
@@ -114,14 +115,14 @@ impl Decoder {
             bytes: 0,
             before: 0,
             room: 0,
-            share: CacheShare::new(budget),
             last: 0,
-            layouts: LayoutInterner::default(),
+            layouts: LayoutInterner::with_columns(budget.list_columns()),
+            translations: Translations::new(budget.list_columns()),
+            share: CacheShare::new(budget),
             key: Vec::new(),
             requests: 0,
             forgotten_at: 0,
             hash: RandomState::default(),
-            translations: Translations::default(),
             owners: Owners::default(),
             reserved: ReservedColumns::default(),
         }
@@ -165,6 +166,13 @@ impl Decoder {
             self.keep(|known| known.born != request);
             self.layouts.forget_unused();
         }
+    }
+
+    /// Forgets column lists whose series were refused.
+    pub(super) fn forget_lists(&mut self, foreign: &Foreign, caller: &Caller, lists: &[LayoutId]) {
+        self.translations.forget(foreign, caller, lists);
+        self.owners.forget(lists);
+        self.reserved.forget(lists);
     }
 
     fn keep(&mut self, keep: impl Fn(&Known) -> bool) {

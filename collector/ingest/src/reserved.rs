@@ -1,11 +1,11 @@
 //! Refuses series whose names only the collector writes: incidents, jobs and their sums, its own health.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use fabriclens_config::Access;
 use fabriclens_core::protocol::Protocol;
 use fabriclens_model::names::is_reserved;
-use fabriclens_model::{Labels, Layout, LayoutId, RowGroup, present};
+use fabriclens_model::{Layout, LayoutId, RowGroup, WeakLayout, present};
 use fabriclens_server::auth::{Caller, Hosts};
 use foldhash::HashMap;
 
@@ -31,7 +31,7 @@ pub(super) struct ReservedColumns(HashMap<LayoutId, Known>);
 
 /// A column list, held weakly so that unused ones can be forgotten.
 struct Known {
-    list: Weak<[Labels]>,
+    list: WeakLayout,
     /// `None` if no name is reserved.
     without: Option<Arc<Without>>,
 }
@@ -46,9 +46,20 @@ struct Without {
 }
 
 impl ReservedColumns {
+    /// Number of remembered lists.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Forgets lists whose series were refused.
+    pub(super) fn forget(&mut self, lists: &[LayoutId]) {
+        lists.iter().for_each(|list| _ = self.0.remove(list));
+    }
+
     /// Forgets lists that are no longer in use.
     pub(super) fn forget_unused(&mut self) {
-        self.0.retain(|_, known| known.list.strong_count() > 0);
+        self.0.retain(|_, known| known.list.is_alive());
         self.0.shrink_to(2 * self.0.len());
     }
 
@@ -92,6 +103,7 @@ fn without(list: &Layout) -> Option<Arc<Without>> {
 mod tests {
     use super::*;
     use fabriclens_config::Roles;
+    use fabriclens_model::Labels;
 
     fn list(names: &[&str]) -> Layout {
         names.iter().map(|name| Labels::new([("__name__", *name), ("host", "h")])).collect()

@@ -3,20 +3,47 @@
 
 use std::sync::Arc;
 
-use axum::Json;
-use axum::extract::State;
-use axum::http::Method;
-use serde_json::{Value, json};
+use axum::extract::{Extension, State};
+use axum::http::{Method, header};
+use axum::response::{IntoResponse as _, Response};
+use serde::Serialize;
 
 use super::Ingest;
 use fabriclens_config::Access;
+use fabriclens_core::switch_list::SwitchSource;
+use fabriclens_server::auth::Caller;
+use fabriclens_server::error::{ApiError, Kind};
 use fabriclens_server::route::{Route, route};
+
+/// Answer of the API.
+#[derive(Serialize)]
+struct Answer {
+    status: &'static str,
+    data: Data,
+}
+
+#[derive(Serialize)]
+struct Data {
+    switches: Vec<SwitchSource>,
+}
 
 /// The route, for the main listener.
 pub fn routes() -> Vec<Route<Arc<Ingest>>> {
     vec![route(Access::Read, &[Method::GET], "/api/v1/switches", switches)]
 }
 
-async fn switches(State(ingest): State<Arc<Ingest>>) -> Json<Value> {
-    Json(json!({"status": "success", "data": {"switches": ingest.switches()}}))
+/// Lists all switches, one request at a time: the list may have many megabytes.
+async fn switches(
+    State(ingest): State<Arc<Ingest>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Response, ApiError> {
+    let turn = ingest.list_turn.take(caller.name, caller.address).await;
+    let write = move || {
+        let _turn = turn;
+        serde_json::to_string(&Answer { status: "success", data: Data { switches: ingest.switches() } })
+    };
+    let internal = |error: &dyn std::fmt::Display| ApiError::new(Kind::Internal, error.to_string());
+    let text = tokio::task::spawn_blocking(write).await.map_err(|error| internal(&error))?;
+    let text = text.map_err(|error| internal(&error))?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
 }

@@ -41,7 +41,7 @@ fn bench_of(options: Options, switches: config::Switches) -> Bench {
 }
 
 fn probing(telemetry: &Telemetry) -> Arc<Probing> {
-    Arc::new(Probing::new(config::Probes::default(), Default::default(), telemetry.probes.clone()))
+    Arc::new(Probing::new(config::Probes::default(), Default::default(), telemetry.probes.clone(), usize::MAX))
 }
 
 pub(crate) fn unbound() -> Caller {
@@ -119,14 +119,16 @@ async fn what_is_refused_is_forgotten_at_once() {
     bench.send(&bound("own"), &[resource("other", "a", CUMULATIVE, 1)]).await;
     write(&bound("own"), write_request("other", 3)).await;
     assert_eq!(bench.ingest.cache_bytes(), 0);
-    write(&unbound(), write_request("h", 10)).await;
+    write(&bound("h"), write_request("h", 10)).await;
     let kept = bench.ingest.cache_bytes();
     assert!(kept > 0);
+    let lists = bench.ingest.known_lists();
     // Series beyond the limit of the store.
     let refused = write(&unbound(), write_request("late", 5)).await;
     assert_eq!(refused.reasons().next(), Some(("series_limit", 5)));
     let refused = bench.send(&unbound(), &[resource("late", "a", CUMULATIVE, 1)]).await;
     assert_eq!(refused.reasons().next(), Some(("series_limit", 1)));
+    assert_eq!((lists, bench.ingest.known_lists()), (1, 1), "of the series that are stored");
     assert!(bench.ingest.cache_bytes() <= kept + 2000, "{} {kept}", bench.ingest.cache_bytes());
 }
 
@@ -172,6 +174,48 @@ async fn senders_without_the_label_host_leave_room_to_others() {
     let body = write_request("quiet", 5);
     let quiet = bench.ingest.remote_write(Protocol::RemoteWrite, bound("quiet"), false, body).await.unwrap();
     assert_eq!(quiet.reasons().count(), 0);
+}
+
+#[tokio::test]
+async fn a_token_without_host_leaves_series_to_hosts_and_to_other_senders() {
+    let series = SeriesLimits { memory: 256 << 10, keep_for_bound: true, ..SeriesLimits::default() };
+    let bench = bench_over(Options { series, ..Options::default() });
+    let by =
+        |name: &str, address: u8| Caller { name: Some(name.into()), ..Caller::anonymous([10, 0, 0, address].into()) };
+    let write = async |caller: &Caller, host: &str| {
+        let body = write_request(host, 10);
+        bench.ingest.remote_write(Protocol::RemoteWrite, caller.clone(), false, body).await.unwrap()
+    };
+    for n in 0..200 {
+        write(&by("evil", 1), &format!("invented-{n}")).await;
+    }
+    let told = write(&by("evil", 1), "one-more").await.message();
+    assert!(told.contains("\"evil\" at 10.0.0.1, which is bound to no host, has reached its share"), "{told}");
+    assert_eq!(write(&by("shared", 2), "agent").await.rejected(), 0, "others have room");
+    for n in 3..100 {
+        write(&by("evil", n), &format!("invented-by-{n}")).await;
+    }
+    for n in 0..11 {
+        let host = format!("gpu-{n}");
+        assert_eq!(write(&bound(&host), &host).await.rejected(), 0, "{host}");
+    }
+    assert_eq!(write(&by("shared", 2), "agent").await.rejected(), 0, "known series continue");
+}
+
+#[tokio::test]
+async fn a_refusal_of_one_sender_does_not_bind_another() {
+    let series = SeriesLimits { memory: 256 << 10, keep_for_bound: true, ..SeriesLimits::default() };
+    let bench = bench_over(Options { series, ..Options::default() });
+    let send = async |caller: &Caller, host: &str| {
+        let all: Vec<Value> = (0..5).map(|n| resource(host, &format!("d{n}"), CUMULATIVE, 1)).collect();
+        bench.send(caller, &all).await.rejected()
+    };
+    let evil = unbound();
+    for n in 0..200 {
+        send(&evil, &format!("invented-{n}")).await;
+    }
+    assert!(send(&evil, "gpu-01").await > 0);
+    assert_eq!(send(&bound("gpu-01"), "gpu-01").await, 0);
 }
 
 #[tokio::test]

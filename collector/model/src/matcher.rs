@@ -1,5 +1,7 @@
 //! Label matchers with Prometheus' semantics: regular expressions are anchored, an absent label is `""`.
 
+use std::collections::BTreeSet;
+
 use crate::{Labels, Pattern, PatternError, Patterns};
 
 /// How a matcher compares.
@@ -69,6 +71,22 @@ impl Matcher {
     /// `name="value"`.
     pub fn equal(name: impl Into<String>, value: impl Into<String>) -> Self {
         Self { name: name.into(), op: MatchOp::Equal, value: value.into(), pattern: None }
+    }
+
+    /// Matches any of these values. Duplicates count once.
+    ///
+    /// # Errors
+    /// [`MatcherError`] if there are so many that the pattern is too large.
+    pub fn one_of<'a>(
+        name: impl Into<String>,
+        values: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, MatcherError> {
+        let literal = |text: &str| -> String {
+            let escape = |c: char| (!c.is_alphanumeric() && c != '_').then_some('\\').into_iter().chain([c]);
+            text.chars().flat_map(escape).collect()
+        };
+        let values: BTreeSet<String> = values.into_iter().map(literal).collect();
+        Self::new(name, MatchOp::Regex, values.into_iter().collect::<Vec<_>>().join("|"))
     }
 
     /// Whether a label value satisfies it (`""` if the label is absent).

@@ -8,13 +8,16 @@ use std::sync::Arc;
 use fabriclens_correlate::{FlowName, LinkEnd, PortName, Provenance, Role, Topology};
 use fabriclens_probe_plan::Hop;
 
+use crate::registry::Reporter;
 use crate::targets::address;
 
 /// The trace of one flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Trace {
+    /// Who reported it.
+    pub by: Arc<Reporter>,
     /// What was traced.
-    pub flow: FlowName,
+    pub flow: Arc<FlowName>,
     /// When the trace ended, Unix nanoseconds.
     pub at_ns: i64,
     /// Addresses by distance.
@@ -25,9 +28,9 @@ pub(crate) struct Trace {
 
 impl Trace {
     /// A trace as an agent reports it. Addresses of other lengths were refused before.
-    pub fn new(flow: FlowName, at_ns: i64, hops: &[Hop], complete: bool) -> Self {
+    pub fn new(by: Arc<Reporter>, flow: Arc<FlowName>, at_ns: i64, hops: &[Hop], complete: bool) -> Self {
         let hop = |hop: &Hop| hop.addresses.iter().filter_map(|bytes| address(bytes)).collect();
-        Self { flow, at_ns, hops: hops.iter().map(hop).collect(), complete }
+        Self { by, flow, at_ns, hops: hops.iter().map(hop).collect(), complete }
     }
 }
 
@@ -64,6 +67,20 @@ impl Unresolved {
             Self::NoLink => "no_link",
             Self::Parallel => "parallel",
             Self::Contradiction => "contradiction",
+        }
+    }
+
+    /// Words for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Incomplete => "the trace does not reach the receiver",
+            Self::Silent => "a switch between the first and the last does not answer",
+            Self::Several => "several switches answer at one distance: packets take several paths",
+            Self::NoCable => "no source names the switch of one of the two host ports",
+            Self::UnknownAddress => "no source says which switch has an address",
+            Self::NoLink => "no link is known between two switches of the trace",
+            Self::Parallel => "several links connect two switches of the trace, and no address tells which",
+            Self::Contradiction => "a switch at an end is not the one that the cable names",
         }
     }
 
@@ -104,8 +121,11 @@ impl FabricIndex {
                 addresses.insert(*ip, (node, None));
             }
         }
+        // The configuration comes before an address without a port, which may be a management address that LLDP tells.
         for (ip, owner) in &topology.addresses {
-            addresses.insert(*ip, (owner.node, owner.port.clone()));
+            if owner.port.is_some() || !addresses.contains_key(ip) {
+                addresses.insert(*ip, (owner.node, owner.port.clone()));
+            }
         }
         let mut cables = HashMap::new();
         let mut between: HashMap<[usize; 2], Vec<usize>> = HashMap::new();
@@ -128,6 +148,14 @@ impl FabricIndex {
         let link = &self.topology.links[*self.cables.get(&LinkEnd { node, port: port.port.clone() })?];
         let far = link.ends.iter().find(|end| end.node != node)?;
         (self.topology.nodes[far.node].role != Role::Host).then_some((far.node, far.port.as_str(), link.known))
+    }
+
+    /// The port at the other end of a port's cable.
+    pub fn far(&self, port: &PortName) -> Option<PortName> {
+        let node = self.topology.node(&port.node)?;
+        let link = &self.topology.links[*self.cables.get(&LinkEnd { node, port: port.port.clone() })?];
+        let far = link.ends.iter().find(|end| end.node != node)?;
+        Some(PortName { node: self.topology.nodes[far.node].name.clone(), port: far.port.clone() })
     }
 
     /// Index and port of the switch that has an address, also one that is known by the address only.

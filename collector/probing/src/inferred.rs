@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use fabriclens_base::SenderUsage;
 use fabriclens_correlate::topology::{Cable, CableEnd, TopologySource};
 use fabriclens_correlate::{PortName, Provenance, Role};
 
 use crate::hops::{FabricIndex, Trace, address_of, switch_name};
+use crate::registry::Reporter;
 
-/// Most cables, and most that one host reports first.
+/// Most cables, of which one sender has a part ([`fabriclens_base::Sender::may_keep`]), and most that one host reports first.
 const CABLES: usize = 16_384;
 const CABLES_OF_HOST: usize = 512;
 /// Traces that must show a cable.
@@ -43,7 +45,7 @@ impl End {
 struct Seen {
     times: u32,
     last_ns: i64,
-    host: Arc<str>,
+    by: Arc<Reporter>,
 }
 
 /// What traces showed.
@@ -51,6 +53,7 @@ struct Seen {
 pub(crate) struct InferredSwitches {
     cables: HashMap<(End, End), Seen>,
     of_host: HashMap<Arc<str>, usize>,
+    usage: SenderUsage,
     published: BTreeSet<(End, End)>,
     changed_ns: i64,
 }
@@ -61,7 +64,7 @@ impl InferredSwitches {
         if !trace.complete {
             return;
         }
-        let reporter: Arc<str> = trace.flow.from.node.as_str().into();
+        let reporter = &trace.by;
         let end = trace.hops.len().saturating_sub(1);
         let leaf = |port: &PortName| {
             let (node, _, known) = index.leaf(port)?;
@@ -82,18 +85,18 @@ impl InferredSwitches {
         let port = |port: &PortName| End::Port(port.node.clone(), port.port.clone());
         let is_better_known = leaf(&trace.flow.from).is_some_and(|(_, known)| known != Provenance::Traced);
         if let (false, Some([first])) = (is_better_known, trace.hops.first().map(Vec::as_slice)) {
-            self.cable((port(&trace.flow.from), End::Address(*first)), &reporter, trace.at_ns);
+            self.cable((port(&trace.flow.from), End::Address(*first)), reporter, trace.at_ns);
         }
         for two in switches.windows(2) {
             let [Some(a), Some(b)] = two else { continue };
             // Links between switches that are both known have a better source, or none.
             if a != b && [a, b].iter().any(|end| matches!(end, End::Address(_))) {
-                self.cable((a.clone(), b.clone()), &reporter, trace.at_ns);
+                self.cable((a.clone(), b.clone()), reporter, trace.at_ns);
             }
         }
     }
 
-    fn cable(&mut self, ends: (End, End), reporter: &Arc<str>, at_ns: i64) {
+    fn cable(&mut self, ends: (End, End), reporter: &Arc<Reporter>, at_ns: i64) {
         let back = (ends.1.clone(), ends.0.clone());
         let known = if self.cables.contains_key(&back) { back } else { ends };
         if let Some(seen) = self.cables.get_mut(&known) {
@@ -101,12 +104,13 @@ impl InferredSwitches {
             seen.last_ns = seen.last_ns.max(at_ns);
             return;
         }
-        let of_host = self.of_host.get(reporter).copied().unwrap_or(0);
-        if self.cables.len() >= CABLES || of_host >= CABLES_OF_HOST {
+        let of_host = self.of_host.get(&reporter.host).copied().unwrap_or(0);
+        if self.usage.room(reporter.sender(), CABLES) == 0 || of_host >= CABLES_OF_HOST {
             return;
         }
-        *self.of_host.entry(reporter.clone()).or_default() += 1;
-        self.cables.insert(known, Seen { times: 1, last_ns: at_ns, host: reporter.clone() });
+        *self.of_host.entry(reporter.host.clone()).or_default() += 1;
+        self.usage.add(reporter.sender(), 1);
+        self.cables.insert(known, Seen { times: 1, last_ns: at_ns, by: reporter.clone() });
     }
 
     /// The source, if it has changed: not more often than each [`PAUSE_NS`].
@@ -135,15 +139,23 @@ impl InferredSwitches {
     }
 
     fn forget(&mut self, now_ns: i64) {
-        let of_host = &mut self.of_host;
-        self.cables.retain(|_, seen| {
+        let Self { cables, of_host, usage, .. } = self;
+        cables.retain(|_, seen| {
             let stays = seen.last_ns.saturating_add(KEPT_NS) > now_ns;
-            if !stays && let Some(count) = of_host.get_mut(&seen.host) {
-                *count -= 1;
+            if !stays {
+                usage.remove(seen.by.sender(), 1);
+                if let Some(count) = of_host.get_mut(&seen.by.host) {
+                    *count -= 1;
+                }
             }
             stays
         });
         of_host.retain(|_, count| *count > 0);
+    }
+
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        self.cables.len()
     }
 
     fn as_source(&self) -> TopologySource {

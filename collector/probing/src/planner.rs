@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use fabriclens_config::Probes;
 use fabriclens_correlate::Topology;
-use fabriclens_probe_plan::{LASTS, PairClass, PlanReply, TARGETS, Target};
+use fabriclens_probe_plan::{LASTS, PairClass, PlanReply, ProbedPort, SOURCE_PORTS, TARGETS, Target};
 use prost::Message as _;
 
 use crate::demand::Demand;
@@ -79,14 +79,31 @@ fn target(ports: &PlanPorts, draft: &Draft, settings: &Probes) -> Target {
         from: from.port().name.clone(),
         host: to.host.to_string(),
         to: Some(to.port().clone()),
-        source_ports: draft.source_ports.iter().copied().map(u32::from).collect(),
-        traffic_class: settings.traffic_class.into(),
-        service_level: 0,
+        source_ports: in_turn(draft).into_iter().map(u32::from).collect(),
+        traffic_class: traffic_class(from.port(), settings),
+        service_level: settings.service_level.map_or(0, u32::from),
         trace_every_ms: interval_ms(draft.trace_s),
         probe_every_ms: interval_ms(1.0 / draft.rate),
         tcp_twin: draft.twin,
         class: draft.class.into(),
     }
+}
+
+/// Traffic class of packets from a port: the configured one, else that of its queue pairs as far as its host tells it.
+pub(crate) fn traffic_class(port: &ProbedPort, settings: &Probes) -> u32 {
+    settings.traffic_class.map(u32::from).or(port.traffic_class).unwrap_or(0)
+}
+
+/// Source ports in the order in which they take turns: every second probe crosses a suspect link, the others tell how many are lost
+/// without it.
+fn in_turn(draft: &Draft) -> Vec<u16> {
+    let suspects = &draft.suspect_ports;
+    let others: Vec<u16> = draft.source_ports.iter().copied().filter(|port| !suspects.contains(port)).collect();
+    if suspects.is_empty() || others.is_empty() {
+        return draft.source_ports.clone();
+    }
+    let turns = suspects.len().max(others.len()).min(SOURCE_PORTS / 2);
+    (0..turns).flat_map(|at| [suspects[at % suspects.len()], others[at % others.len()]]).collect()
 }
 
 #[cfg(test)]

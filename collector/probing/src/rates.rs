@@ -83,7 +83,8 @@ mod tests {
 
     fn draft(is_suspect: bool, rate: f64) -> Draft {
         let class = PairClass::Job;
-        Draft { from: 0, to: 1, source_ports: vec![50_000], class, is_suspect, rate, twin: false, trace_s: 60.0 }
+        let (source_ports, suspect_ports) = (vec![50_000], Vec::new());
+        Draft { from: 0, to: 1, source_ports, suspect_ports, class, is_suspect, rate, twin: false, trace_s: 60.0 }
     }
 
     fn fitted(mut drafts: Vec<Draft>) -> Vec<f64> {

@@ -10,8 +10,10 @@ use fabriclens_probe_plan::{
     Malformed, ProbeResult, ProbeTransport as Carrier, RESULTS, ReportReply, ReportRequest, TracedPath,
 };
 
+use crate::feed::Timed;
 use crate::hops::Trace;
 use crate::plan_table::{PlanTable, Planned};
+use crate::registry::Reporter;
 
 /// How far an agent's clock may be ahead, nanoseconds.
 const AHEAD_NS: i64 = 5_000_000_000;
@@ -37,6 +39,9 @@ pub enum ReportRefused {
     /// Another agent process asked for the host's plan since.
     #[error("another agent process of host {0:?} asks for its plan; run one agent on a host, with a name of its own")]
     OtherAgent(String),
+    /// The host's own credential offers its ports.
+    #[error("host {0:?} reports with a token or certificate of its own; this caller is bound to no host")]
+    Taken(String),
 }
 
 /// What a report holds that may be used.
@@ -45,7 +50,7 @@ pub(crate) struct Taken {
     /// Traced paths.
     pub traces: Vec<Trace>,
     /// Results of probes with their instants, Unix nanoseconds.
-    pub probes: Vec<(i64, RouteUpdate)>,
+    pub probes: Vec<Timed>,
     /// Results by transport.
     pub counts: HashMap<&'static str, u64>,
     /// Refused paths and results by reason.
@@ -64,16 +69,16 @@ impl Taken {
     }
 }
 
-/// Checks a report of a host (by its name in samples) against its present and its last plan.
+/// Checks a report of a host against its present and its last plan.
 pub(crate) fn check(
-    host: &Arc<str>,
+    reporter: &Arc<Reporter>,
     request: &ReportRequest,
     plans: [&PlanTable; 2],
     budget: &mut Budgets,
     now: Instant,
     now_ns: i64,
 ) -> Taken {
-    let mut taken = Taken::default();
+    let (mut taken, host) = (Taken::default(), &reporter.host);
     let of = |at: u32| {
         let pair = request.pairs.get(usize::try_from(at).ok()?)?;
         let names = [pair.from.as_str(), pair.host.as_str(), pair.port.as_str()];
@@ -114,7 +119,7 @@ pub(crate) fn check(
         } else {
             let TracedPath { hops, complete, traced_ns, .. } = path;
             let at_ns = i64::try_from(*traced_ns).unwrap_or(i64::MAX);
-            taken.traces.push(Trace::new(flow, at_ns, hops, *complete));
+            taken.traces.push(Trace::new(reporter.clone(), Arc::new(flow), at_ns, hops, *complete));
             *taken.counts.entry("path").or_default() += 1;
         }
     }

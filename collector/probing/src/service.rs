@@ -6,36 +6,36 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use fabriclens_base::Sender;
 use fabriclens_config::Probes;
 use fabriclens_core::periodic::{Trigger, periodic};
 use fabriclens_core::probe_telemetry::ProbeTelemetry;
 use fabriclens_core::time::now_ms;
 use fabriclens_correlate::topology::TopologySource;
-use fabriclens_correlate::{FlowName, PathSource, RouteUpdate, Topology};
+use fabriclens_correlate::{FlowName, PathSource, PortName, RouteUpdate, Topology};
 use fabriclens_probe_plan::{PlanRequest, ReportReply, ReportRequest};
-use foldhash::HashMap;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, watch};
 
 use crate::coverage::{Coverage, Crossed};
 use crate::demand::Demand;
-use crate::feed::Feed;
-use crate::hops::{FabricIndex, Trace};
+use crate::feed::{Feed, Timed};
+use crate::hops::{FabricIndex, Trace, Unresolved};
 use crate::inferred::InferredSwitches;
+use crate::kept_traces::KeptTraces;
 use crate::plan_table::PlanTable;
 use crate::planner::{class_name, encoded, plan};
-use crate::registry::{OfferRefused, PortRegistry};
+use crate::registry::{OfferRefused, PortRegistry, Reporter};
 use crate::reports::{Budgets, ReportRefused, Taken, check};
 use crate::status::{self, HostStatus, Status};
 use crate::targets::Unused;
+use crate::trace_status;
 
 /// Interval of planning.
 const INTERVAL: Duration = Duration::from_secs(10);
 /// Shortest pause between two plannings that new offers cause, and as a multiple of the last one's duration.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_FACTOR: u32 = 10;
-/// Traces that wait for the topology to name their switches.
-const PENDING: usize = 65_536;
 /// Hosts of a page of the API.
 const PAGE: usize = 1000;
 
@@ -62,17 +62,17 @@ pub struct Probing {
 struct Paths {
     crossed: Crossed,
     inferred: InferredSwitches,
-    pending: HashMap<FlowName, Trace>,
+    traces: KeptTraces,
 }
 
 impl Probing {
-    /// A service without offers. `switches` are switches by address.
-    pub fn new(settings: Probes, switches: BTreeMap<IpAddr, String>, telemetry: ProbeTelemetry) -> Self {
+    /// A service without offers. `switches` are switches by address; offers and plans may take `memory` bytes.
+    pub fn new(settings: Probes, switches: BTreeMap<IpAddr, String>, telemetry: ProbeTelemetry, memory: usize) -> Self {
         Self {
             settings,
             switches,
             telemetry,
-            registry: Mutex::default(),
+            registry: Mutex::new(PortRegistry::new(memory)),
             demand: Mutex::default(),
             plans: RwLock::default(),
             index: RwLock::default(),
@@ -84,11 +84,11 @@ impl Probing {
         }
     }
 
-    /// Takes the offer of a host from a sender (name of the caller), and returns the host's encoded plan.
+    /// Takes the offer of a host from a sender, and returns the host's encoded plan.
     ///
     /// # Errors
     /// [`OfferRefused`].
-    pub fn ask(&self, sender: &str, request: &PlanRequest, now: Instant) -> Result<Bytes, OfferRefused> {
+    pub fn ask(&self, sender: Sender<'_>, request: &PlanRequest, now: Instant) -> Result<Bytes, OfferRefused> {
         if self.registry.lock().offer(sender, request, now)? {
             self.wake.notify_one();
         }
@@ -96,22 +96,31 @@ impl Probing {
         Ok(plan.unwrap_or_else(|| encoded(Vec::new())))
     }
 
-    /// Takes the paths and results of a host.
+    /// Takes the paths and results of a host from a sender. They are in the share of the sender that offered the host's ports.
     ///
     /// # Errors
     /// [`ReportRefused`]; nothing is taken.
-    pub fn report(&self, request: &ReportRequest, now: Instant, now_ns: i64) -> Result<ReportReply, ReportRefused> {
+    pub fn report(
+        &self,
+        sender: Sender<'_>,
+        request: &ReportRequest,
+        now: Instant,
+        now_ns: i64,
+    ) -> Result<ReportReply, ReportRefused> {
         request.check()?;
-        let host = {
+        let reporter = {
             let registry = self.registry.lock();
             let offer = registry.of(&request.host).ok_or_else(|| ReportRefused::NoPlan(request.host.clone()))?;
             if offer.agent != request.agent {
                 return Err(ReportRefused::OtherAgent(request.host.clone()));
             }
-            offer.host.clone()
+            if sender != Sender::Bound && offer.sender() == Sender::Bound {
+                return Err(ReportRefused::Taken(request.host.clone()));
+            }
+            Arc::new(offer.reporter())
         };
         let [present, last] = self.plans.read().clone();
-        let taken = check(&host, request, [&present, &last], &mut self.budgets.lock(), now, now_ns);
+        let taken = check(&reporter, request, [&present, &last], &mut self.budgets.lock(), now, now_ns);
         let Taken { traces, probes, counts, refused, reply } = taken;
         for (kind, count) in counts {
             self.telemetry.taken.with_label_values(&[kind]).inc_by(count);
@@ -120,20 +129,20 @@ impl Probing {
             self.telemetry.refused.with_label_values(&[reason]).inc_by(count);
         }
         self.telemetry.agents_dropped.inc_by(request.dropped);
-        let mut updates = self.resolve(traces);
+        let mut updates: Vec<Timed> = self.resolve(traces).into_iter().map(|(_, update)| update).collect();
         updates.extend(probes);
-        self.push(updates);
+        self.push(&reporter, updates);
         Ok(reply)
     }
 
-    fn push(&self, updates: Vec<(i64, RouteUpdate)>) {
+    fn push(&self, reporter: &Arc<Reporter>, updates: Vec<Timed>) {
         if !updates.is_empty() {
-            self.telemetry.feed_dropped.inc_by(self.feed.lock().add(updates) as u64);
+            self.telemetry.feed_dropped.inc_by(self.feed.lock().add(reporter, updates) as u64);
         }
     }
 
-    /// Paths of traces; those that the topology does not explain yet wait.
-    fn resolve(&self, traces: Vec<Trace>) -> Vec<(i64, RouteUpdate)> {
+    /// Paths of traces with who reported them; traces that the topology does not explain yet wait.
+    fn resolve(&self, traces: Vec<Trace>) -> Vec<(Arc<Reporter>, Timed)> {
         if traces.is_empty() {
             return Vec::new();
         }
@@ -146,17 +155,14 @@ impl Probing {
                 Ok(hops) => {
                     self.telemetry.traces.with_label_values(&["path"]).inc();
                     paths.crossed.note(&hops, trace.at_ns);
-                    paths.pending.remove(&trace.flow);
-                    let update = RouteUpdate::Path { flow: trace.flow, hops, source: PathSource::Traced };
-                    updates.push((trace.at_ns, update));
+                    let flow = (*trace.flow).clone();
+                    let path = RouteUpdate::Path { flow, hops, source: PathSource::Traced };
+                    updates.push((trace.by.clone(), (trace.at_ns, path)));
+                    paths.traces.keep(trace, false);
                 }
                 Err(why) => {
                     self.telemetry.traces.with_label_values(&[why.name()]).inc();
-                    if why.may_resolve() && (paths.pending.len() < PENDING || paths.pending.contains_key(&trace.flow)) {
-                        paths.pending.insert(trace.flow.clone(), trace);
-                    } else {
-                        paths.pending.remove(&trace.flow);
-                    }
+                    paths.traces.keep(trace, why.may_resolve());
                 }
             }
         }
@@ -164,7 +170,7 @@ impl Probing {
     }
 
     /// Takes at most `most` updates for the live evaluation, in order of their instants (Unix nanoseconds).
-    pub fn drain(&self, most: usize) -> Vec<(i64, RouteUpdate)> {
+    pub fn drain(&self, most: usize) -> Vec<Timed> {
         self.feed.lock().drain(most)
     }
 
@@ -182,7 +188,8 @@ impl Probing {
     /// Replaces what plans depend on; suspects that are new are planned for at once.
     pub fn set_demand(&self, demand: Demand) {
         let mut known = self.demand.lock();
-        let is_urgent = !demand.suspects.is_subset(&known.suspects);
+        let is_new = |pair| !known.suspect_flows.contains_key(pair);
+        let is_urgent = !demand.suspects.is_subset(&known.suspects) || demand.suspect_flows.keys().any(is_new);
         *known = Arc::new(demand);
         if is_urgent {
             self.wake.notify_one();
@@ -239,12 +246,14 @@ impl Probing {
         let is_new = !Arc::ptr_eq(self.index.read().topology(), topology);
         if is_new {
             *self.index.write() = Arc::new(FabricIndex::new(topology.clone(), &self.switches));
-            let waiting: Vec<Trace> = self.paths.lock().pending.drain().map(|(_, trace)| trace).collect();
-            let updates = self.resolve(waiting);
-            self.push(updates);
+            let waiting = self.paths.lock().traces.take_waiting();
+            for (reporter, update) in self.resolve(waiting) {
+                self.push(&reporter, vec![update]);
+            }
         }
         let index = self.index.read().clone();
         let mut paths = self.paths.lock();
+        paths.traces.forget_old(now_ns);
         let coverage = paths.crossed.coverage(topology, now_ns);
         let telemetry = &self.telemetry;
         let set = |between: &str, crossed: usize, all: usize| {
@@ -262,7 +271,8 @@ impl Probing {
     pub fn status(&self, offset: usize) -> Status {
         let plans = self.plans.read()[0].clone();
         let offers = self.registry.lock().all();
-        let page = offers.iter().skip(offset).take(PAGE).map(|offer| status::host(offer, &plans.totals, None));
+        let page =
+            offers.iter().skip(offset).take(PAGE).map(|offer| status::host(offer, &plans.totals, &self.settings, None));
         Status {
             summary: status::summary(&plans.totals, *self.coverage.lock()),
             hosts: page.collect(),
@@ -270,12 +280,27 @@ impl Probing {
         }
     }
 
-    /// What the API says of one host, with its plan; `None` if its agent does not ask for one.
-    pub fn host(&self, host: &str) -> Option<HostStatus> {
+    /// Egress ports of a flow by its last trace, the sender's own first.
+    ///
+    /// # Errors
+    /// Why they are not known, in words.
+    pub fn path(&self, flow: &FlowName) -> Result<Vec<PortName>, &'static str> {
+        let index = self.index.read().clone();
+        let paths = self.paths.lock();
+        let trace = paths.traces.of(flow).ok_or("its source port was not traced")?;
+        index.resolve(trace).map_err(Unresolved::words)
+    }
+
+    /// What the API says of one host at an instant (Unix nanoseconds), with its plan and its traces; `None` if its agent does not
+    /// ask for a plan.
+    pub fn host(&self, host: &str, now_ns: i64) -> Option<HostStatus> {
         let offer = self.registry.lock().of(host)?.clone();
         let plans = self.plans.read()[0].clone();
         let plan = plans.reply(host).unwrap_or_default();
-        Some(status::host(&offer, &plans.totals, Some(plan)))
+        let traces = self.paths.lock().traces.of_host(&offer.host);
+        let index = self.index.read().clone();
+        let traces = traces.iter().map(|trace| trace_status::status(trace, &index, now_ns)).collect();
+        Some(HostStatus { traces: Some(traces), ..status::host(&offer, &plans.totals, &self.settings, Some(plan)) })
     }
 }
 

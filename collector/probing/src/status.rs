@@ -1,14 +1,16 @@
 //! What the API says of probing.
 
-use fabriclens_probe_plan::{PairClass, PlanReply};
+use fabriclens_config::Probes;
+use fabriclens_probe_plan::{ClassSource, PairClass, PlanReply, ProbedPort};
 use prost::Message as _;
 use serde::Serialize;
 
 use crate::coverage::Coverage;
 use crate::plan_table::Totals;
-use crate::planner::class_name;
+use crate::planner::{class_name, traffic_class};
 use crate::registry::Offer;
 use crate::targets::address;
+use crate::trace_status::TraceStatus;
 
 /// All of it, with one page of hosts.
 #[derive(Clone, Debug, Serialize)]
@@ -53,6 +55,9 @@ pub struct HostStatus {
     /// Pairs of its plan, the most important first; only where one host is asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pairs: Option<Vec<PairStatus>>,
+    /// The last trace of each source port; only where one host is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traces: Option<Vec<TraceStatus>>,
 }
 
 /// A port.
@@ -66,6 +71,18 @@ pub struct PortStatus {
     /// InfiniBand LID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lid: Option<u32>,
+    /// RoCE: traffic class of traces and probes from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic_class: Option<u32>,
+    /// Where the traffic class comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class_source: Option<&'static str>,
+    /// InfiniBand: service level of probes from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_level: Option<u32>,
+    /// Where the service level comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level_source: Option<&'static str>,
     /// Whether it answers RDMA probes.
     pub answers: bool,
     /// Whether its agent traces from it.
@@ -109,7 +126,7 @@ pub(crate) fn summary(totals: &Totals, coverage: Coverage) -> Summary {
     }
 }
 
-pub(crate) fn host(offer: &Offer, totals: &Totals, plan: Option<bytes::Bytes>) -> HostStatus {
+pub(crate) fn host(offer: &Offer, totals: &Totals, settings: &Probes, plan: Option<bytes::Bytes>) -> HostStatus {
     let unused = |name: &str| {
         let of_host = totals.unused.iter().find(|(host, port, _)| *host == offer.host && port == name);
         of_host.map(|(_, _, why)| why.words())
@@ -118,11 +135,31 @@ pub(crate) fn host(offer: &Offer, totals: &Totals, plan: Option<bytes::Bytes>) -
         port: port.name.clone(),
         address: address(&port.address).map(|ip| ip.to_string()),
         lid: Some(port.lid).filter(|lid| *lid != 0),
+        traffic_class: Some(traffic_class(port, settings)).filter(|_| port.lid == 0),
+        class_source: Some(class_source(port, settings)).filter(|_| port.lid == 0),
+        service_level: Some(settings.service_level.map_or(0, u32::from)).filter(|_| port.lid != 0),
+        level_source: Some(level_source(settings)).filter(|_| port.lid != 0),
         answers: port.queue_pair != 0,
         traces: port.traces,
         unused: unused(&port.name),
     });
-    HostStatus { host: offer.host.to_string(), ports: ports.collect(), pairs: plan.map(pairs) }
+    HostStatus { host: offer.host.to_string(), ports: ports.collect(), pairs: plan.map(pairs), traces: None }
+}
+
+/// Where the traffic class of a port comes from.
+fn class_source(port: &ProbedPort, settings: &Probes) -> &'static str {
+    match (settings.traffic_class, port.traffic_class, port.class_source()) {
+        (Some(_), ..) => "probes.traffic_class",
+        (None, Some(_), ClassSource::Driver) => "forced by the driver of the host",
+        (None, Some(_), ClassSource::RdmaCm) => "default of the host's RDMA-CM",
+        (None, Some(_), ClassSource::Unknown) => "the host's settings",
+        (None, None, _) => "unknown, so 0",
+    }
+}
+
+/// Where the service level of InfiniBand ports comes from.
+fn level_source(settings: &Probes) -> &'static str {
+    if settings.service_level.is_some() { "probes.service_level" } else { "unknown, so 0" }
 }
 
 fn pairs(plan: bytes::Bytes) -> Vec<PairStatus> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use fabriclens_correlate::{Role, Topology};
+use fabriclens_correlate::{HostPort, Role, Topology};
 use fabriclens_probe_plan::{PairClass, ProbedPort, SOURCE_PORTS};
 
 use crate::demand::Demand;
@@ -103,6 +103,8 @@ pub(crate) struct Draft {
     pub to: usize,
     /// Source ports; empty on InfiniBand.
     pub source_ports: Vec<u16>,
+    /// Those of them whose paths cross a suspect link.
+    pub suspect_ports: Vec<u16>,
     /// Class.
     pub class: PairClass,
     /// Whether it is to place a loss or slowness.
@@ -181,7 +183,33 @@ impl PlanPorts {
             all.entry((draft.from, draft.to)).or_insert(draft);
         }
         self.answers(&mut all);
+        self.suspect(demand, &mut all);
         all.into_values().collect()
+    }
+
+    /// Probes pairs over suspect links more often; also those that are only traced otherwise.
+    fn suspect(&self, demand: &Demand, all: &mut BTreeMap<(usize, usize), Draft>) {
+        if demand.suspect_flows.is_empty() {
+            return;
+        }
+        let index = self.index();
+        let at = |(host, port): &HostPort| index.get(&(host.as_str(), port.as_str())).copied();
+        for ((from, to), ports) in &demand.suspect_flows {
+            let Some(draft) = at(from).zip(at(to)).and_then(|pair| all.get_mut(&pair)) else { continue };
+            let (own, far) = (self.list[draft.from].port(), self.list[draft.to].port());
+            draft.is_suspect = true;
+            if own.queue_pair != 0 && far.queue_pair != 0 {
+                draft.rate = SUSPECT_RATE;
+                draft.twin = !draft.source_ports.is_empty() && far.tcp_port != 0;
+            }
+            draft.trace_s = draft.trace_s.min(SUSPECT_TRACE_S);
+            draft.suspect_ports = ports.iter().copied().filter(|port| draft.source_ports.contains(port)).collect();
+        }
+    }
+
+    /// Positions of ports by host and name.
+    fn index(&self) -> HashMap<(&str, &str), usize> {
+        self.list.iter().enumerate().map(|(at, port)| ((&*port.host, port.port().name.as_str()), at)).collect()
     }
 
     fn draft(&self, from: usize, to: usize, source_ports: Vec<u16>, class: PairClass) -> Draft {
@@ -212,7 +240,7 @@ impl PlanPorts {
             }
         }
         source_ports.truncate(SOURCE_PORTS);
-        Draft { from, to, source_ports, class, is_suspect, rate, twin, trace_s }
+        Draft { from, to, source_ports, suspect_ports: Vec::new(), class, is_suspect, rate, twin, trace_s }
     }
 
     /// Ports by leaf; those without a known leaf are apart.
@@ -287,8 +315,7 @@ impl PlanPorts {
 
     /// Pairs that running jobs use, with the source ports of their queue pairs, those with most bytes first.
     fn jobs(&self, demand: &Demand) -> Vec<Draft> {
-        let index: HashMap<(&str, &str), usize> =
-            self.list.iter().enumerate().map(|(at, port)| ((&*port.host, port.port().name.as_str()), at)).collect();
+        let index = self.index();
         let mut pairs: Vec<(f64, usize, usize, Vec<u16>)> = Vec::new();
         for ((host, port), flows) in &demand.flows {
             let Some(from) = index.get(&(host.as_str(), port.as_str())).copied() else { continue };
@@ -373,10 +400,7 @@ impl PlanPorts {
 
 /// The address of a port.
 pub(crate) fn address(bytes: &[u8]) -> Option<IpAddr> {
-    if let Ok(v4) = <[u8; 4]>::try_from(bytes) {
-        return Some(v4.into());
-    }
-    <[u8; 16]>::try_from(bytes).ok().map(|v6| IpAddr::from(v6).to_canonical())
+    fabriclens_probe_plan::address(bytes).map(|ip| ip.to_canonical())
 }
 
 fn is_unicast(address: IpAddr) -> bool {

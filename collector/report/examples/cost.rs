@@ -140,6 +140,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             incidents: Vec::new(),
             leaves: Default::default(),
             links: Vec::new(),
+            paths: None,
         };
         let report = build(&Engine::default(), &store, &CancelToken::default(), input)?;
         let (built, used) = (began.elapsed(), processor()? - before);

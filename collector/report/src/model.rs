@@ -4,7 +4,9 @@ mod congestion;
 mod cost;
 mod evidence;
 mod figure;
+mod inside;
 mod links;
+mod paths;
 mod summary;
 mod traffic;
 
@@ -12,7 +14,9 @@ pub use congestion::{CongestedPort, Congestion};
 pub use cost::{Cost, Slowed, Why};
 pub use evidence::{Finding, Health, Neighbour, Over, Pair, Pattern, Peers, Quality, Shares, Transport};
 pub use figure::{Figure, Grade, Part, Unit};
+pub use inside::Inside;
 pub use links::{Links, WorstLink};
+pub use paths::{FlowCount, FlowPaths, LinkFlows, OtherFlows, Path, PathPort, Paths, SharedLink};
 pub use summary::{Cause, CauseKind, Earlier, Point, Severity, Summary};
 pub use traffic::{Host, Line, Plot, Rail, StandsOut, Straggler, Traffic};
 
@@ -48,6 +52,9 @@ pub struct Report {
     pub neighbours: Vec<Neighbour>,
     /// Links, PCIe, configuration.
     pub health: Health,
+    /// GPUs and their ways to the network.
+    #[serde(default)]
+    pub inside: Inside,
     /// RDMA against sockets.
     pub transport: Transport,
     /// Communication pattern between hosts.
@@ -125,23 +132,5 @@ pub struct Incident {
     pub role: String,
     /// Path of the flows that show it, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<IncidentPath>,
-}
-
-/// The path of the flows that show an incident.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
-pub struct IncidentPath {
-    /// Ports in the order in which packets leave by them, then the port that receives them.
-    pub ports: Vec<PathPort>,
-    /// How it is known: `traced`, `by the forwarding tables` or `one of several paths`.
-    pub known: String,
-}
-
-/// A port of a path.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
-pub struct PathPort {
-    /// Host or switch.
-    pub node: String,
-    /// Port on that node; begins with `?` if unknown.
-    pub port: String,
+    pub path: Option<Path>,
 }

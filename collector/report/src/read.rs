@@ -84,6 +84,11 @@ impl<'a> Source<'a> {
         Source::new((self.engine, self.samples, self.cancel), hosts, (self.start_ms, self.end_ms))
     }
 
+    /// Whether the request was canceled.
+    pub fn is_canceled(&self) -> bool {
+        self.cancel.is_canceled()
+    }
+
     /// Chooses the reading method by the number of ports.
     pub fn choose_method(&mut self, ports: usize) {
         let cost = (ports as i64).saturating_mul((self.end_ms - self.start_ms) / 1000);
@@ -202,7 +207,7 @@ impl<'a> Source<'a> {
         to: i64,
         hint: Hint,
     ) -> Result<Vec<SharedSeries>, QueryError> {
-        if self.cancel.is_canceled() {
+        if self.is_canceled() {
             return Err(QueryError::Cancelled);
         }
         let matchers: Vec<Matcher> = std::iter::once(Matcher::equal("__name__", metric)).chain(more).collect();

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use fabriclens_audit::Auditor;
 use fabriclens_store::Store;
 
 use fabriclens_config::Config;
@@ -33,6 +34,8 @@ pub struct AppState {
     pub incidents: Arc<IncidentStore>,
     /// Topology of the fabric.
     pub topologies: Arc<Topologies>,
+    /// Settings that are not as expected.
+    pub auditor: Arc<Auditor>,
     /// Plans and reports of agents that trace and probe.
     pub probing: Arc<Probing>,
     /// Memory pressure.

@@ -6,6 +6,7 @@ use crate::options::millis;
 use crate::rows::{Appended, check};
 use crate::shared::{FLUSH, Head, Shared};
 use crate::wal::writer::Log;
+use fabriclens_base::Sender;
 use fabriclens_model::{RowGroup, is_absent};
 use parking_lot::MutexGuard;
 use std::borrow::Cow;
@@ -35,7 +36,7 @@ pub struct Written {
 impl Shared {
     /// Makes samples readable; see [`crate::Store::write`]. Other senders take their turn while it writes many. If it fails
     /// between two turns, the samples of the first may be stored, but nothing is acknowledged.
-    pub fn write(&self, groups: &[RowGroup]) -> Result<Written, AppendError> {
+    pub fn write(&self, groups: &[RowGroup], sender: Sender<'_>) -> Result<Written, AppendError> {
         for (i, group) in groups.iter().enumerate() {
             check(group, i)?;
         }
@@ -50,10 +51,10 @@ impl Shared {
             let until = Instant::now() + TURN;
             while let Some(group) = pieces.next_if(|_| Instant::now() < until) {
                 if group.times.iter().all(|t| (oldest..=newest).contains(t)) {
-                    sum += current.append(&group, older, &mut log.pending);
+                    sum += current.append(&group, sender, older, &mut log.pending);
                 } else {
                     let kept = filter_times(&group, oldest, newest, &mut sum);
-                    sum += current.append(&kept, older, &mut log.pending);
+                    sum += current.append(&kept, sender, older, &mut log.pending);
                 }
             }
             drop(head);

@@ -69,11 +69,7 @@ impl Shared {
             return Ok(());
         }
         let number = log.next_generation().map_err(|e| StoreError::io("start a log in", &self.dir.wal, &e))?;
-        let next = if short {
-            Generation::new(number, self.options.chunk_rows, &self.options.series)
-        } else {
-            head.current.successor(number)
-        };
+        let next = if short { head.current.empty_successor(number) } else { head.current.successor(number) };
         let full = std::mem::replace(&mut head.current, next);
         head.older.push(Arc::new(full));
         *began = Instant::now();

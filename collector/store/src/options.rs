@@ -57,6 +57,8 @@ pub struct SeriesLimits {
     /// Estimated memory of all series without their rows, bytes; those with one value of the label `host` may take a
     /// sixteenth of it.
     pub memory: usize,
+    /// Whether a quarter of each limit is kept for senders that are bound to hosts.
+    pub keep_for_bound: bool,
 }
 
 impl Default for SeriesLimits {
@@ -67,6 +69,7 @@ impl Default for SeriesLimits {
             tenant_label: String::new(),
             of_tenant: 5_000_000,
             memory: usize::MAX,
+            keep_for_bound: false,
         }
     }
 }

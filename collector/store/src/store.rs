@@ -16,6 +16,7 @@ use crate::rows::Appended;
 use crate::shared::{Head, Maintenance, Shared};
 use crate::wal::replay::{self, Damage};
 use crate::wal::writer::{self, Log};
+use fabriclens_base::Sender;
 use fabriclens_model::RowGroup;
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -107,16 +108,16 @@ impl Store {
     /// [`AppendError`]: nothing of this call is acknowledged. Send it again; samples that were kept count as
     /// duplicates.
     pub fn append(&self, groups: &[RowGroup]) -> Result<Appended, AppendError> {
-        self.commit(self.write(groups)?)
+        self.commit(self.write(groups, Sender::Bound)?)
     }
 
-    /// First half of [`Store::append`]: makes samples readable. Do not acknowledge them before [`Store::commit`]. A
+    /// First half of [`Store::append`], for any sender: makes samples readable. Do not acknowledge them before [`Store::commit`]. A
     /// caller with several senders writes for all of them and then commits: the first commit syncs for all.
     ///
     /// # Errors
     /// As [`Store::append`].
-    pub fn write(&self, groups: &[RowGroup]) -> Result<Written, AppendError> {
-        self.shared.write(groups)
+    pub fn write(&self, groups: &[RowGroup], sender: Sender<'_>) -> Result<Written, AppendError> {
+        self.shared.write(groups, sender)
     }
 
     /// Returns when the written samples survive a crash.

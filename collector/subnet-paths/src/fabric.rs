@@ -2,6 +2,7 @@
 //! spines. Odd LIDs go by `spine1`.
 
 use crate::{Endpoint, SubnetPaths};
+use fabriclens_base::Sender;
 use fabriclens_forwarding_tables::{AdapterPort, Adaptive, Cable, SwitchTables, TellRequest};
 use std::time::Instant;
 
@@ -52,7 +53,7 @@ pub(crate) fn request() -> TellRequest {
 /// Tables after one request.
 pub(crate) fn told(request: TellRequest) -> SubnetPaths {
     let paths = SubnetPaths::default();
-    assert_eq!(paths.tell(request, Instant::now(), |_, _| true), Ok(false));
+    assert_eq!(paths.tell(Sender::Bound, request, Instant::now(), |_, _| true), Ok(false));
     paths
 }
 

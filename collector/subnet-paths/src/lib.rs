@@ -17,6 +17,7 @@ pub use finder::{Endpoint, PathFinder};
 pub use paths::{Hop, HopLanes, PairPaths, PathError};
 pub use subnet::{Refused, SubnetSummary};
 
+use fabriclens_base::Sender;
 use fabriclens_forwarding_tables::TellRequest;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -32,14 +33,25 @@ pub struct SubnetPaths {
 }
 
 impl SubnetPaths {
+    /// Bounds the memory of the tables of all subnets, bytes; 1 GiB without it.
+    pub fn limit(&self, bytes: usize) {
+        self.subnets.lock().limit(bytes);
+    }
+
     /// Takes a request of a reader. True if the reader must begin a new telling. `reads` says whether an agent, by host and
     /// number, has the lease of its subnet.
     ///
     /// # Errors
     /// [`Refused`]; nothing of the request is taken then. Tables that are too large are forgotten.
-    pub fn tell(&self, request: TellRequest, now: Instant, reads: impl Fn(&str, u64) -> bool) -> Result<bool, Refused> {
+    pub fn tell(
+        &self,
+        sender: Sender<'_>,
+        request: TellRequest,
+        now: Instant,
+        reads: impl Fn(&str, u64) -> bool,
+    ) -> Result<bool, Refused> {
         let complete = request.complete;
-        let taken = self.subnets.lock().tell(request, now, reads)?;
+        let taken = self.subnets.lock().tell(sender, request, now, reads)?;
         if taken.changed && complete {
             self.version.fetch_add(1, Ordering::Relaxed);
         }

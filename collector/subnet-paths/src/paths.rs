@@ -112,8 +112,15 @@ pub(crate) struct Pair<'a> {
 /// Ports of a path: ingress, switch, egress.
 type Way = Vec<(u32, u64, u32)>;
 
-/// All paths of a pair.
-pub(crate) fn paths(tables: &Tables, pair: &Pair<'_>) -> Result<PairPaths, PathError> {
+/// Number of links between each switch and one of them.
+pub(crate) type Distances = BTreeMap<u64, usize>;
+
+/// All paths of a pair. `distances` are those to the receiver's switch.
+pub(crate) fn paths(
+    tables: &Tables,
+    pair: &Pair<'_>,
+    distances: impl FnOnce() -> Arc<Distances>,
+) -> Result<PairPaths, PathError> {
     let lids = lids(pair.to);
     let mut ways: BTreeSet<Way> = BTreeSet::new();
     for lid in lids.clone() {
@@ -125,7 +132,7 @@ pub(crate) fn paths(tables: &Tables, pair: &Pair<'_>) -> Result<PairPaths, PathE
         |way: &Way| way.iter().any(|(_, switch, _)| *switch != pair.last.0 && tables.switches[switch].is_adaptive);
     let is_adaptive = ways.iter().any(choices);
     if is_adaptive {
-        let distances = distances(tables, pair.last.0);
+        let distances = distances();
         lids.for_each(|lid| spread(tables, pair, lid, &distances, &mut ways));
     }
     let all = ways.iter().map(|way| hops(tables, pair, way)).collect();
@@ -161,8 +168,8 @@ fn way(tables: &Tables, pair: &Pair<'_>, lid: u16) -> Result<Way, PathError> {
     }
 }
 
-/// Number of links between each switch and one of them.
-fn distances(tables: &Tables, to: u64) -> BTreeMap<u64, usize> {
+/// Distances to a switch.
+pub(crate) fn distances(tables: &Tables, to: u64) -> Distances {
     let mut distances = BTreeMap::from([(to, 0)]);
     let mut next = VecDeque::from([to]);
     while let Some(at) = next.pop_front() {
@@ -178,7 +185,7 @@ fn distances(tables: &Tables, to: u64) -> BTreeMap<u64, usize> {
 }
 
 /// Adds the shortest ways that adaptive switches may choose.
-fn spread(tables: &Tables, pair: &Pair<'_>, lid: u16, distances: &BTreeMap<u64, usize>, ways: &mut BTreeSet<Way>) {
+fn spread(tables: &Tables, pair: &Pair<'_>, lid: u16, distances: &Distances, ways: &mut BTreeSet<Way>) {
     let mut open: Vec<(Way, Port)> = vec![(Way::new(), pair.first)];
     for _ in 0..MOST_STEPS {
         let Some((way, (at, ingress))) = open.pop().filter(|_| ways.len() < MOST_PATHS) else { return };

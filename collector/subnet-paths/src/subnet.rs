@@ -1,7 +1,7 @@
 //! What readers tell: one telling for each subnet, taken request by request.
 
 use crate::tables::{Index, Switch, Tables, adapter_bytes};
-use fabriclens_base::host_name;
+use fabriclens_base::{Sender, host_name};
 use fabriclens_forwarding_tables::{ADAPTERS, AdapterPort, Invalid, LASTS, SWITCHES, TellRequest};
 use std::sync::Arc;
 use std::time::Instant;
@@ -35,9 +35,14 @@ pub enum Refused {
         "a subnet has at most {SWITCHES} switches, {ADAPTERS} adapter ports and {BYTES} bytes of forwarding tables; paths of this one are not known"
     )]
     TooLarge,
+    /// No memory for the tables of all subnets, or for those of this caller.
+    #[error(
+        "forwarding tables may take {0} bytes (a sixteenth of limits.memory), those of a caller that is bound to no host a quarter of it; give the reader a token or certificate of its host, or raise limits.memory"
+    )]
+    Memory(usize),
     /// Too many subnets.
     #[error(
-        "the forwarding tables of {SUBNETS} InfiniBand subnets are known already; let other readers tell another collector"
+        "the forwarding tables of {SUBNETS} InfiniBand subnets are known already, or a quarter of them by this caller; let other readers tell another collector"
     )]
     Full,
 }
@@ -77,6 +82,8 @@ pub(crate) struct Snapshot {
 struct Subnet {
     reader: Arc<str>,
     agent: u64,
+    /// Name of its caller, unless it is bound to the host.
+    unbound: Option<Box<str>>,
     telling: u64,
     /// Number of the next request.
     next: u32,
@@ -90,6 +97,10 @@ struct Subnet {
 impl Subnet {
     fn is_of(&self, host: &str, agent: u64) -> bool {
         self.agent == agent && host_name::is_same(&self.reader, host)
+    }
+
+    fn sender(&self) -> Sender<'_> {
+        Sender::of(self.unbound.as_deref())
     }
 
     fn is_usable(&self, now: Instant) -> bool {
@@ -119,8 +130,8 @@ impl Subnet {
         }
     }
 
-    /// Whether it has room for a request.
-    fn has_room(&self, request: &TellRequest) -> bool {
+    /// Bytes by which a request makes it grow, about; `None` if it is too large then.
+    fn growth(&self, request: &TellRequest) -> Option<usize> {
         let new_switches = request.switches.iter().filter(|s| !self.tables.switches.contains_key(&s.guid)).count();
         let is_new = |port: &&AdapterPort| !self.tables.adapters.contains_key(&(port.guid, port.port));
         let new_adapters = request.adapters.iter().filter(is_new).count();
@@ -128,20 +139,37 @@ impl Subnet {
             + request.adapters.iter().map(adapter_bytes).sum::<usize>();
         let old = request.switches.iter().filter_map(|told| self.tables.switches.get(&told.guid));
         let old: usize = old.map(|switch| switch.bytes()).sum();
-        self.tables.switches.len() + new_switches <= SWITCHES
+        let fits = self.tables.switches.len() + new_switches <= SWITCHES
             && self.tables.adapters.len() + new_adapters <= ADAPTERS
-            && (self.bytes + new).saturating_sub(old) <= BYTES
+            && (self.bytes + new).saturating_sub(old) <= BYTES;
+        fits.then(|| new.saturating_sub(old))
     }
 }
 
 /// All subnets.
-#[derive(Debug, Default)]
-pub(crate) struct Subnets(Vec<Subnet>);
+#[derive(Debug)]
+pub(crate) struct Subnets {
+    all: Vec<Subnet>,
+    /// Memory of the tables of all, bytes.
+    limit: usize,
+}
+
+impl Default for Subnets {
+    fn default() -> Self {
+        Self { all: Vec::new(), limit: SUBNETS * BYTES }
+    }
+}
 
 impl Subnets {
+    /// Bounds the memory of all tables, bytes.
+    pub(crate) fn limit(&mut self, bytes: usize) {
+        self.limit = bytes;
+    }
+
     /// Takes a request; see [`crate::SubnetPaths::tell`].
     pub(crate) fn tell(
         &mut self,
+        sender: Sender<'_>,
         request: TellRequest,
         now: Instant,
         reads: impl Fn(&str, u64) -> bool,
@@ -151,26 +179,34 @@ impl Subnets {
         }
         request.check()?;
         let is_own = |subnet: &Subnet| subnet.is_of(&request.host, request.agent);
-        // A subnet has one reader: the newest one voids what the one before told.
-        for other in self.0.iter().filter(|other| !is_own(other)) {
+        // A subnet has one reader: the newest one voids what the one before told, and one whose credential names its host what
+        // one told that could be any host.
+        let yields = |other: &Subnet| sender == Sender::Bound && other.unbound.is_some();
+        for other in self.all.iter().filter(|other| !is_own(other) && !yields(other)) {
             let shared = request.switches.iter().find(|told| other.tables.switches.contains_key(&told.guid));
             if let Some(told) = shared.filter(|_| reads(&other.reader, other.agent)) {
                 return Err(Refused::OtherReader { guid: told.guid, reader: Arc::clone(&other.reader) });
             }
         }
         if request.number == 0 {
-            self.begin(&request, now)?;
+            self.begin(sender, &request, now)?;
         }
-        let own = self.0.iter().position(is_own);
-        let Some(own) = own.filter(|at| (self.0[*at].telling, self.0[*at].next) == (request.telling, request.number))
+        let own = self.all.iter().position(is_own);
+        let Some(own) =
+            own.filter(|at| (self.all[*at].telling, self.all[*at].next) == (request.telling, request.number))
         else {
             return Ok(Taken { again: true, changed: false });
         };
-        if !self.0[own].has_room(&request) {
-            self.0.remove(own);
+        let Some(growth) = self.all[own].growth(&request) else {
+            self.all.remove(own);
             return Err(Refused::TooLarge);
+        };
+        let kept = self.all.iter().map(|subnet| (subnet.sender(), subnet.bytes));
+        if growth > 0 && !sender.may_keep(self.limit, kept, growth) {
+            self.all.remove(own);
+            return Err(Refused::Memory(self.limit));
         }
-        let subnet = &mut self.0[own];
+        let subnet = &mut self.all[own];
         let empty = request.switches.is_empty()
             && request.adapters.is_empty()
             && request.gone_switches.is_empty()
@@ -187,7 +223,7 @@ impl Subnets {
             subnet.snapshot = complete.then(snapshot);
         }
         let mut at = 0;
-        self.0.retain(|other| {
+        self.all.retain(|other| {
             at += 1;
             at - 1 == own || !guids.iter().any(|guid| other.tables.switches.contains_key(guid))
         });
@@ -195,17 +231,21 @@ impl Subnets {
     }
 
     /// Begins a telling.
-    fn begin(&mut self, request: &TellRequest, now: Instant) -> Result<(), Refused> {
-        self.0.retain(|subnet| {
+    fn begin(&mut self, sender: Sender<'_>, request: &TellRequest, now: Instant) -> Result<(), Refused> {
+        self.all.retain(|subnet| {
             !subnet.is_of(&request.host, request.agent) && now.saturating_duration_since(subnet.heard) < LASTS
         });
-        if self.0.len() >= SUBNETS {
+        if !sender.may_keep(SUBNETS, self.all.iter().map(|subnet| (subnet.sender(), 1)), 1) {
             return Err(Refused::Full);
         }
         tracing::debug!(host = request.host, "reader tells the forwarding tables of an InfiniBand subnet");
-        self.0.push(Subnet {
+        self.all.push(Subnet {
             reader: request.host.as_str().into(),
             agent: request.agent,
+            unbound: match sender {
+                Sender::Bound => None,
+                Sender::Unbound(name) => Some(name.into()),
+            },
             telling: request.telling,
             next: 0,
             tables: Tables::default(),
@@ -218,7 +258,7 @@ impl Subnets {
 
     /// Subnets whose reader has told all, and not too long ago.
     pub(crate) fn usable(&self, now: Instant) -> Vec<Arc<Snapshot>> {
-        self.0.iter().filter(|subnet| subnet.is_usable(now)).filter_map(|subnet| subnet.snapshot.clone()).collect()
+        self.all.iter().filter(|subnet| subnet.is_usable(now)).filter_map(|subnet| subnet.snapshot.clone()).collect()
     }
 
     pub(crate) fn summaries(&self, now: Instant) -> Vec<SubnetSummary> {
@@ -229,7 +269,7 @@ impl Subnets {
             bytes: subnet.bytes,
             usable: subnet.is_usable(now),
         };
-        self.0.iter().map(summary).collect()
+        self.all.iter().map(summary).collect()
     }
 }
 

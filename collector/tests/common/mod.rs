@@ -258,6 +258,7 @@ pub fn incident(id: &str, start_ns: i64) -> Incident {
         victim_ports: vec![],
         senders: vec![],
         path: None,
+        considered: vec![],
         evidence: vec![Evidence {
             metric: "fabric_pfc_pause_seconds_total".to_owned(),
             at: "h3 port 1".to_owned(),

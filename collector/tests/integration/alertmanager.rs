@@ -44,6 +44,7 @@ fn incident(id: &str) -> Incident {
         victim_ports: vec![],
         senders: vec![],
         path: None,
+        considered: vec![],
         evidence: vec![],
         explanation: "leaf1 - spine2 corrupts \"frames\".".to_owned(),
         action: "Replace the cable.".to_owned(),
@@ -193,7 +194,7 @@ async fn alertmanager_groups_and_survives_restart() {
             "root_type": "link", "node": "leaf1", "port": "5", "peer": "spine2"})
     );
     assert_eq!(alert["annotations"]["description"], "lossy_link: leaf1 - spine2 corrupts \"frames\".");
-    assert_eq!(alert["generatorURL"], "https://fabric.example/api/v1/incidents/a");
+    assert_eq!(alert["generatorURL"], "https://fabric.example/incidents/a");
     let kind = json!({"kind": "lossy_link"});
     assert_eq!(alertmanager.groups().await, json!([[kind, ["a active", "b active"]]]));
 

@@ -52,7 +52,18 @@ fn shipped_config_holds_the_defaults() {
         }
     }
     // Uncommented keys must change nothing, except examples without a default.
-    let examples = ["size", "squeue", "hosts", "certificates", "proxy", "addresses", "raw", "memory = \"4GiB\""];
+    let examples = [
+        "size",
+        "squeue",
+        "hosts",
+        "certificates",
+        "proxy",
+        "addresses",
+        "raw",
+        "memory = \"4GiB\"",
+        "traffic_class",
+        "service_level",
+    ];
     let all: String = shipped
         .lines()
         .map(|l| match l.strip_prefix("# ") {
@@ -75,6 +86,8 @@ fn shipped_config_holds_the_defaults() {
     assert!(told.proxy.is_some() && told.certificates.len() == 2);
     let files = from_text(&format!("[topology]\n{}", shown.remove("topology.files").unwrap().replace("# ", "")));
     assert_eq!(files.unwrap().topology.len(), 2);
+    let files = from_text(&format!("[audit]\n{}", shown.remove("audit.baselines").unwrap().replace("# ", "")));
+    assert_eq!(files.unwrap().baselines.len(), 1);
     assert_eq!(shown.len(), live.shown().len(), "every key is shown in the file: {shown:?}");
 
     let keys = |text: &str, number: usize| {

@@ -53,6 +53,23 @@ async fn health_has_places_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn event_streams_of_one_address_are_bounded() {
+    let c = Collector::start().await;
+    let ask = || {
+        let mut client = sent(c.running.http, &get("/api/v1/incidents/stream"));
+        let mut head = [0; 12];
+        client.read_exact(&mut head).unwrap();
+        (String::from_utf8_lossy(&head).into_owned(), client)
+    };
+    let mut open: Vec<_> = (0..64).map(|_| ask()).collect();
+    assert!(open.iter().all(|(head, _)| head == "HTTP/1.1 200"), "{:?}", open.last());
+    assert_eq!(ask().0, "HTTP/1.1 503");
+    assert_eq!(c.get("/api/v1/incidents").await.0, 200, "the list can be polled");
+    open.pop();
+    until("a closed stream makes room", async || ask().0 == "HTTP/1.1 200").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn answers_that_nobody_reads_are_bounded() {
     const MEMORY: usize = 64 << 20;
     let c = Collector::with(|config| config.query.memory = MEMORY).await;

@@ -138,3 +138,39 @@ async fn in_flight(c: &Collector) -> usize {
     let line = text.lines().find_map(|l| l.strip_prefix("fabriclens_queries_in_flight "));
     line.unwrap().parse().unwrap()
 }
+
+#[tokio::test]
+async fn ports_and_their_names_count_in_the_memory_of_signals() {
+    let c = Collector::with(|config| config.query.memory = 16 << 20).await;
+    let (now, long) = (now_ms(), "x".repeat(1000));
+    let port = |i: usize| {
+        let (host, port) = (format!("h{}", i % 100), format!("{long}{i}"));
+        series(&[("__name__", "fabric_port_up"), ("host", &host), ("port", &port)], &[(now, 1.0)])
+    };
+    assert_eq!(c.remote_write((0..10_000).map(port).collect()).await.0, 204);
+    let (status, answer) = c.json("/api/v1/query?query=count(fabric_port_up)").await;
+    assert_eq!((status, &answer["data"]["result"][0]["value"][1]), (200, &Value::from("10000")), "{answer}");
+    let (status, answer) = c.json("/api/v1/topology/signals?signals=up").await;
+    assert!(status == 422 && answer["error"].as_str().unwrap().contains("query.memory"), "{status}");
+    let (status, answer) = c.json("/api/v1/overview").await;
+    assert!(status == 422 && answer["error"].as_str().unwrap().contains("query.memory"), "{status}");
+}
+
+#[tokio::test]
+async fn jobs_beside_the_one_of_a_report_count_in_the_memory() {
+    let c = Collector::with(|config| config.query.memory = 8 << 20).await;
+    let told = async |id: &str, hosts: &str| {
+        let url = format!("http://{}/api/v1/jobs", c.running.http);
+        let job = format!(r#"{{"id": "{id}", "hosts": "{hosts}"}}"#);
+        let (status, answer) = post(url, &[("content-type", "application/json")], job.into_bytes()).await;
+        assert!(status < 300, "{answer}");
+    };
+    told("own", "n1").await;
+    let report = async || c.json("/api/v1/jobs/own/report?format=json").await;
+    assert_eq!(report().await.0, 200);
+    for n in 0..3 {
+        told(&format!("large-{n}"), &format!("x{n}-[1-65536]")).await;
+    }
+    let (status, answer) = report().await;
+    assert!(status == 422 && answer["error"].as_str().unwrap().contains("query.memory"), "{status} {answer}");
+}

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::common::{Collector, incident, now_ns};
 use fabriclens_correlate::Incident;
 use fabriclens_correlate::IncidentKind;
+use fabriclens_testing::eventually_async;
 use serde_json::{Value, json};
 
 const S: i64 = 1_000_000_000;
@@ -74,17 +75,23 @@ async fn incidents_are_listed_shown_and_annotated() {
 
     let (status, said) = post(&c, "/api/v1/incidents/a-1/acknowledge", r#"{"by": "ann", "note": "on it"}"#).await;
     assert_eq!((status, &said["incident"]["acknowledged"]["by"]), (200, &json!("ann")));
+    let (status, said) = post(&c, "/api/v1/incidents/a-1/note", r#"{"by": "bob", "note": "cable ordered"}"#).await;
+    let last = said["incident"]["history"].as_array().unwrap().last().unwrap();
+    assert_eq!((status, &last["state"], &last["detail"]), (200, &json!("noted"), &json!("by bob: cable ordered")));
+    assert_eq!(said["incident"]["docs"], "runbooks/pfc-storm.md");
     let (status, said) = post(&c, "/api/v1/incidents/a-1/silence", r#"{"for": "1h"}"#).await;
     assert_eq!((status, &said["incident"]["silenced"]["match"]), (200, &json!({"incident": "a-1"})));
     let (_, said) = post(&c, "/api/v1/incidents/a-1/reclassify", r#"{"kind": "not_a_problem", "by": "bob"}"#).await;
     assert_eq!(said["incident"]["reclassified"]["kind"], "not_a_problem");
     assert_eq!(said["incident"]["kind"], "pfc_storm", "what the machine says stays");
+    assert_eq!(said["incident"].get("docs"), None, "for no problem there is nothing to do");
     let (status, silence) =
         post(&c, "/api/v1/silences", r#"{"match": {"kind": "incast"}, "until": "2100-01-01T00:00:00Z"}"#).await;
     assert_eq!(status, 200, "{silence}");
     assert_eq!(c.json("/api/v1/silences").await.1["silences"].as_array().unwrap().len(), 2);
     for (path, body, part) in [
         ("/api/v1/incidents/a-1/acknowledge", r#"{"who": "ann"}"#, "unknown field `who`, expected `by` or `note`"),
+        ("/api/v1/incidents/a-1/note", r#"{"by": "bob"}"#, "cannot add the note: its text is empty"),
         ("/api/v1/incidents/a-1/reclassify", r#"{"kind": "fine"}"#, "or `not_a_problem`"),
         ("/api/v1/incidents/a-1/silence", "", "duration missing; give either for"),
         ("/api/v1/incidents/a-1/silence", r#"{"for": "soon"}"#, "not a duration; write for instance 2h"),
@@ -101,7 +108,7 @@ async fn incidents_are_listed_shown_and_annotated() {
     let c = Collector::over(dir, |_| {}).await;
     let again = c.json("/api/v1/incidents/a-1?series=false").await.1["incident"].clone();
     let happened: Vec<&Value> = again["history"].as_array().unwrap().iter().map(|m| &m["state"]).collect();
-    assert_eq!(happened, ["opened", "acknowledged", "silenced", "reclassified"]);
+    assert_eq!(happened, ["opened", "acknowledged", "noted", "silenced", "reclassified"]);
     assert_eq!(again["silenced"]["match"], json!({"incident": "a-1"}));
 }
 
@@ -245,8 +252,12 @@ async fn incidents_appear_as_series_and_in_reports() {
     assert_eq!((&confident[0]["metric"]["job_id"], &confident[0]["value"][1]), (&json!("4711"), &json!("0.93")));
     let metrics = c.get("/metrics").await.1;
     assert!(metrics.contains("fabriclens_incidents_open{kind=\"pfc_storm\"} 1"), "{metrics}");
-    let (_, about) = c.json("/api/v1/metadata?metric=fabric_incident_info").await;
-    assert_eq!(about["data"]["fabric_incident_info"][0]["type"], "gauge");
+    // Type and help follow the samples.
+    eventually_async("the metadata are stored", Duration::from_secs(30), async || {
+        let (_, about) = c.json("/api/v1/metadata?metric=fabric_incident_info").await;
+        about["data"]["fabric_incident_info"][0]["type"] == "gauge"
+    })
+    .await;
     c.running.incidents().update(now + S, &[Incident { end_ns: Some(now), ..one }]);
     until(&c, "fabric_incident_info", 0).await;
     assert!(c.get("/metrics").await.1.contains("fabriclens_incidents_open{kind=\"pfc_storm\"} 0"));
@@ -275,18 +286,22 @@ async fn client_lists_shows_and_annotates() {
         let listed = run(&[]);
         let some = run(&["--since", "30m", "--job", "4711", "--format", "json"]);
         let ack = run(&["ack", "a-1", "--note", "on it"]);
+        let noted = (run(&["note", "a-1"]), run(&["note", "a-1", "--note", "module swapped"]));
         let silence = run(&["silence", "--node", "h3", "--for", "2h"]);
         let id = silence.1.split(' ').nth(1).unwrap_or_default().to_owned();
         let shown = run(&["a-1"]);
         let over = run(&["unsilence", &id]);
         let wrong = [run(&["reclassify", "a-1", "fine"]), run(&["x"]), run(&["silence", "--for", "2h"])];
-        (listed, some, ack, silence, shown, over, run(&["reclassify", "a-1", "incast"]), wrong)
+        (listed, some, (ack, noted), silence, shown, over, run(&["reclassify", "a-1", "incast"]), wrong)
     });
-    let (listed, some, ack, silence, shown, over, reclassified, wrong) = asked.await.unwrap();
+    let (listed, some, (ack, noted), silence, shown, over, reclassified, wrong) = asked.await.unwrap();
     assert!(listed.0 && listed.1.starts_with("ID ") && listed.1.lines().count() == 3, "{listed:?}");
     assert!(listed.1.lines().nth(1).unwrap().starts_with("a-1  critical  pfc_storm  h3 port 1"), "{listed:?}");
     assert_eq!(serde_json::from_str::<Value>(&some.1).unwrap()["total"], 1);
     assert_eq!(ack, (true, "a-1 is acknowledged\n".to_owned()));
+    assert!(!noted.0.0 && noted.0.1.contains("--note"), "{noted:?}");
+    assert_eq!(noted.1, (true, "a-1 has the note\n".to_owned()));
+    assert!(shown.1.contains("module swapped"), "{shown:?}");
     assert!(silence.0 && silence.1.starts_with("silence ") && silence.1.contains(" until 20"), "{silence:?}");
     assert!(shown.1.contains("acknowledged by ann, on it\n") && shown.1.contains("silenced     until 20"), "{shown:?}");
     assert!(over.1.ends_with(" is over\n") && reclassified.1 == "a-1 is incast\n", "{over:?} {reclassified:?}");

@@ -6,8 +6,10 @@ mod common;
 
 mod alertmanager;
 mod api;
+mod audit;
 mod auth;
 mod config;
+mod console;
 mod crash;
 mod dashboards;
 mod engines;
@@ -20,6 +22,7 @@ mod incidents;
 mod ingest;
 mod job_sources;
 mod jobs;
+mod kernel_log;
 mod late;
 mod live;
 mod names;

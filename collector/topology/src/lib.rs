@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bounds;
 mod change;
 mod files;
 mod history;
@@ -38,6 +39,7 @@ use fabriclens_store::Store;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Notify, watch};
 
+use bounds::BeyondLog;
 use change::Change;
 use fabriclens_config::Config;
 use fabriclens_core::periodic::{Trigger, periodic};
@@ -93,6 +95,8 @@ struct Round {
     inferred: BTreeMap<TopologyInference, TopologySource>,
     /// Whether the last query failed, which is logged once.
     failing: bool,
+    /// Ports of agents and of switches that are left out.
+    beyond: [BeyondLog; 2],
 }
 
 impl Topologies {
@@ -111,8 +115,8 @@ impl Topologies {
         let reported = ReportedPorts::resume(ports, now_ms);
         let mut neighbors = Neighbors::default();
         neighbors.update(SwitchNeighbor::known(&topology), now_ms);
-        let round = Round { files: Files::new(files), reported, neighbors, inferred: BTreeMap::new(), failing: false };
-        let round = Mutex::new(round);
+        let (files, inferred, beyond) = (Files::new(files), BTreeMap::new(), Default::default());
+        let round = Mutex::new(Round { files, reported, neighbors, inferred, failing: false, beyond });
         let current = RwLock::new((since, Arc::new(topology)));
         let topologies = Self { aliases, current, history, round, wake: Arc::default() };
         topologies.round(None, now_ms);
@@ -159,7 +163,8 @@ impl Topologies {
         let mut round = self.round.lock();
         round.files.read();
         if let Some(reports) = reports {
-            round.reported.update(reports, now_ms);
+            let beyond = round.reported.update(reports, now_ms);
+            round.beyond[0].tell(beyond);
         }
         let ports: Vec<PortInfo> = round.reported.ports();
         let mut described = from_agents(&ports);
@@ -183,7 +188,8 @@ impl Topologies {
         match asked {
             Ok((reports, neighbors)) => {
                 round.failing = false;
-                round.neighbors.update(neighbors, now_ms);
+                let beyond = round.neighbors.update(neighbors, now_ms);
+                round.beyond[1].tell(beyond);
                 Some(reports)
             }
             Err(error) => {

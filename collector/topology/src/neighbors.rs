@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use fabriclens_correlate::topology::SwitchNeighbor;
 
+use super::bounds::{self, NodeUsage};
+
 /// How long the neighbors of a silent switch stay, ms.
 const REMEMBERED_MS: i64 = 600_000;
 
@@ -12,13 +14,29 @@ const REMEMBERED_MS: i64 = 600_000;
 pub(super) struct Neighbors(BTreeMap<String, (i64, Vec<SwitchNeighbor>)>);
 
 impl Neighbors {
-    /// Takes the present neighbors of all switches; a switch that reports replaces what it reported before.
-    pub(super) fn update(&mut self, mut reports: Vec<SwitchNeighbor>, now_ms: i64) {
+    /// Takes the present neighbors of all switches; a switch that reports replaces what it reported before. Returns a switch
+    /// with ports beyond the bounds, if there is one.
+    pub(super) fn update(&mut self, mut reports: Vec<SwitchNeighbor>, now_ms: i64) -> Option<String> {
         reports.sort();
-        for ports in reports.chunk_by(|a, b| a.switch == b.switch) {
-            self.0.insert(ports[0].switch.clone(), (now_ms, ports.to_vec()));
-        }
         self.0.retain(|_, (reported_ms, _)| now_ms.saturating_sub(*reported_ms) < REMEMBERED_MS);
+        let of_switch = |reports: &[SwitchNeighbor]| reports[0].switch.clone();
+        let chunks = || reports.chunk_by(|a, b| a.switch == b.switch);
+        chunks().for_each(|ports| _ = self.0.remove(&of_switch(ports)));
+        let (mut usage, mut beyond) = (NodeUsage::default(), None);
+        for (switch, (_, ports)) in &self.0 {
+            ports.iter().for_each(|port| _ = usage.take(switch, None, bytes(port).unwrap_or_default()));
+        }
+        for ports in chunks() {
+            let fits = |port: &&SwitchNeighbor| bytes(port).is_some_and(|new| usage.take(&port.switch, None, new));
+            let kept: Vec<SwitchNeighbor> = ports.iter().filter(fits).cloned().collect();
+            if kept.len() < ports.len() {
+                beyond = Some(of_switch(ports));
+            }
+            if !kept.is_empty() {
+                self.0.insert(of_switch(ports), (now_ms, kept));
+            }
+        }
+        beyond
     }
 
     /// All neighbors.
@@ -27,12 +45,30 @@ impl Neighbors {
     }
 }
 
+/// Bytes of the names of a port; `None` if one is too long.
+fn bytes(port: &SwitchNeighbor) -> Option<usize> {
+    let SwitchNeighbor { switch, port, neighbor, neighbor_port, neighbor_address } = port;
+    bounds::bytes(&[switch, port, neighbor, neighbor_port, neighbor_address])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounds::OF_NODE;
+
+    #[test]
+    fn one_switch_cannot_fill_the_topology() {
+        let mut neighbors = Neighbors::default();
+        let of = |switch: &str, ports: usize| (0..ports).map(|n| neighbor(switch, &n.to_string())).collect::<Vec<_>>();
+        let told = [of("a", OF_NODE + 1), of("b", 2), of(&"x".repeat(256), 1)].concat();
+        assert!(neighbors.update(told, 0).is_some_and(|switch| switch.len() == 256));
+        assert_eq!(neighbors.all().len(), OF_NODE + 2);
+        assert_eq!(neighbors.update(of("a", OF_NODE), 1), None, "it replaces what it reported before");
+        assert_eq!(neighbors.all().len(), OF_NODE + 2);
+    }
 
     fn neighbor(switch: &str, port: &str) -> SwitchNeighbor {
-        SwitchNeighbor { switch: switch.into(), port: port.into(), neighbor: "h".into(), neighbor_port: String::new() }
+        SwitchNeighbor { switch: switch.into(), port: port.into(), neighbor: "h".into(), ..SwitchNeighbor::default() }
     }
 
     #[test]

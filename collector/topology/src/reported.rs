@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use fabriclens_correlate::topology::PortInfo;
 
+use super::bounds::{self, NodeUsage};
+
 /// How long a report stays valid, ms.
 const REMEMBERED_MS: i64 = 600_000;
-/// Most ports that are remembered.
-const MOST: usize = 1 << 18;
 
 /// A port as reported by an agent, and when, Unix ms.
 pub(super) struct Report {
@@ -35,19 +35,32 @@ impl ReportedPorts {
         reported
     }
 
-    /// Takes the current reports of all agents.
-    pub(super) fn update(&mut self, mut reports: Vec<Report>, now_ms: i64) {
+    /// Takes the current reports of all agents. Returns the host of a report that is beyond the bounds, if there is one.
+    pub(super) fn update(&mut self, mut reports: Vec<Report>, now_ms: i64) -> Option<String> {
         // No reports at all: the agents are unreachable, the cables are not gone.
         if reports.is_empty() {
-            return;
+            return None;
+        }
+        let (mut usage, mut beyond) = (NodeUsage::default(), None);
+        for ((host, _), port) in &self.0 {
+            usage.take(host, None, bytes(&port.info).unwrap_or_default());
         }
         reports.sort_by_key(|r| r.reported_ms);
         for Report { port, reported_ms } in reports {
             let key = (port.host.clone(), port.port.clone());
-            let full = self.0.len() >= MOST;
-            match self.0.get_mut(&key) {
+            if self.0.get(&key).is_some_and(|old| reported_ms < old.reported_ms) {
                 // The same report again.
-                Some(old) if reported_ms < old.reported_ms => {}
+                continue;
+            }
+            let old = self.0.get(&key).map(|old| bytes(&old.info).unwrap_or_default());
+            if !bytes(&port).is_some_and(|new| usage.take(&port.host, old, new)) {
+                if let Some(old) = self.0.get_mut(&key) {
+                    old.reported_ms = reported_ms;
+                }
+                beyond = Some(port.host);
+                continue;
+            }
+            match self.0.get_mut(&key) {
                 Some(old) => {
                     let silent = port.switch.is_empty() && reported_ms - old.neighbor_ms < REMEMBERED_MS;
                     let (switch, switch_port) = (old.info.switch.clone(), old.info.switch_port.clone());
@@ -59,16 +72,47 @@ impl ReportedPorts {
                         (old.info.switch, old.info.switch_port) = (switch, switch_port);
                     }
                 }
-                None if full => {}
                 None => {
                     self.0.insert(key, Port { info: port, reported_ms, neighbor_ms: reported_ms });
                 }
             }
         }
         self.0.retain(|_, port| now_ms - port.reported_ms < REMEMBERED_MS);
+        beyond
     }
 
     pub(super) fn ports(&self) -> Vec<PortInfo> {
         self.0.values().map(|port| port.info.clone()).collect()
+    }
+}
+
+/// Bytes of the names of a port; `None` if one is too long.
+fn bytes(port: &PortInfo) -> Option<usize> {
+    let PortInfo { host, port, device, netdev, node_desc, rail, switch, switch_port, switch_address, .. } = port;
+    bounds::bytes(&[host, port, device, netdev, node_desc, rail, switch, switch_port, switch_address])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bounds::OF_NODE;
+
+    fn report(host: &str, port: usize, switch: &str) -> Report {
+        let (host, port, switch) = (host.to_owned(), format!("p{port}"), switch.to_owned());
+        Report { port: PortInfo { host, port, switch, ..PortInfo::default() }, reported_ms: 1 }
+    }
+
+    #[test]
+    fn one_host_cannot_fill_the_topology() {
+        let mut reported = ReportedPorts::default();
+        let many = (0..=OF_NODE).map(|port| report("a", port, "leaf1")).chain([report("b", 1, "leaf1")]);
+        assert_eq!(reported.update(many.collect(), 1).as_deref(), Some("a"));
+        assert_eq!(reported.ports().len(), OF_NODE + 1);
+        let long = "x".repeat(256);
+        assert_eq!(reported.update(vec![report("b", 1, &long), report("c", 1, &long)], 1).as_deref(), Some("c"));
+        let all = reported.ports();
+        assert_eq!((all.len(), all[OF_NODE].switch.as_str()), (OF_NODE + 1, "leaf1"), "the last one that fits stays");
+        assert_eq!(reported.update(vec![report("b", 1, "leaf2")], 1), None);
+        assert_eq!(reported.ports()[OF_NODE].switch, "leaf2");
     }
 }

@@ -52,14 +52,42 @@ pub fn restart(guest: &Vm, collector: &Collector) -> Result<()> {
 /// When either side fails.
 pub fn traffic(from: &Vm, to: &Vm, to_address: &str, messages: u32, extra: &str) -> Result<String> {
     let common = format!("ib_send_bw -d rxe0 -x 1 -n {messages} -s {MESSAGE} -u 20 -e -F {extra}");
-    to.sh(&format!("setsid {common} </dev/null >/tmp/server.log 2>&1 & until ss_ready; do sleep 0.1; done").replace(
-        "ss_ready",
-        // 18515 is perftest's port, 0A the state LISTEN.
-        "grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 2>/dev/null",
-    ))
-    .context("starting perftest's server")?;
-    let done = from.exec(&format!("{common} {to_address}"), Duration::from_secs(120))?;
-    done.ok().context("perftest's client")
+    perftest(from, to, to_address, &common)
+}
+
+/// Runs a command as perftest's server in one guest, then as its client in another; the client's output.
+///
+/// # Errors
+/// When either side fails.
+pub fn perftest(from: &Vm, to: &Vm, to_address: &str, command: &str) -> Result<String> {
+    serve(to, command).context("starting perftest's server")?;
+    from.exec(&format!("{command} {to_address}"), Duration::from_secs(120))?.ok().context("perftest's client")
+}
+
+/// Starts perftest's server in a guest, and waits until it listens.
+///
+/// # Errors
+/// When the guest does not answer.
+pub fn serve(guest: &Vm, command: &str) -> Result<()> {
+    // 18515 is perftest's port, 0A the state LISTEN.
+    let listening = "until grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 2>/dev/null; do sleep 0.1; done";
+    guest.sh(&format!("setsid {command} </dev/null >/tmp/server.log 2>&1 & {listening}")).map(drop)
+}
+
+/// Ends the agent of a guest, and waits for its end.
+///
+/// # Errors
+/// When no agent runs.
+pub fn end(guest: &Vm) -> Result<()> {
+    guest.sh("killall fabriclens-agent; while pidof fabriclens-agent; do sleep 0.1; done").map(drop)
+}
+
+/// RoCE packets that a guest has sent.
+///
+/// # Errors
+/// When the counter cannot be read.
+pub fn sent(guest: &Vm) -> Result<u64> {
+    Ok(guest.sh("cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts")?.parse()?)
 }
 
 /// Bytes of a message of [`traffic`].

@@ -28,15 +28,15 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Output of `fabriclens query`.
+    /// Output of a subcommand of the client `program`, with one argument for it: `["query", "up"]`.
     ///
     /// # Errors
     /// When it fails, with its output.
-    pub fn shell(&self, program: &Path, promql: &str) -> Result<String> {
+    pub fn shell(&self, program: &Path, words: [&str; 2]) -> Result<String> {
         let url = format!("http://127.0.0.1:{}", self.http);
-        let done = Command::new(program).args(["query", "--url", &url, promql]).output()?;
+        let done = Command::new(program).args([words[0], "--url", &url, words[1]]).output()?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        ensure!(done.status.success(), "fabriclens query: {}", text(&done.stderr));
+        ensure!(done.status.success(), "fabriclens {words:?}: {}", text(&done.stderr));
         Ok(text(&done.stdout))
     }
 
@@ -125,6 +125,14 @@ impl Collector {
     /// When the collector answers with an error, or not at all.
     pub fn get(&self, path: &str) -> Result<Value> {
         read(client().get(self.url(path)).call()?)
+    }
+
+    /// All incidents.
+    ///
+    /// # Errors
+    /// When the collector does not answer.
+    pub fn incidents(&self) -> Result<Vec<Value>> {
+        self.get("/api/v1/incidents")?["incidents"].as_array().cloned().context("an answer without incidents")
     }
 
     /// JSON answer of an API path to which JSON is posted.

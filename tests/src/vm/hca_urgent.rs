@@ -10,6 +10,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "hca-urgent",
     shows: "pause of an agent that sends once a minute: its incident is open before the minute is over",
     limit: Duration::from_secs(300),
+    alone: false,
     run,
 };
 
@@ -20,7 +21,7 @@ const SOONER: Duration = Duration::from_secs(5);
 fn run(lab: &Lab) -> Result<()> {
     let hca = Hca::start(lab)?;
     hca.guest.write(agent::CONFIG, &format!("[collector]\nflush = \"{}s\"\n", FLUSH.as_secs()))?;
-    hca.guest.sh("killall fabriclens-agent; while pidof fabriclens-agent; do sleep 0.1; done")?;
+    agent::end(&hca.guest)?;
     let begin = Instant::now();
     agent::restart(&hca.guest, &hca.collector)?;
     hca.guest.sh("until wget -qO- http://127.0.0.1:7471/metrics | grep -q fabric_pfc_pause; do sleep 0.5; done")?;

@@ -1,5 +1,6 @@
 //! Resources of a scenario: an image, a folder, a deadline, and the programs under test.
 
+use super::Scenario;
 use crate::lab::config::Config;
 use crate::lab::image::{self, Image, cpio::Archive};
 use crate::lab::switch::Switch;
@@ -40,6 +41,7 @@ pub struct Lab {
     initrd: PathBuf,
     /// Programs under test.
     pub programs: Programs,
+    scenario: &'static str,
     folder: PathBuf,
     end: Instant,
     kept: Cell<bool>,
@@ -129,9 +131,9 @@ impl Lab {
         Err(last.map_or_else(|| anyhow::anyhow!(waited.clone()), |error| error.context(waited.clone())))
     }
 
-    /// Prints a line of progress.
+    /// Prints a line of progress, with the scenario's name, because another scenario may run at the same time.
     pub fn say(&self, line: &str) {
-        println!("      {line}");
+        println!("{}: {line}", self.scenario);
     }
 
     /// Folder for sockets, data and logs of this run.
@@ -162,19 +164,20 @@ impl Prepared {
         &self.image.release
     }
 
-    /// Resources for one scenario that must end within `limit`.
+    /// Resources for one scenario.
     ///
     /// # Errors
     /// When its folder cannot be created.
-    pub fn open(&self, limit: Duration) -> Result<Lab> {
+    pub fn open(&self, scenario: &Scenario) -> Result<Lab> {
         // Short: the path of a unix socket has 108 bytes.
         let folder = tempfile::Builder::new().prefix("fl-").tempdir().context("making a folder")?.keep();
         Ok(Lab {
             image: self.image.clone(),
             initrd: self.initrd.clone(),
             programs: self.programs.clone(),
+            scenario: scenario.name,
             folder,
-            end: Instant::now() + limit,
+            end: Instant::now() + scenario.limit,
             kept: Cell::new(false),
         })
     }

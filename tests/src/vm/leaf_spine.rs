@@ -8,7 +8,6 @@ use crate::lab::routers::{Plan, Routers, SPINES, Trunk, gateway, host_address};
 use crate::lab::vm::Vm;
 use anyhow::{Context, Result};
 use std::fs;
-use std::time::Duration;
 
 /// Memory of a host's guest, MiB.
 const MEMORY: u32 = 256;
@@ -71,7 +70,7 @@ impl LeafSpine {
         &self.hosts[usize::from(number) - 1]
     }
 
-    /// Starts an agent in every host; the first has rdma-core loaded, the others are static.
+    /// Starts an agent in every host.
     ///
     /// # Errors
     /// When a command in a guest fails.
@@ -79,14 +78,21 @@ impl LeafSpine {
         self.hosts.iter().try_for_each(|host| agent::start_as(host, &lab.programs.agent, &self.collector, config))
     }
 
+    /// Ends all agents.
+    ///
+    /// # Errors
+    /// When an agent does not run.
+    pub fn end_agents(&self) -> Result<()> {
+        self.hosts.iter().try_for_each(agent::end)
+    }
+
     /// Ends all agents and starts them again.
     ///
     /// # Errors
     /// When a command in a guest fails.
     pub fn restart_agents(&self) -> Result<()> {
-        let end = "killall fabriclens-agent; while pidof fabriclens-agent; do sleep 0.1; done";
         self.hosts.iter().try_for_each(|host| {
-            host.sh(end)?;
+            agent::end(host)?;
             agent::restart(host, &self.collector)
         })
     }
@@ -106,16 +112,10 @@ impl LeafSpine {
 /// When it fails.
 pub fn traffic(fabric: &LeafSpine, from: u8, to: u8, queue_pairs: u32, messages: u32) -> Result<()> {
     let common = format!("ib_send_bw -d rxe0 -x 1 -q {queue_pairs} -n {messages} -s 4096 -u 20 -e -F");
-    let server = format!(
-        "setsid {common} </dev/null >/tmp/server.log 2>&1 & \
-         until grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6 2>/dev/null; do sleep 0.1; done"
-    );
-    fabric.host(to).sh(&server).context("starting perftest's server")?;
-    let client = format!("{common} {}", host_address(to));
-    fabric.host(from).exec(&client, Duration::from_secs(120))?.ok().context("perftest's client").map(drop)
+    agent::perftest(fabric.host(from), fabric.host(to), &host_address(to), &common).map(drop)
 }
 
-/// Spine and packets of each source port between two hosts of different leaves, as the first leaf has counted.
+/// Spine and packets of each source port between two hosts of different leaves, as that leaf has counted.
 ///
 /// # Errors
 /// When the counters cannot be read.

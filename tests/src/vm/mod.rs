@@ -2,6 +2,7 @@
 
 mod hca_abi;
 mod hca_congestion;
+mod hca_drift;
 mod hca_hang;
 mod hca_pfc_switch;
 mod hca_port;
@@ -15,6 +16,7 @@ mod paths;
 mod paths_faults;
 mod paths_hosts;
 mod probed_fabric;
+mod runner;
 mod rxe_congestion;
 mod rxe_counts;
 mod rxe_faults;
@@ -28,10 +30,10 @@ mod tcp_probes;
 mod watched;
 
 pub use lab::{Lab, Programs};
+pub use runner::run;
 
-use anyhow::{Context, Result, ensure};
-use std::path::Path;
-use std::time::{Duration, Instant};
+use anyhow::Result;
+use std::time::Duration;
 
 /// One scenario.
 #[derive(Debug)]
@@ -42,6 +44,8 @@ pub struct Scenario {
     pub shows: &'static str,
     /// Time limit.
     pub limit: Duration,
+    /// Measures times, or starts more guests than a small machine has processors: no other scenario runs beside it.
+    pub alone: bool,
     /// Starts guests and checks; everything that it started ends when it returns.
     pub run: fn(&Lab) -> Result<()>,
 }
@@ -62,6 +66,7 @@ pub const ALL: &[Scenario] = &[
     hca_saturation::SCENARIO,
     hca_port::SCENARIO,
     hca_pfc_switch::SCENARIO,
+    hca_drift::SCENARIO,
     hca_urgent::SCENARIO,
     hca_umad::SCENARIO,
     hca_unload::SCENARIO,
@@ -73,59 +78,4 @@ pub const ALL: &[Scenario] = &[
 ];
 
 /// Scenarios that take minutes, or measure rather than check; they run only when named.
-pub const BY_NAME: &[&str] = &["rxe-faults", "paths-hosts", "paths-faults"];
-
-/// Runs the scenarios called `names` (if there are none, all but [`BY_NAME`]), one after the other.
-///
-/// # Errors
-/// When a name is unknown, the guest cannot be built or a scenario fails; the others still run.
-pub fn run(names: &[String], cache: &Path, programs: &Programs) -> Result<()> {
-    for name in names {
-        ensure!(
-            ALL.iter().any(|scenario| scenario.name == name),
-            "no scenario {name}; there are: {}",
-            ALL.iter().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ")
-        );
-    }
-    let is_chosen = |scenario: &&Scenario| match names {
-        [] => !BY_NAME.contains(&scenario.name),
-        names => names.iter().any(|name| name == scenario.name),
-    };
-    let chosen: Vec<&Scenario> = ALL.iter().filter(is_chosen).collect();
-    let start = Instant::now();
-    let image = Lab::prepare(cache, programs).context("building the guest")?;
-    println!("      guest: Linux {}, ready after {:.1} s", image.release(), start.elapsed().as_secs_f64());
-    let mut failed = Vec::new();
-    for (number, scenario) in chosen.iter().enumerate() {
-        println!("[{}/{}] {}: {}", number + 1, chosen.len(), scenario.name, scenario.shows);
-        let start = Instant::now();
-        let attempt = || {
-            image.open(scenario.limit).and_then(|lab| {
-                (scenario.run)(&lab).with_context(|| format!("files of the run: {}", lab.keep().display()))?;
-                lab.discard()
-            })
-        };
-        // Emulated guests on a busy machine can miss deadlines: a second try separates a slow machine from a defect,
-        // and both results are printed.
-        let done = attempt().or_else(|error| {
-            println!("      failed in {:.1} s, trying once more: {error:#}", start.elapsed().as_secs_f64());
-            attempt()
-        });
-        let seconds = start.elapsed().as_secs_f64();
-        match done {
-            Ok(()) => println!("      pass in {seconds:.1} s"),
-            Err(error) => {
-                println!("      FAIL in {seconds:.1} s: {error:#}");
-                failed.push(scenario.name);
-            }
-        }
-    }
-    println!(
-        "{} of {} scenarios passed in {:.0} s",
-        chosen.len() - failed.len(),
-        chosen.len(),
-        start.elapsed().as_secs_f64()
-    );
-    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
-    Ok(())
-}
+pub const BY_NAME: &[&str] = &["rxe-faults", "hca-drift", "paths-hosts", "paths-faults"];

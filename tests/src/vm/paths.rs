@@ -1,16 +1,18 @@
-//! Paths through leaves and spines: the network itself, then what the agents trace, against the routers' own counters.
+//! Paths through leaves and spines, by the routers' counters, the kernel's routes, replies to short TTLs and agents' traces.
 
 use super::leaf_spine::{LeafSpine, counted, traffic};
+use super::probed_fabric::PROBES;
 use super::{Lab, Scenario};
 use crate::lab::routers::{SPINES, TWO_LEAVES, Trunk, gateway, host_address};
 use anyhow::{Context, Result, ensure};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {
     name: "paths",
-    shows: "source ports over two spines: counters of the routers, routes of the kernel, replies to short TTLs",
-    limit: Duration::from_secs(300),
+    shows: "source ports over two spines: counters of the routers, routes of the kernel, replies to short TTLs, the API's traces",
+    limit: Duration::from_secs(420),
+    alone: true,
     run,
 };
 
@@ -22,6 +24,7 @@ fn run(lab: &Lab) -> Result<()> {
     spread(lab, &fabric)?;
     replies(lab, &fabric)?;
     quiet(lab, &fabric)?;
+    traced(lab, &fabric)?;
     lab.say(&format!("memory of the guests: {} MiB", fabric.memory()?));
     Ok(())
 }
@@ -92,4 +95,81 @@ fn quiet(lab: &Lab, fabric: &LeafSpine) -> Result<()> {
     ensure!(sent == 2, "a ping and its answer are 2 packets from hosts, counted were {sent}");
     lab.say(&format!("no packet from agents without [probes] in {} s", WATCHED.as_secs()));
     Ok(())
+}
+
+/// Time in which agents trace, and in which the routers count a packet of each source port.
+const TRACES: Duration = Duration::from_secs(120);
+
+/// A traced path over the spines: hosts, source port and spine.
+struct OverSpine {
+    from: u8,
+    to: u8,
+    source_port: u16,
+    spine: u8,
+}
+
+/// The spine by which the collector says that each source port leaves leaf 1 is the one by which the leaf sends its packets.
+fn traced(lab: &Lab, fabric: &LeafSpine) -> Result<()> {
+    fabric.end_agents()?;
+    fabric.start_agents(lab, PROBES)?;
+    let mut seen = String::new();
+    let paths = lab.wait("traced paths between the leaves", TRACES, || {
+        let paths = over_spines(fabric)?;
+        seen = format!("{} paths", paths.len());
+        // Soft-RoCE has eight source ports; each of two hosts reaches two others.
+        Ok((paths.len() >= 16 && SPINES.iter().all(|spine| paths.iter().any(|path| path.spine == *spine)))
+            .then_some(()))
+    });
+    paths.with_context(|| seen.clone())?;
+    fabric.routers.reset_counters()?;
+    let mut differs = String::new();
+    let counts = lab.wait("packets of each source port by the spine that the traces say", TRACES, || {
+        let mut told: BTreeMap<u16, BTreeSet<u8>> = BTreeMap::new();
+        for path in over_spines(fabric)? {
+            told.entry(path.source_port).or_default().insert(path.spine);
+        }
+        let counted: BTreeSet<(u16, u8)> = counted(fabric, 1)?.iter().map(|one| (one.0, one.1)).collect();
+        let missing: Vec<_> = told
+            .iter()
+            .flat_map(|(port, spines)| spines.iter().map(|spine| (*port, *spine)))
+            .filter(|one| !counted.contains(one))
+            .collect();
+        differs = format!("told but not counted: {missing:?}; counted: {counted:?}");
+        Ok(missing.is_empty().then_some(counted.len()))
+    });
+    let counts = counts.with_context(|| differs.clone())?;
+    let paths = over_spines(fabric)?;
+    for OverSpine { from, to, source_port, spine } in &paths {
+        let chosen = fabric.routers.chosen(*from, *to, &[*source_port])?[source_port];
+        ensure!(
+            chosen == *spine,
+            "h{from} to h{to}, port {source_port}: traced by spine {spine}, the route says {chosen}"
+        );
+    }
+    let shown = fabric.collector.shell(&lab.programs.collector, ["probes", "--host=h1"])?;
+    let first = paths.iter().find(|path| path.from == 1).context("no path from h1")?;
+    let hop = format!("leaf1[h1>spine{0}] spine{0}[leaf1>leaf2] leaf2[", first.spine);
+    let is_row = |line: &str| line.contains(&first.source_port.to_string()) && line.contains(&hop);
+    ensure!(shown.lines().any(is_row), "no row with port {} and {hop}: {shown}", first.source_port);
+    lab.say(&format!(
+        "{} traced paths from leaf 1 over the spines: as its routes say, and its counters ({counts} of source port and spine)",
+        paths.len()
+    ));
+    Ok(())
+}
+
+/// Traced paths from the hosts of leaf 1 to those of leaf 2, as the API has them.
+fn over_spines(fabric: &LeafSpine) -> Result<Vec<OverSpine>> {
+    let mut paths = Vec::new();
+    for from in [1_u8, 2] {
+        let told = fabric.collector.get(&format!("/api/v1/probes?host=h{from}"))?;
+        for trace in told["data"]["hosts"][0]["traces"].as_array().into_iter().flatten() {
+            let egress = trace["hops"][0]["egress"].as_str().and_then(|port| port.strip_prefix("spine"));
+            let (Some(spine), Some(true)) = (egress, trace["is_path"].as_bool()) else { continue };
+            let to = trace["host"].as_str().and_then(|host| host.strip_prefix('h')).context("no host")?.parse()?;
+            let source_port = trace["source_port"].as_u64().context("no source port")?.try_into()?;
+            paths.push(OverSpine { from, to, source_port, spine: spine.parse()? });
+        }
+    }
+    Ok(paths)
 }

@@ -2,8 +2,8 @@
 
 use super::Lab;
 use super::leaf_spine::LeafSpine;
+use crate::lab::agent;
 use crate::lab::routers::{Plan, Trunk, host_address};
-use crate::lab::vm::Vm;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 pub const PROBES: &str = "[probes]\nenabled = true\n[budget]\ncpu = \"100%\"\n";
 
 /// Time in which plans, paths and probes must be there.
-pub const SETTLES: Duration = Duration::from_secs(120);
+const SETTLES: Duration = Duration::from_secs(120);
 
 /// Job of all hosts.
-pub const JOB: &str = "4703";
+const JOB: &str = "4703";
 
 /// Traffic of four queue pairs that sends for a moment of each second, so that it does not take the processor from the agents.
 const TRAFFIC: &str = "ib_send_bw -d rxe0 -x 1 -q 4 -n 20000000 -N -s 4096 -u 20 -e -F";
@@ -83,10 +83,9 @@ impl Probed {
         self.fabric.collector.post("/api/v1/jobs", &json!({"id": JOB, "hosts": hosts}))?;
         for (from, to) in pairs {
             let (from, to, address) = (self.fabric.host(*from), self.fabric.host(*to), host_address(*to));
-            let listening = "until grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done";
-            to.sh(&format!("setsid {TRAFFIC} </dev/null >/tmp/server.log 2>&1 & {listening}"))?;
+            agent::serve(to, TRAFFIC)?;
             from.sh(&format!("setsid {TRAFFIC} {address} </dev/null >/tmp/client.log 2>&1 &"))?;
-            lab.wait("traffic", Duration::from_secs(30), || Ok((sent(from)? > 1000).then_some(())))?;
+            lab.wait("traffic", Duration::from_secs(30), || Ok((agent::sent(from)? > 1000).then_some(())))?;
             from.sh(&format!("setsid sh -c '{PULSE}' </dev/null >/dev/null 2>&1 &"))?;
         }
         Ok(())
@@ -97,8 +96,7 @@ impl Probed {
     /// # Errors
     /// When the collector does not answer.
     pub fn incidents(&self) -> Result<Vec<Value>> {
-        let answer = self.fabric.collector.get("/api/v1/incidents")?;
-        answer["incidents"].as_array().cloned().context("an answer without incidents")
+        self.fabric.collector.incidents()
     }
 
     /// Incidents by id, to tell new ones apart.
@@ -149,26 +147,14 @@ pub fn told(incident: &Value) -> String {
 #[must_use]
 pub fn is_at(incident: &Value, trunk: Trunk) -> bool {
     let root = &incident["root"];
-    let end = |node: &str, port: &str| (root[node].as_str(), root[port].as_str());
-    let [leaf, spine] = trunk.ends();
-    let of = |end: &(String, String)| (Some(end.0.clone()), Some(end.1.clone()));
-    let given = |(node, port): (Option<&str>, Option<&str>)| (node.map(str::to_owned), port.map(str::to_owned));
+    let [leaf, spine] = &trunk.ends();
+    let at = |node: &str, port: &str, end: &(String, String)| root[node] == end.0 && root[port] == end.1;
+    let link = |a, b| at("a", "a_port", a) && at("b", "b_port", b);
     match root["type"].as_str() {
-        Some("link") => {
-            let ends = [given(end("a", "a_port")), given(end("b", "b_port"))];
-            ends == [of(&leaf), of(&spine)] || ends == [of(&spine), of(&leaf)]
-        }
-        Some("port") => [of(&leaf), of(&spine)].contains(&given(end("node", "port"))),
+        Some("link") => link(leaf, spine) || link(spine, leaf),
+        Some("port") => at("node", "port", leaf) || at("node", "port", spine),
         _ => false,
     }
-}
-
-/// RoCE packets that a host has sent.
-///
-/// # Errors
-/// When the counter cannot be read.
-pub fn sent(host: &Vm) -> Result<u64> {
-    Ok(host.sh("cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts")?.parse()?)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use super::watched::Pair;
 use super::{Lab, Scenario};
+use crate::lab::agent;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -12,6 +13,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "rxe-faults",
     shows: "injected loss, rate limits and flaps, beside the incidents that open: kind and place",
     limit: Duration::from_secs(600),
+    alone: true,
     run,
 };
 
@@ -88,11 +90,11 @@ fn run(lab: &Lab) -> Result<()> {
     lab.say(&format!("{:<44} {:<32} {:<24} {}", "injected at vm1", "told", "where", "right"));
     let mut wrong = Vec::new();
     for fault in FAULTS {
-        let over = || Ok(incidents(&pair)?.iter().all(|one| one["state"] == "ended").then_some(()));
+        let over = || Ok(pair.collector.incidents()?.iter().all(|one| one["state"] == "ended").then_some(()));
         lab.wait("the end of the fault before", PATIENCE, over)
-            .with_context(|| format!("before {}: {:?}", fault.name, incidents(&pair)))?;
+            .with_context(|| format!("before {}: {:?}", fault.name, pair.collector.incidents()))?;
         keep_busy(lab, &pair, fault.retries)?;
-        let before: BTreeSet<String> = incidents(&pair)?.iter().map(id).collect();
+        let before: BTreeSet<String> = pair.collector.incidents()?.iter().map(id).collect();
         let begin = Instant::now();
         pair.one.sh(fault.inject)?;
         let right = |one: &Value| {
@@ -100,7 +102,7 @@ fn run(lab: &Lab) -> Result<()> {
             fault.right.iter().any(|name| kind == name) && root["node"] == "vm1"
         };
         let fresh = || -> Result<Vec<Value>> {
-            Ok(incidents(&pair)?.into_iter().filter(|one| !before.contains(&id(one))).collect())
+            Ok(pair.collector.incidents()?.into_iter().filter(|one| !before.contains(&id(one))).collect())
         };
         let patience = if fault.told { PATIENCE } else { LISTENS };
         // Evidence arrives gradually, so the last kind counts, together with other open incidents.
@@ -129,11 +131,6 @@ fn run(lab: &Lab) -> Result<()> {
     Ok(())
 }
 
-fn incidents(pair: &Pair) -> Result<Vec<Value>> {
-    let answer = pair.collector.get("/api/v1/incidents")?;
-    answer["incidents"].as_array().cloned().context("an answer without incidents")
-}
-
 fn id(one: &Value) -> String {
     one["id"].to_string()
 }
@@ -150,8 +147,7 @@ fn place(one: &Value) -> String {
 /// Starts traffic from `vm1` to `vm2`. Either side may start before the other or wait for one that has ended, so both restart
 /// until traffic flows.
 fn keep_busy(lab: &Lab, pair: &Pair, retries: u8) -> Result<()> {
-    let sent =
-        || -> Result<u64> { Ok(pair.one.sh("cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts")?.parse()?) };
+    let sent = || agent::sent(&pair.one);
     let mut told = None;
     for _ in 0..TRIES {
         begin_traffic(pair, retries)?;

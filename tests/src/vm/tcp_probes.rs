@@ -12,6 +12,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "tcp-probes",
     shows: "probes on an older kernel: round trips as `ss`, bytes as the interface, retransmits as nstat, marks as the switch",
     limit: Duration::from_secs(300),
+    alone: false,
     run,
 };
 
@@ -84,12 +85,13 @@ fn side_by_side(lab: &Lab, pair: &Pair) -> Result<()> {
     let query = include_str!("../../../docs/side-by-side.promql");
     let losses = ["TCP: segments retransmitted", "RDMA: lost packets reported"];
     let shown = lab.wait("losses of both kinds", ARRIVAL, || {
-        let shown = pair.collector.shell(&lab.programs.collector, query)?;
+        let shown = pair.collector.shell(&lab.programs.collector, ["query", query])?;
         let lost = |line: &str| line.starts_with("vm1") && !line.ends_with(" 0");
         let seen = |what| shown.lines().any(|line| line.contains(what) && lost(line));
         Ok(losses.iter().all(seen).then_some(shown))
     });
-    let shown = shown.with_context(|| pair.collector.shell(&lab.programs.collector, query).unwrap_or_default())?;
+    let shown =
+        shown.with_context(|| pair.collector.shell(&lab.programs.collector, ["query", query]).unwrap_or_default())?;
     lab.say(&format!("side by side:\n{shown}"));
     Ok(())
 }

@@ -112,15 +112,7 @@ impl Routers {
 
     /// Runs on a thread in the namespace of a node.
     pub fn inside<T: Send>(&self, node: &str, run: impl FnOnce() -> T + Send) -> T {
-        let namespace = File::open(format!("/run/netns/{}", self.name(node))).expect("a namespace");
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                let kind = Some(LinkNameSpaceType::Network);
-                move_into_link_name_space(namespace.as_fd(), kind).expect("entered");
-                run()
-            });
-            thread.join().expect("it ended")
-        })
+        inside(&format!("/run/netns/{}", self.name(node)), run)
     }
 
     /// Address of a node on its link to another.
@@ -174,6 +166,53 @@ impl Drop for Routers {
             run("ip", &["netns", "del", &self.name(node)]).ok();
         }
     }
+}
+
+/// One namespace with loopback. Deleted on drop.
+#[derive(Debug)]
+pub struct Namespace(String);
+
+impl Namespace {
+    /// Makes the namespace; its name begins with this text.
+    ///
+    /// # Panics
+    /// Without root or iproute2.
+    pub fn new(name: &str) -> Self {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let this = Self(format!("fl-{name}-{}-{number}", std::process::id()));
+        ip(&["netns", "add", &this.0]);
+        ip(&["-n", &this.0, "link", "set", "lo", "up"]);
+        this
+    }
+
+    /// File that stands for it.
+    pub fn path(&self) -> String {
+        format!("/run/netns/{}", self.0)
+    }
+
+    /// Runs on a thread in the namespace.
+    pub fn within<T: Send>(&self, run: impl FnOnce() -> T + Send) -> T {
+        inside(&self.path(), run)
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        run("ip", &["netns", "del", &self.0]).ok();
+    }
+}
+
+/// Runs on a thread in the namespace of this file.
+fn inside<T: Send>(path: &str, run: impl FnOnce() -> T + Send) -> T {
+    let namespace = File::open(path).expect("a namespace");
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let kind = Some(LinkNameSpaceType::Network);
+            move_into_link_name_space(namespace.as_fd(), kind).expect("entered");
+            run()
+        });
+        thread.join().expect("it ended")
+    })
 }
 
 fn v6(network: &str) -> String {

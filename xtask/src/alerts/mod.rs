@@ -1,12 +1,14 @@
 //! Alert rules for Prometheus, vmalert and Mimir, with test cases for promtool: a function each in `congestion`, `losses`,
-//! `links` and `own`.
+//! `links`, `settings`, `kernel_log` and `own`.
 //!
 //! The conditions are those of the detectors, as far as PromQL can express them. `cargo xtask dashboards` writes the files.
 
 mod congestion;
+mod kernel_log;
 mod links;
 mod losses;
 mod own;
+mod settings;
 #[cfg(test)]
 mod tests;
 
@@ -117,7 +119,11 @@ pub fn runbook(name: &str) -> String {
 pub fn groups() -> Vec<(&'static str, &'static str, Vec<Alert>)> {
     vec![
         ("fabriclens-congestion", "15s", congestion::rules().into_iter().chain(losses::rules()).collect()),
-        ("fabriclens-links", "30s", links::rules()),
+        (
+            "fabriclens-links",
+            "30s",
+            links::rules().into_iter().chain(settings::rules()).chain(kernel_log::rules()).collect(),
+        ),
         ("fabriclens-own", "30s", own::rules()),
     ]
 }

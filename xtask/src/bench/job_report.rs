@@ -25,6 +25,6 @@ pub fn run(args: &Args) -> Result<()> {
             must(cargo(&[&program[..], &size].concat()))?;
         }
     }
-    let rollup = ["test", "--release", "--locked", "-p", "fabriclens", "--lib", "rollup::tests::cost"];
+    let rollup = ["test", "--release", "--locked", "-p", "fabriclens-job-sources", "--lib", "rollup::tests::cost"];
     must(cargo(&[&rollup[..], &["--", "--ignored", "--nocapture"]].concat()))
 }

@@ -7,6 +7,7 @@ mod detect;
 mod fleet;
 mod herd;
 mod job_report;
+mod kernel_probes;
 mod probes;
 mod scrape;
 mod store;
@@ -29,7 +30,7 @@ enum What {
     /// Agent on 8 HCAs: CPU per counter, RSS and system calls, compared with node_exporter
     Agent(agent::Args),
     /// Kernel probes: nanoseconds per event and loss of throughput, compared with bpftrace
-    Ebpf(probes::Args),
+    Ebpf(kernel_probes::Args),
     /// Collector: ingest, disk, memory, start-up and queries, compared with VictoriaMetrics and Prometheus
     Store(store::Args),
     /// 2,000 simulated hosts and one collector: loss, lag, memory and queries
@@ -38,6 +39,8 @@ enum What {
     Herd(herd::Args),
     /// Switches: collector under OTLP in the form of Cumulus Linux and under gNMI, and an agent that reads an InfiniBand subnet
     Switches(switches::Args),
+    /// Probing a fleet of 2,016 hosts with 8 ports: plans, packets and bytes by host, coverage in a minute, CPU of both sides
+    Probes,
     /// Time to make a job's communication report: 2, 64, 512 and 4,096 hosts with 8 ports for a day
     Report(job_report::Args),
     /// Accuracy of the verdicts on simulations with known ground truth, with complete and degraded input
@@ -55,11 +58,12 @@ enum What {
 pub fn run(args: Args) -> Result<()> {
     match args.what {
         What::Agent(args) => agent::run(args),
-        What::Ebpf(args) => probes::run(args),
+        What::Ebpf(args) => kernel_probes::run(args),
         What::Store(args) => store::run(&args),
         What::Fleet(args) => fleet::run(&args),
         What::Herd(args) => herd::run(&args),
         What::Switches(args) => switches::run(&args),
+        What::Probes => probes::run(),
         What::Report(args) => job_report::run(&args),
         What::Verdicts(args) => verdicts::run(&args),
         What::Backtest(args) => backtest::run(&args),

@@ -73,19 +73,22 @@ pub fn bounded(bed: &mut TestBed, inject: impl Fn(&mut TestBed) -> Result<String
 
 /// Sends requests, one after the other from each attacker, and watches meanwhile.
 pub fn attack(bed: &TestBed, hold: Duration, attackers: usize, request: fn(usize) -> Request) -> Result<String> {
+    let client = client();
+    attack_by(bed, hold, attackers, &|n| {
+        let Request { port, path, content_type, gzip, body } = request(n);
+        let url = format!("http://127.0.0.1:{}{path}", bed.ports[port]);
+        let encoding = if gzip { "gzip" } else { "identity" };
+        // What it answers does not matter here.
+        _ = client.post(url).header("content-type", content_type).header("content-encoding", encoding).send(&body[..]);
+    })
+}
+
+/// Calls `send` with the number of the request, one after the other from each attacker, and watches meanwhile.
+pub fn attack_by(bed: &TestBed, hold: Duration, attackers: usize, send: &(dyn Fn(usize) + Sync)) -> Result<String> {
     let (over, sent) = (AtomicBool::new(false), AtomicUsize::new(0));
     let attacker = || {
-        let client = client();
         while !over.load(Ordering::Relaxed) {
-            let Request { port, path, content_type, gzip, body } = request(sent.fetch_add(1, Ordering::Relaxed));
-            let url = format!("http://127.0.0.1:{}{path}", bed.ports[port]);
-            let encoding = if gzip { "gzip" } else { "identity" };
-            // What it answers does not matter here.
-            _ = client
-                .post(url)
-                .header("content-type", content_type)
-                .header("content-encoding", encoding)
-                .send(&body[..]);
+            send(sent.fetch_add(1, Ordering::Relaxed));
         }
     };
     let seen = std::thread::scope(|scope| {

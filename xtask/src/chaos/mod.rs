@@ -3,9 +3,12 @@
 //! The invariants (`check.rs`): no gap in the series, every sample accounted for, no incident on a healthy fabric, memory and
 //! CPU within bounds, quick recovery. Everything runs in its own mount, network and process namespaces.
 
+mod agent_calls;
 mod attackers;
 mod check;
+mod clients;
 mod faults;
+mod hostile_switch;
 mod monitor;
 mod otlp;
 mod peers;

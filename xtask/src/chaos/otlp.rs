@@ -59,12 +59,12 @@ fn time() -> Vec<u8> {
 }
 
 /// A field of eight bytes.
-fn fixed(number: u8, bits: u64) -> Vec<u8> {
+pub fn fixed(number: u8, bits: u64) -> Vec<u8> {
     [&[number << 3 | 1][..], &bits.to_le_bytes()].concat()
 }
 
 /// A field with a length.
-fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+pub fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let (mut out, mut length) = (vec![number << 3 | 2], bytes.len());
     while length > 0x7f {
         out.push(length as u8 | 0x80);

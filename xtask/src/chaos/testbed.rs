@@ -41,6 +41,8 @@ pub struct TestBed {
     pub ports: [u16; 3],
     /// HTTP port of each agent.
     pub agent_ports: Vec<u16>,
+    /// The program of switches that answer gNMI.
+    pub gnmi_target: PathBuf,
     /// The program `fabriclens-load`, and the number of hosts that it simulated last.
     pub load: PathBuf,
     pub load_hosts: usize,
@@ -82,6 +84,7 @@ impl TestBed {
             url: format!("http://{http}"),
             ports,
             agent_ports: Vec::new(),
+            gnmi_target: binaries.gnmi_target.clone(),
             load: programs.join("fabriclens-load"),
             load_hosts: 0,
             stop,
@@ -249,7 +252,8 @@ pub fn sum_of(text: &str, name: &str) -> f64 {
         let rest = line.strip_prefix(name).filter(|rest| rest.starts_with(['{', ' ']))?;
         rest.rsplit('}').next()?.split_whitespace().next()?.parse::<f64>().ok()
     };
-    text.lines().filter_map(value).sum()
+    // A sum of nothing is -0.
+    text.lines().filter_map(value).sum::<f64>() + 0.0
 }
 
 /// Limit of open files of a process, as `prlimit` prints it.

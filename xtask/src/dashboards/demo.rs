@@ -45,6 +45,23 @@ const EMPTY: &[Empty] = &[
         ],
     },
     Empty {
+        why: "the simulated hosts have no GPU",
+        always: true,
+        queries: &[
+            ("host", "GPUs and their nearest adapters", "distance"),
+            ("host", "Ways between GPU memory and adapter", "is there"),
+            ("host", "PCIe lanes of GPUs, share of capability", "GPU {{gpu}}"),
+            ("host", "NVLink, sent and received", "GPU {{gpu}} {{direction}}"),
+            ("host", "NVLink errors", "GPU {{gpu}} {{reason}}"),
+            ("host", "NVLink errors", "GPU {{gpu}} links down"),
+        ],
+    },
+    Empty {
+        why: "the kernel log of this machine, if it may be read, names no fault",
+        always: false,
+        queries: &[("host", "Faults in the kernel log", "messages")],
+    },
+    Empty {
         why: "the demo has no such fault: no port goes down or trains down, and no packet is dropped",
         always: true,
         queries: &[

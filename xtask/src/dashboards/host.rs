@@ -12,7 +12,7 @@ pub fn dashboard() -> Dashboard {
                     that differs. Select a device to see one port.",
         since: "now-1h",
         vars: vec![Var::OneHost, Var::Device],
-        rows: vec![who(), traffic(), congestion(), losses(), hardware(), settings()],
+        rows: vec![who(), traffic(), congestion(), losses(), hardware(), gpus(), settings()],
     }
 }
 
@@ -201,6 +201,80 @@ fn hardware() -> Row {
             .description("Above 70 °C modules age fast.")
             .detector_threshold(thresholds::MODULE_HOT, "red")
             .wide(8),
+            table("Faults in the kernel log", Unit::Count)
+                .description("Messages of the kernel that name a fault, by class. After a fatal one the device is of no use until it \
+                    is reset.")
+                .query(
+                    r#"sum by (class, severity, device, pci_address, code, job) (increase(fabric_kernel_log_events_total{host=~"$host"}[$__range])) > 0"#,
+                    "messages",
+                )
+                .high(6)
+                .no_data("The kernel log names no fault, or is not read."),
+        ],
+    )
+}
+
+/// Distances of NVML, as `nvidia-smi topo -m` names them.
+const DISTANCES: &[(&str, &str, &str)] = &[
+    ("10", "PIX", "green"),
+    ("20", "PXB", "green"),
+    ("30", "PHB", "yellow"),
+    ("40", "NODE", "orange"),
+    ("50", "SYS", "red"),
+];
+
+fn gpus() -> Row {
+    let host = r#"host=~"$host""#;
+    row(
+        "GPUs",
+        vec![
+            table("GPUs and their nearest adapters", Unit::Count)
+                .description("The adapter that each GPU should use, and what a transfer between them crosses. PIX: one PCIe switch; \
+                    SYS: two NUMA nodes. Hosts of one kind should look alike.")
+                .query(
+                    format!(
+                        "max by (gpu, device) (fabric_gpu_nic_distance{{{host}}} and on (host, device, gpu) \
+                         fabric_gpu_nic_nearest{{{host}}})"
+                    ),
+                    "distance",
+                )
+                .mappings(DISTANCES)
+                .wide(8)
+                .high(9)
+                .no_data("No GPU is known."),
+            table("Ways between GPU memory and adapter", Unit::Count)
+                .description("1 if the adapter reaches GPU memory directly by this method (GPUDirect RDMA). If all are 0, data of GPUs \
+                    goes through host memory.")
+                .query(format!("max by (device, method) (fabric_gpudirect_available{{{host}}})"), "is there")
+                .wide(8)
+                .high(9)
+                .no_data("No GPU is known."),
+            lines("PCIe lanes of GPUs, share of capability", Unit::Share)
+                .description("1 is normal. Fewer lanes: reseat, check riser and BIOS. The speed is not shown: an idle GPU lowers it.")
+                .query(format!("fabric_gpu_pcie_width{{{host}}} / fabric_gpu_pcie_width_max{{{host}}}"), "GPU {{gpu}}")
+                .max(1.0)
+                .wide(8)
+                .high(9)
+                .no_data("No GPU is known."),
+            lines("NVLink, sent and received", Unit::BitsPerSecond)
+                .description("Traffic of all NVLinks of each GPU. Traffic of a job on NVLink is not on the network.")
+                .query(
+                    format!(
+                        "8 * sum by (gpu, direction) (rate(fabric_nvlink_io_bytes_total{{{host}}}[$__rate_interval]))"
+                    ),
+                    "GPU {{gpu}} {{direction}}",
+                )
+                .mirrored("receive")
+                .no_data("No NVLink is known."),
+            lines("NVLink errors", Unit::PerSecond)
+                .description("Errors of all NVLinks of each GPU. Recoveries and uncorrected errors slow down collectives; look for Xid in \
+                    the kernel log.")
+                .query(
+                    format!("sum by (gpu, reason) (rate(fabric_nvlink_errors_total{{{host}}}[$__rate_interval])) > 0"),
+                    "GPU {{gpu}} {{reason}}",
+                )
+                .query(format!("sum by (gpu) (fabric_nvlink_down{{{host}}}) > 0"), "GPU {{gpu}} links down")
+                .no_data("No NVLink has errors or is down."),
         ],
     )
 }

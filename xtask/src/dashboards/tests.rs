@@ -79,6 +79,7 @@ fn collector_series() -> &'static BTreeSet<String> {
     static NAMES: std::sync::OnceLock<BTreeSet<String>> = std::sync::OnceLock::new();
     NAMES.get_or_init(|| {
         let sources = [
+            "audit/src/series.rs",
             "core/src/forward_telemetry.rs",
             "core/src/gnmi_telemetry.rs",
             "core/src/probe_telemetry.rs",

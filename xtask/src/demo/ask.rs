@@ -26,11 +26,11 @@ pub fn query(url: &str, promql: &str) -> Result<Vec<Row>> {
         .collect())
 }
 
-/// Link to the start page with this query.
+/// Link to the console with this query.
 pub fn link(url: &str, promql: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~()*,:".contains(&b);
     let byte = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
-    format!("{url}/?q={}", promql.bytes().map(byte).collect::<String>())
+    format!("{url}/explore?q={}", promql.bytes().map(byte).collect::<String>())
 }
 
 /// Prints the five largest rows with bars, values scaled to `unit`.
@@ -59,7 +59,7 @@ pub fn verdicts(url: &str, open: bool) -> Result<()> {
     let mut answer = ureq::get(format!("{url}/api/v1/incidents{state}")).call().context("ask for incidents")?;
     let body: Value = serde_json::from_str(&answer.body_mut().read_to_string()?)?;
     let incidents = body["incidents"].as_array().cloned().unwrap_or_default();
-    println!("   incidents ({url}/api/v1/incidents):");
+    println!("   incidents ({url}/incidents):");
     if incidents.is_empty() {
         println!("       no incident");
     }

@@ -190,7 +190,7 @@ impl Fleet {
         format!(
             "\nrunning: 1 collector, 1 agent on this host, {HOSTS} agents on simulated hosts (8 x 400 Gb/s each),\n\
              \x20        {LEAVES} leaf switches that push OTLP as Cumulus Linux does, {SPINES} spine switches that answer gNMI as SONiC does\n\
-             \x20 collector            {url}/\n\
+             \x20 console              {url}/\n\
              \x20 any PromQL           {ask}\n\
              \x20 a job's report       {report} (4711 to 4713)\n\
              \x20 from a shell         fabriclens query --url {url} '{query}'\n\

@@ -36,6 +36,7 @@ const NEEDS: &[Need] = &[
             probe::exists(&fabriclens_testing::infiniband_simulations(), why)
         },
     },
+    Need { name: "kernel-log", probe: probe::kernel_log },
     Need { name: "landlock", probe: || probe::kernel(6, 7) },
     Need {
         name: "libibverbs-dev",

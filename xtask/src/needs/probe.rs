@@ -29,6 +29,11 @@ pub fn kernel(major: u32, minor: u32) -> Result<()> {
     Ok(())
 }
 
+/// The kernel log can be opened.
+pub fn kernel_log() -> Result<()> {
+    std::fs::File::open("/dev/kmsg").map(drop).context("/dev/kmsg cannot be read; run as root")
+}
+
 /// A command that shows an ability succeeds.
 fn able(program: &str, args: &[&str], remedy: &str) -> Result<()> {
     let done = Command::new(program).args(args).stdin(Stdio::null()).stdout(Stdio::null()).output();

@@ -1,7 +1,8 @@
 //! Broadcom bnxt_en and bnxt_re, in-tree (old and new names) and out-of-tree.
 
-use super::build::{eth, hw};
+use super::build::{eth, hw, other};
 use crate::metrics::congestion::{CNP_IGNORED, CNP_PACKETS, CONGESTION_EVENTS, ECN_PACKETS};
+use crate::metrics::dcb::CC_PARAMETER;
 use crate::metrics::discard::{PORT_BUFFER_EVENTS, PORT_DISCARDS, PORT_QUEUE_DISCARD_IO, PORT_QUEUE_DISCARDS};
 use crate::metrics::fec::{FEC_CORRECTED_BITS, FEC_CORRECTED_BLOCKS, FEC_UNCORRECTABLE_BLOCKS};
 use crate::metrics::link::{CRC_ERRORS, LINK_DOWNS, LINK_ERROR_BYTES, LINK_ERRORS, SYMBOL_ERRORS};
@@ -267,4 +268,21 @@ pub static RDMA: &[VendorCounter] = &[
     hw("rx_icrc_encapsulated", &ICRC_ERRORS),
     hw("rx_good_pkts", &RDMA_PACKETS_CLASS).rx().class("good"),
     hw("rx_good_bytes", &RDMA_IO_CLASS).rx().class("good"),
+    other("configfs/bnxt_re/{dev}/ports/{port}/cc/cc_mode", &CC_PARAMETER).parameter(),
+    other("configfs/bnxt_re/{dev}/ports/{port}/cc/cnp_dscp", &CC_PARAMETER).parameter(),
+    other("configfs/bnxt_re/{dev}/ports/{port}/cc/cnp_prio", &CC_PARAMETER).parameter(),
+    other("configfs/bnxt_re/{dev}/ports/{port}/cc/disable_prio_vlan_tx", &CC_PARAMETER).parameter(),
+    other("configfs/bnxt_re/{dev}/ports/{port}/cc/ecn_enable", &CC_PARAMETER).parameter(),
+    other("configfs/bnxt_re/{dev}/ports/{port}/cc/ecn_marking", &CC_PARAMETER).parameter(),
+    other("configfs/bnxt_re/{dev}/ports/{port}/cc/g", &CC_PARAMETER).parameter(),
+    other("configfs/bnxt_re/{dev}/ports/{port}/cc/inact_th", &CC_PARAMETER).parameter(),
+    other("configfs/bnxt_re/{dev}/ports/{port}/cc/init_cr", &CC_PARAMETER).parameter(),
+    other("configfs/bnxt_re/{dev}/ports/{port}/cc/init_tr", &CC_PARAMETER).parameter(),
+    other("configfs/bnxt_re/{dev}/ports/{port}/cc/nph_per_state", &CC_PARAMETER).parameter(),
+    other("configfs/bnxt_re/{dev}/ports/{port}/cc/pkts_pph", &CC_PARAMETER).parameter(),
+    other("configfs/bnxt_re/{dev}/ports/{port}/cc/roce_dscp", &CC_PARAMETER).parameter(),
+    other("configfs/bnxt_re/{dev}/ports/{port}/cc/roce_prio", &CC_PARAMETER).parameter(),
+    other("configfs/bnxt_re/{dev}/ports/{port}/cc/rtt", &CC_PARAMETER).parameter(),
+    other("configfs/bnxt_re/{dev}/ports/{port}/cc/tcp_cp", &CC_PARAMETER).parameter(),
+    other("configfs/bnxt_re/{dev}/ports/{port}/cc/time_pph", &CC_PARAMETER).parameter(),
 ];

@@ -2,7 +2,7 @@
 //! and the coverage test are made from this table; the samplers that export the facts keep to it.
 
 use crate::metric::Metric;
-use crate::metrics::{dcb, host, microburst, netdev, pcie, pfc, state, traffic};
+use crate::metrics::{dcb, fec, gpu, host, microburst, netdev, nvlink, pause, pcie, pfc, state, traffic};
 
 /// One file, attribute or probe, and the metric or label it becomes.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +40,12 @@ pub static FACTS: &[Fact] = &[
     info("device/node_type", "node_type"),
     info("device/sys_image_guid", "system_guid"),
     info("configfs/rdma_cm/{dev}/ports/{port}/default_roce_mode", "roce"),
+    value("msi_irqs and proc/irq/{irq}/effective_affinity_list", &pcie::INTERRUPTS, "number of each locality"),
+    value("FEC_GET/active", &fec::FEC_MODE, "mode"),
+    value("RINGS_GET/rx", &netdev::NETDEV_RING_SIZE, "direction `receive`"),
+    value("RINGS_GET/tx", &netdev::NETDEV_RING_SIZE, "direction `transmit`"),
+    value("PAUSE_GET/rx", &pause::PAUSE_ENABLED, "direction `receive`"),
+    value("PAUSE_GET/tx", &pause::PAUSE_ENABLED, "direction `transmit`"),
     value("ebpf/cgroup_skb/srtt", &host::TCP_RTT, "one observation for about one of eight segments received"),
     value(
         "ebpf/tcp_retransmit_skb",
@@ -93,4 +99,37 @@ pub static FACTS: &[Fact] = &[
     value("linkstate/ext_substate", &netdev::NETDEV_DOWN_REASON, "detail"),
     value("pci/current_link_speed of each bridge above", &pcie::PCIE_BRIDGE_SPEED, "the worst link"),
     value("pci/current_link_width of each bridge above", &pcie::PCIE_BRIDGE_WIDTH, "the worst link"),
+    value("pci/config, Express, device control", &pcie::PCIE_MAX_READ_REQUEST, "bits 12 to 14"),
+    value("pci/config, Express, device control", &pcie::PCIE_MAX_PAYLOAD, "bits 5 to 7"),
+    value("pci/config, Express, device control", &pcie::PCIE_RELAXED_ORDERING, "bit 4"),
+    value("pci/config, ATS, control", &pcie::PCIE_ATS, "bit 15"),
+    value("pci/config of each bridge above, ACS, control", &pcie::PCIE_ACS, "one gauge per bit"),
+    value("pci/iommu_group/type", &pcie::PCIE_IOMMU, "type"),
+    value("module/nvidia_peermem, kernel/mm/memory_peers", &gpu::GPUDIRECT_AVAILABLE, "method `peer_memory`"),
+    value("ibv_reg_dmabuf_mr without a descriptor", &gpu::GPUDIRECT_AVAILABLE, "method `dma_buf`"),
+    value("nvmlDeviceGetName, nvmlDeviceGetUUID", &nvlink::GPU_PRODUCT_INFO, "product"),
+    value("NVML_ERROR_GPU_IS_LOST", &nvlink::GPU_LOST, "1, also for a GPU that needs a reset"),
+    value("nvml field 142, 143", &nvlink::GPU_REMAPPED_ROWS, "reason"),
+    value("nvml field 144, 145", &nvlink::GPU_REMAPPING, "state"),
+    value("nvml field 165", &nvlink::NVLINK_UP, "1 when active or asleep"),
+    value("nvml field 165", &nvlink::NVLINK_DOWN, "compared with earlier samples"),
+    value("nvml field 164", &nvlink::NVLINK_RATE, "MB/s"),
+    value("nvml field 202, 204", &nvlink::NVLINK_IO, "bytes; or 138, 139 in KiB"),
+    value("nvml field 161 to 163, 206 to 221", &nvlink::NVLINK_ERRORS, "reason"),
+    value("nvml field 220, 222, 293", &nvlink::NVLINK_BIT_ERRORS, "mantissa and decimal exponent"),
+    value("nvmlDeviceGetGpuFabricInfoV", &nvlink::NVLINK_DOMAIN_INFO, "cluster"),
+    value("nvmlDeviceGetGpuFabricInfoV", &nvlink::NVLINK_DOMAIN_STATE, "state"),
+    value("nvmlDeviceGetGpuFabricInfoV", &nvlink::NVLINK_DOMAIN_STATUS, "status"),
+    value("nvmlDeviceGetGpuFabricInfoV", &nvlink::NVLINK_DOMAIN_HEALTH, "healthSummary"),
+    value("nvmlDeviceGetGpuFabricInfoV", &nvlink::NVLINK_DOMAIN_PROBLEM, "fields of healthMask"),
+    value("pci/class, vendor, device", &gpu::GPU_INFO, "model"),
+    value("pci/xgmi_hive_info/xgmi_hive_id, xgmi_device_id", &gpu::GPU_XGMI_INFO, "hive"),
+    value("paths of the adapter and the GPU below /sys/devices", &gpu::GPU_NIC_DISTANCE, "the last common ancestor"),
+    value("distances of all adapters", &gpu::GPU_NIC_NEAREST, "the least"),
+    value("pci/current_link_speed of the GPU", &gpu::GPU_PCIE_SPEED, "not read in runtime suspend"),
+    value("pci/current_link_width of the GPU", &gpu::GPU_PCIE_WIDTH, "not read in runtime suspend"),
+    value("pci/max_link_speed of the GPU", &gpu::GPU_PCIE_SPEED_MAX, "not read in runtime suspend"),
+    value("pci/max_link_width of the GPU", &gpu::GPU_PCIE_WIDTH_MAX, "not read in runtime suspend"),
+    value("pci/current_link_* of the GPU and the bridges above", &gpu::GPU_PCIE_RATE, "the narrowest link"),
+    value("pci/max_link_* of the GPU and the bridges above", &gpu::GPU_PCIE_RATE_MAX, "the narrowest link"),
 ];

@@ -21,4 +21,6 @@ metrics! {
         "Symbols corrected by FEC per lane.";
     FEC_LANE_ERRORS, Counter, Port, "fabric.fec.lane.errors", ERRORS, ["lane"],
         "Physical errors per lane before FEC.";
+    FEC_MODE, Gauge, Port, "fabric.fec.mode", None, ["mode"],
+        "1 for the forward error correction in use: `off`, `rs`, `baser`, `llrs`, or `mode_N` by the bit of its link mode.";
 }

@@ -22,16 +22,20 @@ macro_rules! metrics {
     };
 }
 
+pub mod collective;
 pub mod congestion;
 pub mod dcb;
 pub mod discard;
 pub mod fec;
+pub mod gpu;
 pub mod host;
 pub mod ib_fabric;
 pub mod job;
+pub mod kernel_log;
 pub mod link;
 pub mod microburst;
 pub mod netdev;
+pub mod nvlink;
 pub mod optics;
 pub mod pause;
 pub mod pcie;
@@ -61,11 +65,15 @@ pub static THEMES: &[(&str, &[&Metric])] = &[
     ("Forward error correction", fec::ALL),
     ("Discards and buffers", discard::ALL),
     ("PCIe", pcie::ALL),
+    ("GPUs and their adapters", gpu::ALL),
+    ("GPUs and NVLinks by NVML", nvlink::ALL),
     ("Optics and temperature", optics::ALL),
     ("Kernel network device", netdev::ALL),
     ("Probes between ports", port_probes::ALL),
     ("TCP/IP of the host", host::ALL),
     ("Jobs", job::ALL),
+    ("Kernel log", kernel_log::ALL),
+    ("Collectives of jobs", collective::ALL),
     ("Bursts within a second", microburst::ALL),
     ("Switches: queues, buffers, watchdogs", switch::ALL),
     ("Switches: events", switch_events::ALL),

@@ -59,6 +59,8 @@ metrics! {
         "Speed of the netdev's link, one direction.";
     NETDEV_MTU, Gauge, Port, "fabric.netdev.mtu", Bytes, [],
         "MTU of the netdev.";
+    NETDEV_RING_SIZE, Gauge, Port, "fabric.netdev.ring.size", Count("{entry}"), ["direction"],
+        "Entries of each ring of the driver.";
     NETDEV_SIGNAL_QUALITY, Gauge, Port, "fabric.netdev.signal_quality", None, [],
         "Signal quality index, where the PHY has one.";
     NETDEV_DOWN_REASON, Gauge, Port, "fabric.netdev.down_reason", None, ["detail", "reason"],

@@ -19,6 +19,8 @@ metrics! {
         "MAC control frames: 802.3x pause, PFC and others together.";
     PAUSE_ANY_FRAMES, Counter, Port, "fabric.pause.any.frames", PACKETS, ["direction"],
         "Link-layer pause frames of both kinds together, 802.3x and PFC.";
+    PAUSE_ENABLED, Gauge, Port, "fabric.pause.enabled", None, ["direction"],
+        "1 when 802.3x is on: received pauses are obeyed, or pauses are transmitted. PFC takes precedence where it is on.";
     PAUSE_UNSUPPORTED_FRAMES, Counter, Port, "fabric.pause.unsupported.frames", PACKETS, ["direction"],
         "MAC control frames with an unknown op code.";
 }

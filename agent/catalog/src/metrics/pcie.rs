@@ -23,6 +23,20 @@ metrics! {
         "Negotiated lanes of the worst link above the adapter.";
     PCIE_BRIDGE_WIDTH_MAX, Gauge, Device, "fabric.pcie.bridge.width.max", Count("{lane}"), ["bridge"],
         "Lanes that the worst link above the adapter could use.";
+    INTERRUPTS, Gauge, Device, "fabric.device.interrupts", Count("{interrupt}"), ["locality"],
+        "Interrupts of the adapter that a CPU of its own NUMA node handles (`near`), and others (`far`). Absent where all CPUs are near.";
+    PCIE_MAX_READ_REQUEST, Gauge, Device, "fabric.pcie.max_read_request", Bytes, [],
+        "Largest read request that the adapter may send to memory (MaxReadReq).";
+    PCIE_MAX_PAYLOAD, Gauge, Device, "fabric.pcie.max_payload", Bytes, [],
+        "Largest payload of a packet that the adapter may send (MaxPayload).";
+    PCIE_RELAXED_ORDERING, Gauge, Device, "fabric.pcie.relaxed_ordering", None, [],
+        "1 if the adapter may mark writes as not ordered with each other.";
+    PCIE_ATS, Gauge, Device, "fabric.pcie.ats", None, [],
+        "1 if the adapter caches address translations (address translation service), 0 if it does not or cannot.";
+    PCIE_ACS, Gauge, Device, "fabric.pcie.acs", Count("{bridge}"), ["control"],
+        "Number of bridges above the adapter that have this control of access control services (ACS) on, for instance `request_redirect`.";
+    PCIE_IOMMU, Gauge, Device, "fabric.pcie.iommu", None, ["type"],
+        "1 for the type of the adapter's IOMMU group in the kernel's words: `DMA`, `DMA-FQ` (each transfer is translated), `identity` (none is), `none` (no IOMMU).";
     PCIE_AER, Counter, Device, "fabric.pcie.aer.errors", ERRORS, ["reason", "severity"],
         "PCIe errors of the adapter by AER severity (`correctable`, `nonfatal`, `fatal`) and kind.";
     PCIE_AER_TOTAL, Counter, Device, "fabric.pcie.aer.errors.all", ERRORS, ["severity"],

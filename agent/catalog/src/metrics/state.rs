@@ -5,9 +5,9 @@ use super::units::*;
 metrics! {
     PORT_INFO, Info, Port, "fabric.port.info", None,
         ["board", "driver", "fabric", "firmware", "function", "gid_types", "hw_rev", "lag", "link_layer", "model", "netdev", "node_desc",
-         "node_guid", "node_type", "numa_node", "pci_address", "phys_port_name", "port_guid", "rail", "rail_source", "roce", "switch", "switch_id", "switch_port",
+         "node_guid", "node_type", "numa_node", "pci_address", "phys_port_name", "port_guid", "rail", "rail_source", "roce", "switch", "switch_address", "switch_id", "switch_port",
          "system_guid"],
-        "Identity of the port: netdev, kind of fabric (`infiniband`, `roce`, `iwarp`, `efa`, `omnipath`, `ethernet`), driver, firmware, GUIDs, PCI address, NUMA node, rail and how it is known (`config`, or `order` of PCI addresses), RoCE versions, LAG, switch and switch port. Unknown facts are left out.";
+        "Identity of the port: netdev, kind of fabric (`infiniband`, `roce`, `iwarp`, `efa`, `omnipath`, `ethernet`), driver, firmware, GUIDs, PCI address, NUMA node, rail and how it is known (`config`, or `order` of PCI addresses), RoCE versions, LAG, switch, its management address (LLDP) and switch port. Unknown facts are left out.";
     PORT_STATE, Gauge, Port, "fabric.port.state", None, [],
         "Logical state: 1 down, 2 init, 3 armed, 4 active, 5 active-defer.";
     PORT_PHYSICAL_STATE, Gauge, Port, "fabric.port.physical_state", None, [],

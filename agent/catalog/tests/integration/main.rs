@@ -3,6 +3,7 @@
 
 mod binding;
 mod coverage;
+mod kernel_log;
 mod page;
 mod recorded;
 mod tables;

@@ -6,12 +6,13 @@
 mod classify;
 mod driver;
 mod gid;
+mod gpu;
 mod netdev;
 mod pci;
 
 pub use classify::classify_reason;
 pub use gid::{RoceAddress, gid_netdev, roce_address, transport};
-pub use pci::bridges;
+pub use pci::{bridges, is_address};
 
 use crate::inventory::{Class, Device, Inventory, LinkLayer, Port};
 use crate::roots::Roots;
@@ -52,7 +53,18 @@ pub fn discover(roots: &Arc<Roots>, exclude: &[String], previous: Option<&Invent
             netdevs.push(Arc::new(found));
         }
     }
-    Inventory { devices, netdevs }
+    let (pci_functions, gpus) = gpu::gpus(roots, previous);
+    // `0-1` on a host with two.
+    let has_one_node = maybe(&roots.sys().join("devices/system/node/online")).is_some_and(|nodes| nodes == "0");
+    Inventory { devices, netdevs, gpus, pci_functions, has_one_node }
+}
+
+/// Directories of the PCI functions of all RDMA adapters, and of the bridges above them.
+pub fn adapter_functions(sys: &Path) -> Vec<PathBuf> {
+    let class = sys.join("class/infiniband");
+    let devices = names(&class).into_iter().map(|name| followed(&followed(&class.join(name)).join("device")));
+    let adapters = devices.filter_map(|device| device.canonicalize().ok());
+    adapters.flat_map(|adapter| bridges(&adapter).into_iter().chain([adapter])).collect()
 }
 
 /// Names of RDMA devices and netdevs, for a cheap comparison.
@@ -60,6 +72,18 @@ pub fn class_names(roots: &Roots) -> Vec<String> {
     let mut listed = names(&roots.sys().join("class/infiniband"));
     listed.extend(names(&roots.sys().join("class/net")));
     listed
+}
+
+/// RDMA devices (true) and netdevs (false), each with the address of its PCI function. Reads links only.
+pub fn functions(roots: &Roots) -> Vec<(bool, String, String)> {
+    let of = |class: &'static str| {
+        let found = entries(&roots.sys().join("class").join(class)).into_iter();
+        found.filter_map(move |name| {
+            let function = pci::of(roots, &class_dir(roots, class, &name))?;
+            Some((class == "infiniband", name, function.address))
+        })
+    };
+    of("infiniband").chain(of("net")).collect()
 }
 
 fn device(roots: &Arc<Roots>, name: &str, links: &[RdmaLink], known: Option<&Device>) -> Device {

@@ -3,10 +3,11 @@
 //! mlx5 serves `requests` and `indications` from a cache that only `ethtool -S` refreshes: read PFC counts of mlx5 from
 //! the ethtool statistics.
 
-use super::netlink::{ReopeningChannel, Request, attribute, attributes, u16_at, u64_at};
+use super::netlink::{ReopeningChannel, Request, attribute, attributes, messages, text, u16_at, u64_at};
 use crate::{CallError, Dcb};
 
 const GETDCB: u16 = 78;
+const SETDCB: u16 = 79;
 const IEEE_GET: u8 = 21;
 const IFNAME: u16 = 1;
 const IEEE: u16 = 13;
@@ -27,6 +28,12 @@ pub fn get(rtnetlink: &ReopeningChannel, netdev: &str) -> Result<Dcb, CallError>
         return Err(CallError::Unsupported { what, why: "the driver reports no IEEE DCB attribute".into() });
     }
     Ok(dcb)
+}
+
+/// Names of netdevs whose DCB configuration somebody has set, by the kernel's notifications.
+pub(super) fn changed(bytes: &[u8]) -> impl Iterator<Item = String> {
+    let notices = messages(bytes).filter(|message| [GETDCB, SETDCB].contains(&message.kind));
+    notices.filter_map(|notice| Some(text(attribute(notice.payload.get(HEADER..)?, IFNAME)?)))
 }
 
 pub(super) fn parse(ieee: &[u8]) -> Dcb {
@@ -128,9 +135,20 @@ mod tests {
         assert_eq!((dcb.pfc_enabled, dcb.requests, dcb.indications), (Some(1), None, None));
     }
 
+    #[test]
+    fn notices_name_the_netdev() {
+        let notice = |kind, netdev: &str| {
+            Request::new(kind, false, &[0, 20, 0, 0]).put_text(IFNAME, netdev).put(IEEE, &[0; 8]).finished()
+        };
+        let both = [notice(SETDCB, "eth4"), notice(16, "eth5")].concat();
+        assert_eq!(changed(&both).collect::<Vec<_>>(), ["eth4"], "the other is of a link");
+        assert_eq!(changed(&notice(GETDCB, "eth4")[..18]).count(), 0, "cut short");
+    }
+
     proptest::proptest! {
         #[test]
         fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+            let _ = changed(&bytes).count();
             let _ = parse(&bytes);
         }
     }

@@ -1,4 +1,5 @@
-//! Generic netlink family `ethtool`: resolves its id and queries a netdev. Used by `std_stats`, `link`, `module`.
+//! Generic netlink family `ethtool`: resolves its id and queries a netdev. Used by `std_stats`, `link`,
+//! `netdev_settings`, `module`.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -15,6 +16,11 @@ const HEADER: usize = 4;
 
 const DEV_NAME: u16 = 2;
 const FLAGS: u16 = 3;
+
+/// `ETHTOOL_MSG_PAUSE_GET`.
+pub const PAUSE_GET: u8 = 21;
+/// `ETHTOOL_MSG_FEC_GET`.
+pub const FEC_GET: u8 = 29;
 
 /// `ETHTOOL_FLAG_STATS`: the reply also has the statistics.
 pub const FLAG_STATS: u32 = 4;

@@ -1,4 +1,4 @@
-//! Event source: polls rtnetlink link changes, RDMA uevents, RDMA netlink notifications and asynchronous verbs events.
+//! Event source: polls rtnetlink changes of links and of DCB configuration, RDMA uevents, RDMA netlink notifications and asynchronous verbs events.
 //!
 //! Two sources may report the same change, such as an added device by uevent and netlink. The caller then discovers
 //! devices twice, and the second discovery finds nothing new.
@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use super::dcb;
 use super::error::call_error;
 use super::netlink::{ReopeningChannel, Request, attribute, messages, text, u32_at};
 use super::rdma::{attr, command};
@@ -17,6 +18,7 @@ use super::verbs::Monitor;
 use crate::{CallError, Event, EventSource};
 
 const RTNLGRP_LINK: u32 = 1;
+const RTNLGRP_DCB: u32 = 23;
 const NEWLINK: u16 = 16;
 const DELLINK: u16 = 17;
 const GETLINK: u16 = 18;
@@ -52,6 +54,8 @@ impl LiveEvents {
     pub fn open() -> Result<Self, CallError> {
         let what = "link notifications by rtnetlink";
         let link = subscribe(libc::NETLINK_ROUTE, RTNLGRP_LINK).map_err(|e| call_error(what, e))?;
+        // A kernel without DCB has the group, and never writes to it.
+        link.join(RTNLGRP_DCB).map_err(|e| call_error(what, e))?;
         let mut links = Links::default();
         // After subscribing, so that no change is missed in between.
         let dump = Request::new(GETLINK, true, &[0; IFINFO]);
@@ -81,7 +85,10 @@ impl LiveEvents {
         }
         self.verbs.read_events(ready.get(own..).unwrap_or_default(), &mut self.pending);
         let Self { link, kobject, rdma, verbs, links, pending, buffer } = self;
-        drain(link, buffer, |bytes| pending.extend(links.changes(bytes)))?;
+        drain(link, buffer, |bytes| {
+            pending.extend(links.changes(bytes));
+            pending.extend(dcb::changed(bytes).map(Event::DcbChanged));
+        })?;
         if let Some(socket) = rdma {
             drain(socket, buffer, |bytes| pending.extend(notifications(bytes)))?;
         }
@@ -216,15 +223,7 @@ mod tests {
         header.extend(index.to_ne_bytes());
         header.extend(flags.to_ne_bytes());
         header.extend([0; 4]);
-        let request = Request::new(kind, false, &header).put_text(IFNAME, name).put(CARRIER, &[carrier]);
-        finished(request)
-    }
-
-    fn finished(request: Request) -> Vec<u8> {
-        let mut bytes = request.bytes().to_vec();
-        let length = u32::try_from(bytes.len()).unwrap();
-        bytes[..4].copy_from_slice(&length.to_ne_bytes());
-        bytes
+        Request::new(kind, false, &header).put_text(IFNAME, name).put(CARRIER, &[carrier]).finished()
     }
 
     #[test]
@@ -246,7 +245,7 @@ mod tests {
     fn rdma_notifications() {
         let of = |event: u8| {
             let request = Request::new(command(RDMA_MONITOR), false, &[]).put_text(attr::DEV_NAME, "rxe0");
-            notifications(&finished(request.put_text(attr::NDEV_NAME, "eth4").put(attr::EVENT_TYPE, &[event])))
+            notifications(&request.put_text(attr::NDEV_NAME, "eth4").put(attr::EVENT_TYPE, &[event]).finished())
         };
         assert_eq!(of(0), [Event::DeviceAdded("rxe0".into())]);
         assert_eq!(of(1), [Event::DeviceRemoved("rxe0".into())]);

@@ -1,10 +1,10 @@
 //! Entry points for `fuzz`: parsers of kernel replies and module memory. No sockets.
 
 use super::{
-    address, dcb, ethtool_ioctl, events, flow_socket, link, module, netlink, rdma, resources, sockets, std_stats,
-    uevent,
+    address, dcb, ethtool_ioctl, events, flow_socket, link, module, netdev_settings, netlink, rdma, resources, sockets,
+    std_stats, uevent,
 };
-use crate::CallError;
+use crate::{CallError, NetdevSettings};
 
 const DEVICE: &str = "mlx5_0";
 
@@ -23,12 +23,16 @@ const PARSERS: &[fn(&[u8])] = &[
     },
     |b| _ = link::parse_state(b),
     |b| _ = link::parse_modes(b),
+    |b| netdev_settings::parse_fec(b, &mut NetdevSettings::default()),
+    |b| netdev_settings::parse_rings(b, &mut NetdevSettings::default()),
+    |b| netdev_settings::parse_pause(b, &mut NetdevSettings::default()),
     |b| std_stats::parse_pause(b, &mut Vec::new()),
     |b| std_stats::parse_fec(b, &mut Vec::new()),
     |b| std_stats::parse_groups(b, &mut Vec::new()),
     |b| _ = sockets::parse(b),
     |b| _ = events::link_state(b),
     |b| _ = events::notifications(b),
+    |b| _ = dcb::changed(b).count(),
     |b| _ = flow_socket::parse(b, b),
     |b| _ = uevent::parse(b),
     |b| _ = ethtool_ioctl::driver_info(b),

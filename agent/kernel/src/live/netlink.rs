@@ -67,6 +67,12 @@ impl Request {
         all
     }
 
+    /// The whole message, for tests that simulate the kernel.
+    #[cfg(test)]
+    pub fn finished(mut self) -> Vec<u8> {
+        self.finish(0).to_vec()
+    }
+
     /// Bytes so far, for tests that simulate the kernel.
     #[cfg(test)]
     pub fn bytes(&self) -> &[u8] {

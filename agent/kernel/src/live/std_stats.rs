@@ -4,17 +4,15 @@
 
 use std::sync::Arc;
 
-use super::ethtool::{Ethtool, EthtoolQuery, FLAG_STATS};
+use super::ethtool::{Ethtool, EthtoolQuery, FEC_GET, FLAG_STATS, PAUSE_GET};
 use super::netlink::{Request, attribute, attributes, u32_at, u64_at, uint};
 use crate::{CallError, intern};
 
 type Out = Vec<(Arc<str>, u64)>;
 
-const PAUSE_GET: u8 = 21;
 const PAUSE_STATS: u16 = 5;
 const PAUSE_NAMES: &[(u16, &str)] = &[(2, "tx_pause_frames"), (3, "rx_pause_frames")];
 
-const FEC_GET: u8 = 29;
 const FEC_STATS: u16 = 5;
 const FEC_NAMES: &[(u16, &str)] = &[(2, "corrected_blocks"), (3, "uncorrectable_blocks"), (4, "corrected_bits")];
 

@@ -1,4 +1,4 @@
-//! System calls: sockets, poll, the ethtool ioctl. With `sys_udp.rs` and `verbs/ffi.rs` the only unsafe code; the functions
+//! System calls: sockets, poll, the ethtool ioctl. Unsafe code is only here, in `sys_udp.rs`, and in `verbs/ffi.rs` and `verbs/ud`; the functions
 //! offered here are safe for any arguments and any answer of the kernel.
 
 use std::io;
@@ -104,8 +104,12 @@ pub struct Datagram<'a> {
 
 /// Waits until one of `fds` is readable, hung up or in error. Returns for each whether it is ready.
 pub fn poll(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<bool>> {
-    let mut polls: Vec<_> =
-        fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
+    poll_for(fds, libc::POLLIN, timeout)
+}
+
+/// Waits until one of `fds` has one of these events, is hung up or in error. Returns for each whether it is ready.
+pub(super) fn poll_for(fds: &[BorrowedFd<'_>], events: i16, timeout: Duration) -> io::Result<Vec<bool>> {
+    let mut polls: Vec<_> = fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 }).collect();
     // Rounds up, because a wait of less than 1 ms must not become a busy loop.
     let milliseconds = i32::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
     let count = libc::nfds_t::try_from(polls.len()).map_err(io::Error::other)?;
@@ -320,7 +324,7 @@ pub(super) fn set<T>(fd: &OwnedFd, level: i32, name: i32, value: &T) -> io::Resu
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value.cast(), length) })
 }
 
-fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
+pub(super) fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     // SAFETY: no memory is passed.
     let fd = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) };
     check(fd.min(0))?;

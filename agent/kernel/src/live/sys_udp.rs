@@ -1,20 +1,15 @@
 //! System calls of UDP sockets whose error queue is read. The functions are safe for any arguments.
 
-use super::sys::{check, retry_interrupted, set as set_any};
+use super::sys::{check, poll_for, set as set_any, socket as open};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// A UDP socket whose calls do not wait.
 pub fn socket(is_v4: bool) -> io::Result<OwnedFd> {
     let family = if is_v4 { libc::AF_INET } else { libc::AF_INET6 };
-    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: no memory is passed.
-    let fd = unsafe { libc::socket(family, kind, 0) };
-    check(fd.min(0))?;
-    // SAFETY: `fd` was just made and has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    open(family, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK, 0)
 }
 
 /// Sets an option that is a number.
@@ -82,14 +77,7 @@ pub fn receive_error(fd: &OwnedFd, data: &mut [u8], control: &mut [u8]) -> io::R
 /// Waits until one of `fds` has an error to read.
 pub fn poll_errors(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<()> {
     // Errors are polled for always, without being asked for; data is not.
-    let mut polls: Vec<_> = fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: 0, revents: 0 }).collect();
-    let milliseconds = i32::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
-    let count = libc::nfds_t::try_from(polls.len()).map_err(io::Error::other)?;
-    // SAFETY: `polls` holds `count` entries, exclusively borrowed; the descriptors are borrowed for the call.
-    if unsafe { libc::poll(polls.as_mut_ptr(), count, milliseconds) } < 0 {
-        retry_interrupted()?;
-    }
-    Ok(())
+    poll_for(fds, 0, timeout).map(drop)
 }
 
 /// Calls with the address as the kernel takes it.

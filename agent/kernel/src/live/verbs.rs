@@ -4,10 +4,12 @@
 //! would not start on a host without rdma-core; `rdma-mummy-sys` and `sideway` load it at run time, but need CMake and
 //! libclang to build. The part of the ABI in use has been stable since rdma-core 1.
 
+mod dma_buf;
 mod event_kinds;
 mod ffi;
 mod ud;
 
+pub use dma_buf::supported as dma_buf;
 pub use ud::UdPort;
 
 use std::io;

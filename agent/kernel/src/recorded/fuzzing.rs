@@ -1,5 +1,7 @@
 //! Entry point for `fuzz`: parsers of the files of a recorded host. No disk.
 
+use crate::nvml::NvmlReport;
+
 use super::{dcb, ethtool, lldp, rdma, sockets, statistic};
 use std::path::Path;
 
@@ -9,6 +11,7 @@ pub fn file(text: &str) {
     _ = ethtool::statistics(text, |_, _| {});
     _ = dcb::parse(text);
     _ = lldp::neighbor(text);
+    _ = serde_json::from_str::<NvmlReport>(text);
     _ = statistic::of_port(text, "mlx5_0", 1, &mut Vec::new());
     let Ok(rows) = rdma::rows(text) else { return };
     for link in rdma::links(&rows, &rows) {

@@ -37,6 +37,16 @@ pub fn verbs() -> PathBuf {
     "rdma/verbs.json".into()
 }
 
+/// Devices with memory registration by dma-buf, own format: see [`super::write::dma_buf`].
+pub fn dma_buf() -> PathBuf {
+    "rdma/dma_buf.json".into()
+}
+
+/// GPUs by NVML, own format: [`crate::nvml::NvmlReport`].
+pub fn nvml() -> PathBuf {
+    "nvml/report.json".into()
+}
+
 /// Established TCP sockets of jobs, own format: see [`super::write::tcp_sockets`].
 pub fn tcp_sockets() -> PathBuf {
     "tcp/sockets.json".into()
@@ -60,6 +70,11 @@ pub fn std_stats(netdev: &str) -> PathBuf {
 /// Link state, own format: see [`super::write::link`].
 pub fn link(netdev: &str) -> PathBuf {
     of("ethtool", netdev, "link.json")
+}
+
+/// Settings of a netdev, own format: see [`super::write::netdev_settings`].
+pub fn netdev_settings(netdev: &str) -> PathBuf {
+    of("ethtool", netdev, "settings.json")
 }
 
 /// Module diagnostics, own format: see [`super::write::module`].

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
+use crate::nvml::NvmlReport;
 use crate::{
-    CmId, Dcb, DriverInfo, LinkState, LldpNeighbor, ModuleDiagnostics, Qp, QpCounter, RdmaLink, TcpSocket, VerbsPort,
-    table,
+    CmId, Dcb, DriverInfo, LinkState, LldpNeighbor, ModuleDiagnostics, NetdevSettings, Qp, QpCounter, RdmaLink,
+    TcpSocket, VerbsPort, table,
 };
 
 /// As `ethtool -i` prints.
@@ -43,6 +44,11 @@ pub fn link(state: &LinkState, max_rate_bits: Option<u64>) -> String {
     lines(&json!({"up": up, "reason": reason, "detail": detail, "max_rate_bits": max_rate_bits}))
 }
 
+/// Own format: `{"fec":…,"receive_ring":…,"transmit_ring":…,"receive_pause":…,"transmit_pause":…}`; absent is null.
+pub fn netdev_settings(settings: &NetdevSettings) -> String {
+    lines(&json!(settings))
+}
+
 /// Own format: `{"temperature":°C,"supply":V,"lanes":[{"rx_power":W,"tx_power":W,"tx_bias":A}]}`; absent is null.
 pub fn module(module: &ModuleDiagnostics) -> String {
     let lanes: Vec<_> = module
@@ -57,7 +63,11 @@ pub fn module(module: &ModuleDiagnostics) -> String {
 pub fn lldp(neighbor: &LldpNeighbor) -> String {
     let value = |text: &str| json!([{"value": text}]);
     let id = json!([{"type": "ifname", "value": neighbor.port}]);
-    let interface = json!({"via": "LLDP", "chassis": [{"name": value(&neighbor.switch)}], "port": [{"id": id}]});
+    let mut chassis = json!({"name": value(&neighbor.switch)});
+    if let Some(address) = neighbor.address {
+        chassis["mgmt-ip"] = value(&address.to_string());
+    }
+    let interface = json!({"via": "LLDP", "chassis": [chassis], "port": [{"id": id}]});
     lines(&json!({"lldp": [{"interface": [interface]}]}))
 }
 
@@ -193,6 +203,17 @@ pub fn verbs(ports: &[(&RdmaLink, VerbsPort)]) -> String {
             ("sm_lid", json!(port.sm_lid)),
         ])
     }))
+}
+
+/// Own format: one object, `"device": true|false`.
+pub fn dma_buf(devices: &[(&str, bool)]) -> String {
+    let members: Map<_, _> = devices.iter().map(|(device, is_there)| ((*device).to_owned(), json!(is_there))).collect();
+    lines(&Value::Object(members))
+}
+
+/// Own format: the members of [`NvmlReport`].
+pub fn nvml(report: &NvmlReport) -> String {
+    lines(&json!(report))
 }
 
 /// One object with `pfc`, `ets`, `app` and `buffer`, each as `dcb -j -s <member> show` prints it.

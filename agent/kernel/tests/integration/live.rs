@@ -84,6 +84,7 @@ fn missing_netdev_is_gone() {
         live.std_stats("nosuch0", &mut Vec::new()).err(),
         live.link_state("nosuch0").err(),
         live.max_rate_bits("nosuch0").err(),
+        live.netdev_settings("nosuch0").err(),
         live.dcb("nosuch0").err(),
         live.driver("a-name-that-is-longer-than-any-netdev").err(),
     ] {

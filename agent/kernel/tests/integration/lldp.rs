@@ -89,7 +89,7 @@ fn wait_until(live: &LiveKernel, wanted: impl Fn(&Result<LldpNeighbor, CallError
 }
 
 fn is(switch: &str, port: &str) -> impl Fn(&Result<LldpNeighbor, CallError>) -> bool {
-    let wanted = LldpNeighbor { switch: switch.into(), port: port.into() };
+    let wanted = LldpNeighbor { switch: switch.into(), port: port.into(), address: None };
     move |answer| answer.as_ref().is_ok_and(|neighbor| *neighbor == wanted)
 }
 

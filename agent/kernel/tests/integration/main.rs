@@ -5,4 +5,5 @@ mod fixtures;
 mod flow_socket;
 mod live;
 mod lldp;
+mod nvml;
 mod recorded;

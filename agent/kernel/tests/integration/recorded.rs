@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use fabriclens_kernel::recorded::{RecordedKernel, path, write};
 use fabriclens_kernel::{
-    CallError, CmId, Dcb, DriverInfo, KernelCalls, LinkState, ModuleDiagnostics, ModuleLane, Qp, QpCounter, RdmaLink,
-    StatNames, TcpSocket, VerbsPort,
+    CallError, CmId, Dcb, DriverInfo, KernelCalls, LinkState, ModuleDiagnostics, ModuleLane, NetdevSettings, Qp,
+    QpCounter, RdmaLink, StatNames, TcpSocket, VerbsPort,
 };
 
 fn put(root: &Path, path: impl AsRef<Path>, text: impl AsRef<str>) {
@@ -50,6 +50,10 @@ fn written_files_read_back() {
     put(root, path::rdma_link(), write::rdma_link(&links));
     put(root, path::rdma_dev(), write::rdma_dev(&links));
     assert_eq!(host.rdma_links().unwrap(), links);
+
+    put(root, path::dma_buf(), write::dma_buf(&[("mlx5_0", true), ("mlx5_1", false)]));
+    assert_eq!((host.dma_buf("mlx5_0").unwrap(), host.dma_buf("mlx5_1").unwrap()), (true, false));
+    assert!(matches!(host.dma_buf("mlx5_2"), Err(CallError::Unsupported { .. })));
 
     let counters = [vec![("np_cnp_sent", 7), ("RNR sent", u64::MAX)], vec![("x\"y", 1)]];
     let statistic = write::rdma_statistic(links.iter().zip(counters.iter().map(|c| c.iter().copied())));
@@ -145,6 +149,10 @@ fn written_files_read_back() {
     put(root, path::link("eth5"), write::link(&down, None));
     assert!(matches!(host.max_rate_bits("eth5"), Err(CallError::Unsupported { .. })));
 
+    let settings = NetdevSettings { fec: Some("rs".into()), receive_ring: Some(1024), ..NetdevSettings::default() };
+    put(root, path::netdev_settings("eth4"), write::netdev_settings(&settings));
+    assert_eq!(host.netdev_settings("eth4").unwrap(), settings);
+
     let lane = ModuleLane { rx_power: Some(0.0005), tx_power: None, tx_bias: Some(0.0075) };
     let module = ModuleDiagnostics { temperature: Some(41.5), supply: None, lanes: vec![lane, ModuleLane::default()] };
     put(root, path::module("eth4"), write::module(&module));
@@ -200,6 +208,7 @@ fn missing_files_are_unsupported() {
         host.std_stats("e", &mut Vec::new()).err(),
         host.link_state("e").err(),
         host.max_rate_bits("e").err(),
+        host.netdev_settings("e").err(),
         host.module("e").err(),
         host.dcb("../e").err(),
         host.verbs_port("a", 1).err(),

@@ -254,6 +254,34 @@ fn a_paused_port_slows_down_and_tells_no_loss() {
     assert!(pair.results.len() > before + 1500);
 }
 
+/// Prints the CPU time of both ends for a probe, without system calls and the NIC: each completion wakes its end once.
+#[test]
+#[ignore = "prints a figure: cargo xtask bench probes"]
+fn cost_of_a_probe() {
+    const PROBES: u32 = 200_000;
+    let mut pair = Pair::new();
+    let began = std::time::Instant::now();
+    let mut steps = 0;
+    while pair.results.len() < PROBES as usize {
+        // The prober sends and learns that it was sent, the responder answers twice, the prober takes both answers.
+        for (pass, host) in
+            [(10 * MS - 2 * LATENCY, 0), (Duration::ZERO, 0), (LATENCY, 1), (Duration::ZERO, 1), (LATENCY, 0)]
+        {
+            pair.pass(pass);
+            pair.step(host);
+            steps += 1;
+        }
+    }
+    let each = began.elapsed() / PROBES;
+    let wakes = f64::from(steps) / f64::from(PROBES);
+    println!(
+        "{:<62}{:>24}",
+        "agents: both ends of a probe, without system calls",
+        format!("{each:?}, {wakes:.1} wake-ups")
+    );
+    assert_eq!(pair.lost(), 0);
+}
+
 #[test]
 fn targets_that_cannot_be_probed_cost_nothing() {
     let mut pair = Pair::new();

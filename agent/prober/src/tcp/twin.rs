@@ -3,8 +3,7 @@
 use super::message::{SIZE, decode, encode};
 use super::socket::connect;
 use crate::flights::{STALL, TIMEOUT, nanoseconds};
-use crate::port_prober::address;
-use fabriclens_probe_plan::{ProbeResult, ProbeTransport, Target};
+use fabriclens_probe_plan::{ProbeResult, ProbeTransport, Target, address};
 use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;

@@ -8,11 +8,19 @@ mod dcb;
 mod device_counters;
 mod ethtool;
 mod ethtool_std;
+mod gpu;
+mod gpu_affinity;
+mod gpudirect;
+mod interrupts;
+mod kernel_log;
 mod lldp;
 mod microburst;
 mod netdev;
+mod netdev_settings;
+mod nvml;
 mod optics;
 mod pcie;
+mod pcie_settings;
 mod port_counters;
 mod port_info;
 mod port_state;
@@ -46,9 +54,17 @@ pub const ALL: &[Spec] = &[
     tcp_traffic::SPEC,
     workload::SPEC,
     tcp_peers::SPEC,
+    kernel_log::SPEC,
     microburst::SPEC,
     dcb::SPEC,
+    netdev_settings::SPEC,
     pcie::SPEC,
+    interrupts::SPEC,
+    pcie_settings::SPEC,
+    gpu::SPEC,
+    gpu_affinity::SPEC,
+    gpudirect::SPEC,
+    nvml::SPEC,
     lldp::SPEC,
     port_info::SPEC,
     verbs::SPEC,

@@ -1,5 +1,6 @@
 //! PCIe path of a device: speed and width against their maximum, up the bridge chain, and AER counts.
 
+use crate::pcie_link::{End, narrowest};
 use crate::sampler::{Period, Sampler, Spec};
 use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::{Batch, SampleError};
@@ -7,7 +8,7 @@ use fabriclens_agent_host::discover::bridges;
 use fabriclens_agent_host::sysfile::maybe;
 use fabriclens_catalog::{CounterSource, metrics::pcie};
 use fabriclens_wire::Value;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Table row of this sampler.
@@ -47,13 +48,6 @@ struct Pcie {
     pairs: Vec<(Arc<str>, u64)>,
 }
 
-/// Speed and width of one end of a link; `None` if the kernel says "Unknown", 0 or 255 (virtual functions, guests).
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct End {
-    transfers: f64,
-    lanes: u64,
-}
-
 impl Sampler for Pcie {
     fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
         if !self.dir.exists() {
@@ -82,11 +76,10 @@ impl Pcie {
             .iter()
             .filter_map(|dir| Some((dir, End::read(dir, "current")?, End::read(dir, "max"))))
             .collect();
-        let narrowest = |ends: &mut dyn Iterator<Item = End>| ends.map(|e| e.bytes()).min_by(f64::total_cmp);
-        if let Some(rate) = narrowest(&mut now.into_iter().chain(above.iter().map(|(_, now, _)| *now))) {
+        if let Some(rate) = narrowest(now.into_iter().chain(above.iter().map(|(_, now, _)| *now))) {
             out.fact(&pcie::PCIE_RATE, &[], Value::Float(rate));
         }
-        if let Some(rate) = narrowest(&mut best.into_iter().chain(above.iter().filter_map(|(.., best)| *best))) {
+        if let Some(rate) = narrowest(best.into_iter().chain(above.iter().filter_map(|(.., best)| *best))) {
             out.fact(&pcie::PCIE_RATE_MAX, &[], Value::Float(rate));
         }
         let worst = above.iter().min_by(|a, b| a.1.bytes().total_cmp(&b.1.bytes()));
@@ -116,48 +109,5 @@ impl Pcie {
                 self.pairs.push(((*file).into(), count));
             }
         }
-    }
-}
-
-impl End {
-    fn read(dir: &Path, which: &str) -> Option<Self> {
-        let speed = maybe(&dir.join(format!("{which}_link_speed")))?;
-        let lanes = maybe(&dir.join(format!("{which}_link_width")))?.parse().ok()?;
-        let (number, unit) = speed.split_once(' ')?;
-        let giga: f64 = number.parse().ok()?;
-        let sound = unit.starts_with("GT/s") && giga > 0.0 && (1..=64).contains(&lanes);
-        sound.then_some(Self { transfers: giga * 1e9, lanes })
-    }
-
-    /// Bytes per second after line coding: 8b/10b up to 5 GT/s, 128b/130b up to 32 GT/s, 242 of 256 bytes above.
-    fn bytes(self) -> f64 {
-        let coding = match self.transfers {
-            t if t <= 5e9 => 0.8,
-            t if t <= 32e9 => 128.0 / 130.0,
-            _ => 242.0 / 256.0,
-        };
-        self.transfers * self.lanes as f64 * coding / 8.0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unknown_ends_are_absent() {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
-        for (speed, width, sound) in [
-            ("32.0 GT/s PCIe", "16", true),
-            ("Unknown", "16", false),
-            ("16.0 GT/s PCIe", "255", false),
-            ("8.0 GT/s PCIe", "0", false),
-        ] {
-            write("current_link_speed", speed);
-            write("current_link_width", width);
-            assert_eq!(End::read(dir.path(), "current").is_some(), sound, "{speed} x{width}");
-        }
-        assert!((End { transfers: 32e9, lanes: 16 }.bytes() - 63.0e9).abs() < 0.1e9);
     }
 }

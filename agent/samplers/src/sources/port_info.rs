@@ -143,6 +143,7 @@ fn info(target: &SamplingTarget, out: &mut Batch) {
     let lag = lag.or_else(|| netdev.and_then(|n| Some(n.rdma_bond.as_deref().or(n.master.as_deref())?.to_string())));
     let port_guid = port.and_then(|p| maybe(&p.dir.join("gids/0"))).map(|gid| low_half(&gid)).unwrap_or_default();
     let neighbor = target.neighbor().unwrap_or_default();
+    let switch_address = neighbor.address.map(|address| address.to_string()).unwrap_or_default();
     let name = device.map(|d| &*d.name).or(netdev.map(|n| &*n.name)).unwrap_or_default();
     let rail = target.rails.of(name);
     let (rail, rail_source) = rail.as_ref().map_or(("", ""), |(rail, known)| (rail.as_str(), known.name()));
@@ -168,6 +169,7 @@ fn info(target: &SamplingTarget, out: &mut Batch) {
         ("rail_source", rail_source),
         ("roce", roce),
         ("switch", &neighbor.switch),
+        ("switch_address", &switch_address),
         ("switch_id", &of_netdev("phys_switch_id")),
         ("switch_port", &neighbor.port),
         ("system_guid", &of_device("sys_image_guid")),

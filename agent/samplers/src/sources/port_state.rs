@@ -1,6 +1,9 @@
 //! State of links, each second: state files of RDMA ports, carrier of netdevs, and the reason why a link is down. A
 //! change is urgent, also one that is already over. Ports of management-only and restricted functions are read too:
 //! reading the state does not access their registers.
+//!
+//! The driver of EFA reports every port as active, whatever the link does: its port is up if its interface has a carrier, and
+//! nothing is said without an interface.
 
 use crate::sampler::{Period, Sampler, Spec};
 use crate::target::SamplingTarget;
@@ -31,6 +34,7 @@ fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
     let of_netdev = |name: &str| target.netdev.as_ref().map(|n| CachedFile::new(n.dir.join(name)));
     let mut opened = PortState {
         target: target.clone(),
+        told: target.device.as_ref().is_none_or(|device| &*device.driver != "efa"),
         state: file("state"),
         physical: file("phys_state"),
         carrier: of_netdev("carrier"),
@@ -50,6 +54,8 @@ fn open(target: &SamplingTarget) -> Result<Box<dyn Sampler>, SampleError> {
 
 struct PortState {
     target: SamplingTarget,
+    /// The driver tells the state of the link.
+    told: bool,
     state: Option<CachedFile>,
     physical: Option<CachedFile>,
     carrier: Option<CachedFile>,
@@ -64,10 +70,10 @@ impl Sampler for PortState {
     fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
         let logical = fact(&mut self.state, leading_number, &state::PORT_STATE, out)?;
         fact(&mut self.physical, leading_number, &state::PORT_PHYSICAL_STATE, out)?;
-        if let Some(logical) = logical {
-            out.fact(&state::PORT_UP, &[], Value::Int(u64::from(logical == ACTIVE)));
-        }
         let carrier = fact(&mut self.carrier, plain, &netdev::NETDEV_CARRIER, out)?;
+        let port_up =
+            if self.told { logical.map(|state| state == ACTIVE) } else { carrier.map(|carrier| carrier == 1) };
+        out.fact_if(&state::PORT_UP, &[], port_up.map(|up| Value::Int(up.into())));
         let changes = fact(&mut self.changes, plain, &link::CARRIER_CHANGES, out)?;
         let up = fact(&mut self.operstate, operational, &netdev::NETDEV_UP, out)?;
         let now = [logical, carrier.or(up), changes];

@@ -4,6 +4,7 @@
 use crate::sampler::{Period, Sampler, Spec};
 use crate::target::SamplingTarget;
 use fabriclens_agent_host::batch::{Batch, SampleError};
+use fabriclens_agent_host::roce_class::read_class;
 use fabriclens_agent_host::sysfile::{CachedFile, FileError};
 use fabriclens_catalog::CounterSource;
 use std::path::PathBuf;
@@ -35,6 +36,8 @@ enum Base {
     Mlx5Debug,
     /// RDMA-CM's configfs, for ports.
     RdmaCm,
+    /// Congestion control in configfs of Broadcom's driver, for ports; only where the site has made the directory.
+    BnxtConfig,
 }
 
 /// Base, path and catalog name; `{}` in both stands for each existing entry, or for each priority.
@@ -51,6 +54,7 @@ const ROWS: &[(Base, &str, &str)] = &[
     (Base::Pci, "sriov_numvfs", "net/device/sriov_numvfs"),
     (Base::Pci, "hwmon/hwmon{n}/{}", "hwmon/{}"),
     (Base::Mlx5Debug, "cc_params/{}", "debugfs/cc_params/{}"),
+    (Base::BnxtConfig, "cc/{}", "configfs/bnxt_re/{dev}/ports/{port}/cc/{}"),
     (Base::RdmaCm, "default_roce_tos", "configfs/rdma_cm/{dev}/ports/{port}/default_roce_tos"),
 ];
 
@@ -96,11 +100,17 @@ fn dir(target: &SamplingTarget, base: Base) -> Option<PathBuf> {
         }
         Base::Pci => None,
         Base::Mlx5Debug => Some(target.roots.sys().join("kernel/debug/mlx5").join(port.and(device)?.pci.as_ref()?)),
-        Base::RdmaCm => {
-            let dir = target.roots.sys().join("kernel/config/rdma_cm").join(&*device?.name);
-            Some(dir.join("ports").join(port?.number.to_string()))
-        }
+        Base::RdmaCm => configfs(target, "rdma_cm"),
+        Base::BnxtConfig => configfs(target, "bnxt_re"),
     }
+}
+
+/// Directory of a port below `kernel/config/<subsystem>`. The kernel makes it when somebody else calls `mkdir`; it is only
+/// looked for here.
+fn configfs(target: &SamplingTarget, subsystem: &str) -> Option<PathBuf> {
+    let device = target.device.as_ref()?;
+    let dir = target.roots.sys().join("kernel/config").join(subsystem).join(&*device.name);
+    Some(dir.join("ports").join(target.port()?.number.to_string()))
 }
 
 /// Existing entries of `hwmon/hwmon{n}`; any other path is returned unchanged.
@@ -127,7 +137,9 @@ impl Sampler for Settings {
     fn sample(&mut self, _: &[bool], out: &mut Batch) -> Result<(), SampleError> {
         out.set_names(&self.names);
         for file in &mut self.files {
-            match file.number() {
+            // mlx5 prints words before it.
+            let is_class = file.path().ends_with("traffic_class");
+            match if is_class { read_class(file) } else { file.prefixed_number() } {
                 Ok(value) => out.values.push(Some(value)),
                 Err(error @ FileError::Gone { .. }) => return Err(error.into()),
                 Err(error) => {

@@ -4,8 +4,8 @@ use super::shared::SharedTables;
 use crate::Uplink;
 use crate::channel::Channel;
 use crate::lease::ReaderLease;
+use crate::random_number::random_number;
 use fabriclens_forwarding_tables::{TELL, TELL_EVERY, TellReply};
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -40,8 +40,7 @@ struct Told {
 
 impl Told {
     fn nothing() -> Self {
-        // Its keys are random in each process, and differ from one state to the next.
-        Self { telling: RandomState::new().hash_one(std::process::id()), next: 0, known: 0 }
+        Self { telling: random_number(), next: 0, known: 0 }
     }
 }
 

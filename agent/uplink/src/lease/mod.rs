@@ -10,8 +10,8 @@ mod claim;
 pub use claim::Outlook;
 
 use crate::Uplink;
-use crate::agent_number::agent_number;
 use crate::channel::Channel;
+use crate::random_number::random_number;
 use claim::{Answer, Claim};
 use fabriclens_reader_lease::{ASK, ASK_EVERY, AskRequest, LEASE, lowest};
 use parking_lot::Mutex;
@@ -39,7 +39,7 @@ pub struct ReaderLease {
 impl ReaderLease {
     /// A lease of a host that claims no subnet yet.
     pub fn new(host: &str) -> Self {
-        Self { host: host.to_owned(), agent: agent_number(), claim: Mutex::default(), changed: Notify::new() }
+        Self { host: host.to_owned(), agent: random_number(), claim: Mutex::default(), changed: Notify::new() }
     }
 
     /// Host name of the agent.

@@ -1,6 +1,6 @@
 //! What the threads that trace and probe share with the tasks that ask and report.
 
-use crate::agent_number::agent_number;
+use crate::random_number::random_number;
 use crate::ring::{Item, Reader, Ring};
 use fabriclens_probe_plan::{
     LASTS, PORTS, PlanReply, PlanRequest, ProbeResult, ProbedPort, ReportedPair, Target, TracedPath,
@@ -128,7 +128,7 @@ impl ProbePlans {
     pub fn new(host: &str, uplinks: usize) -> Self {
         Self {
             host: host.to_owned(),
-            agent: agent_number(),
+            agent: random_number(),
             offers: Mutex::default(),
             plan: Mutex::default(),
             state: Mutex::new(PlanState::NotAsked),
@@ -236,6 +236,9 @@ fn join(port: &mut ProbedPort, other: &ProbedPort) {
         if *number == 0 {
             *number = more;
         }
+    }
+    if port.traffic_class.is_none() {
+        (port.traffic_class, port.class_source) = (other.traffic_class, other.class_source);
     }
     port.hardware_time |= other.hardware_time;
     port.traces |= other.traces;

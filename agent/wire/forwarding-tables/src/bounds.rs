@@ -40,7 +40,7 @@ pub enum Invalid {
         /// Number of ports of the switch.
         ports: u32,
     },
-    /// A port has two cables, or there are more lanes than pairs of ports are read.
+    /// A port has two cables, or the switch has too many tables of virtual lanes.
     #[error("0x{0:016x}: a port has two cables, or there are more than {LANES} tables of virtual lanes a port")]
     Twice(u64),
     /// The LIDs of an adapter port are not unicast LIDs.

@@ -99,7 +99,9 @@ impl ProbedPort {
         let is_valid = self.queue_pair < 1 << 24 && self.lid <= 0xFFFF && self.tcp_port <= 0xFFFF;
         let words =
             || Malformed(format!("queue pair {}, LID {} or TCP port {}", self.queue_pair, self.lid, self.tcp_port));
-        is_valid.then_some(()).ok_or_else(words)
+        is_valid.then_some(()).ok_or_else(words)?;
+        let class = self.traffic_class.filter(|class| *class > 255);
+        class.map_or(Ok(()), |class| Err(Malformed(format!("traffic class {class} of a port"))))
     }
 }
 
@@ -182,6 +184,8 @@ mod tests {
         assert_eq!(why(Target { to: Some(odd), ..target() }), "an address with 3 bytes");
         let large = ProbedPort { queue_pair: 1 << 24, ..port() };
         assert_eq!(why(Target { to: Some(large), ..target() }), "queue pair 16777216, LID 0 or TCP port 0");
+        let wide = ProbedPort { traffic_class: Some(256), ..port() };
+        assert_eq!(why(Target { to: Some(wide), ..target() }), "traffic class 256 of a port");
         let request = PlanRequest { host: "gpu-01".into(), agent: 1, ports: vec![port(); PORTS + 1] };
         assert_eq!(request.check().unwrap_err().0, "65 ports; at most 64 are taken");
         let request = PlanRequest { host: "a\nb".into(), agent: 1, ports: vec![] };

@@ -14,12 +14,14 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod bounds;
 mod plan;
 mod report;
 
+pub use address::{address, octets};
 pub use bounds::{Malformed, PORTS, RESULTS, SOURCE_PORTS, TARGETS};
-pub use plan::{PairClass, PlanReply, PlanRequest, ProbedPort, Target};
+pub use plan::{ClassSource, PairClass, PlanReply, PlanRequest, ProbedPort, Target};
 pub use report::{Hop, ProbeResult, ProbeTransport, ReportReply, ReportRequest, ReportedPair, TracedPath};
 
 use std::time::Duration;

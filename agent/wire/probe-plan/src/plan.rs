@@ -42,6 +42,24 @@ pub struct ProbedPort {
     /// Whether the agent traces from this port.
     #[prost(bool, tag = "8")]
     pub traces: bool,
+    /// RoCE: traffic class of its queue pairs, as far as settings of the host tell it.
+    #[prost(uint32, optional, tag = "9")]
+    pub traffic_class: Option<u32>,
+    /// Setting that tells the traffic class.
+    #[prost(enumeration = "ClassSource", tag = "10")]
+    pub class_source: i32,
+}
+
+/// Setting of a host that tells the traffic class of RoCE packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum ClassSource {
+    /// Not known.
+    Unknown = 0,
+    /// The driver forces it on all queue pairs.
+    Driver = 1,
+    /// RDMA-CM gives it to the connections that it makes.
+    RdmaCm = 2,
 }
 
 /// The plan of an agent. It replaces the plan before.

@@ -24,13 +24,14 @@ impl LayoutId {
 #[derive(Clone)]
 pub struct Layout {
     id: LayoutId,
-    columns: Arc<[Labels]>,
+    /// In a box of its own, so that references of caches to lists that are gone keep no columns.
+    columns: Arc<Box<[Labels]>>,
 }
 
 impl Layout {
     /// A column list with a new identity.
-    pub fn new(columns: impl Into<Arc<[Labels]>>) -> Self {
-        Self { id: LayoutId::next(), columns: columns.into() }
+    pub fn new(columns: impl Into<Box<[Labels]>>) -> Self {
+        Self { id: LayoutId::next(), columns: Arc::new(columns.into()) }
     }
 
     /// Identity of the list.
@@ -38,19 +39,24 @@ impl Layout {
         self.id
     }
 
-    /// The label sets, in column order.
-    pub fn columns(&self) -> &Arc<[Labels]> {
-        &self.columns
-    }
-
     /// A reference that does not keep the list alive, for dropping cache entries of lists that are gone.
-    pub fn downgrade(&self) -> Weak<[Labels]> {
-        Arc::downgrade(&self.columns)
+    pub fn downgrade(&self) -> WeakLayout {
+        WeakLayout(Arc::downgrade(&self.columns))
     }
 
     /// Whether another clone of the list exists.
     pub fn is_shared(&self) -> bool {
         Arc::strong_count(&self.columns) > 1
+    }
+}
+
+/// Tells whether a [`Layout`] is still in use.
+pub struct WeakLayout(Weak<Box<[Labels]>>);
+
+impl WeakLayout {
+    /// Whether the layout is still in use: false once its last holder has dropped it.
+    pub fn is_alive(&self) -> bool {
+        self.0.strong_count() > 0
     }
 }
 
@@ -62,7 +68,7 @@ impl Deref for Layout {
     }
 }
 
-impl<T: Into<Arc<[Labels]>>> From<T> for Layout {
+impl<T: Into<Box<[Labels]>>> From<T> for Layout {
     fn from(columns: T) -> Self {
         Self::new(columns)
     }
@@ -70,7 +76,7 @@ impl<T: Into<Arc<[Labels]>>> From<T> for Layout {
 
 impl FromIterator<Labels> for Layout {
     fn from_iter<T: IntoIterator<Item = Labels>>(columns: T) -> Self {
-        Self::new(Arc::from_iter(columns))
+        Self::new(Box::from_iter(columns))
     }
 }
 
@@ -90,5 +96,21 @@ impl PartialEq for Layout {
 impl fmt::Debug for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.columns.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::{size_of, size_of_val};
+
+    #[test]
+    fn a_weak_reference_keeps_no_columns() {
+        let list = Layout::new([Labels::new([("__name__", "m")])]);
+        let weak = list.downgrade();
+        assert_eq!(size_of_val(&*list.columns), size_of::<Box<[Labels]>>(), "what a weak reference keeps");
+        assert!(weak.is_alive());
+        drop(list);
+        assert!(!weak.is_alive());
     }
 }

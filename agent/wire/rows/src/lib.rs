@@ -23,7 +23,7 @@ pub mod names;
 
 pub use interner::LayoutInterner;
 pub use labels::Labels;
-pub use layout::{Layout, LayoutId};
+pub use layout::{Layout, LayoutId, WeakLayout};
 
 /// Samples of series that were read together.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,5 +1,6 @@
 //! The memory that the caches of several decoders share.
 
+use fabriclens_rows::Labels;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -16,6 +17,11 @@ impl CacheBudget {
     /// A budget of `limit` bytes for this many caches.
     pub fn new(limit: usize, caches: usize) -> Arc<Self> {
         Arc::new(Self { limit, share: limit / caches.max(1), used: AtomicUsize::new(0) })
+    }
+
+    /// Columns of the lists that one decoder remembers: a quarter of the budget. Their label sets are counted in it.
+    pub fn list_columns(&self) -> usize {
+        self.limit / 4 / size_of::<Labels>()
     }
 
     /// Bytes in use by all caches.

@@ -1,4 +1,4 @@
-//! Operator actions: acknowledge, reclassify and silence incidents.
+//! Operator actions: acknowledge, reclassify and silence incidents, and add notes to them.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ const NAME: usize = 512;
 /// Longest note, bytes.
 const NOTE: usize = 4096;
 
-/// Body: `{"by": "ann", "note": "cable ordered"}`.
+/// Body of an acknowledgement or a note: `{"by": "ann", "note": "cable ordered"}`.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-struct Acknowledge {
+struct NoteBody {
     by: String,
     note: String,
 }
@@ -74,9 +74,21 @@ pub(crate) async fn acknowledge(
     Path(id): Path<String>,
     body: Bytes,
 ) -> Result<Json, ApiError> {
-    let Acknowledge { by, note } = read(&body)?;
+    let NoteBody { by, note } = read(&body)?;
     let note = operator_note(by, note)?;
     apply(api, move |api| api.incidents.acknowledge(&id, note)).await
+}
+
+/// Adds a note to the history of an incident.
+pub(crate) async fn note(
+    _: Unbound,
+    State(api): State<Arc<Api>>,
+    Path(id): Path<String>,
+    body: Bytes,
+) -> Result<Json, ApiError> {
+    let NoteBody { by, note } = read(&body)?;
+    let note = operator_note(by, note)?;
+    apply(api, move |api| api.incidents.add_note(&id, note)).await
 }
 
 /// Reclassifies an incident.

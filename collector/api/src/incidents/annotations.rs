@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -9,11 +10,12 @@ use serde_json::Value;
 
 use super::{filter, json};
 use crate::Api;
-use crate::blocking::blocking;
+use crate::blocking::in_turn;
 use crate::encode::Json;
 use crate::params::Params;
 use fabriclens_core::time::{now_ns, parse_time};
-use fabriclens_incidents::{Filter, Record, kind_text, root_text, severity_text};
+use fabriclens_incidents::{Filter, Record, kind_text, root_text};
+use fabriclens_server::auth::Caller;
 use fabriclens_server::error::{ApiError, Kind};
 
 /// Most annotations of an answer; more cannot be distinguished on a graph.
@@ -52,7 +54,11 @@ struct Annotation<'a> {
 }
 
 /// Handles Simple JSON: a range, and in `annotation.query` the filters of the list (`kind=incast&node=h3`).
-pub(crate) async fn post(State(api): State<Arc<Api>>, body: Bytes) -> Result<Json, ApiError> {
+pub(crate) async fn post(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    body: Bytes,
+) -> Result<Json, ApiError> {
     if body.len() > REQUEST_BYTES {
         let message = format!("an annotation request has at most {REQUEST_BYTES} bytes");
         return Err(ApiError::new(Kind::BadData, message));
@@ -65,14 +71,18 @@ pub(crate) async fn post(State(api): State<Arc<Api>>, body: Bytes) -> Result<Jso
         to_ns: Some(moment("range.to", &asked.range.to)?),
         ..filter(&Params::decode(query.as_bytes())?)?
     };
-    answer(api, filter, asked.annotation).await
+    answer(api, &caller, filter, asked.annotation).await
 }
 
 /// Handles `GET`: `from` and `to` in Unix ms, as Grafana's `${__from}`, or RFC 3339.
-pub(crate) async fn get(State(api): State<Arc<Api>>, params: Params) -> Result<Json, ApiError> {
+pub(crate) async fn get(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    params: Params,
+) -> Result<Json, ApiError> {
     let time = |name: &str| params.get(name).map(|text| moment(name, text)).transpose();
     let filter = Filter { from_ns: time("from")?, to_ns: time("to")?, ..filter(&params.without(&["from", "to"]))? };
-    answer(api, filter, Value::Null).await
+    answer(api, &caller, filter, Value::Null).await
 }
 
 /// Parses Unix ms or RFC 3339 into Unix ns.
@@ -82,8 +92,9 @@ fn moment(name: &str, text: &str) -> Result<i64, ApiError> {
     ns.ok_or_else(|| ApiError::parameter(name, format!("{text:?} is not a time; write Unix milliseconds or RFC 3339")))
 }
 
-async fn answer(api: Arc<Api>, filter: Filter, annotation: Value) -> Result<Json, ApiError> {
-    blocking(move || {
+async fn answer(api: Arc<Api>, caller: &Caller, filter: Filter, annotation: Value) -> Result<Json, ApiError> {
+    let turns = api.list_turn.clone();
+    in_turn(&turns, caller, move || {
         let found = api.incidents.list(&filter);
         let now = now_ns();
         let shown: Vec<Annotation<'_>> = found.iter().take(MAX_ANNOTATIONS).map(|r| of(r, &annotation, now)).collect();
@@ -97,8 +108,7 @@ fn of<'a>(record: &'a Record, annotation: &'a Value, now_ns: i64) -> Annotation<
     let kind = record.kind().unwrap_or(incident.kind);
     let jobs = incident.culprit_jobs.iter().map(|j| format!("culprit:{j}"));
     let jobs = jobs.chain(incident.victim_jobs.iter().map(|j| format!("victim:{j}")));
-    let tags =
-        [kind_text(kind), severity_text(incident.severity).to_owned()].into_iter().chain(jobs.take(20)).collect();
+    let tags = [kind_text(kind), incident.severity.name().to_owned()].into_iter().chain(jobs.take(20)).collect();
     Annotation {
         annotation,
         id: &incident.id,

@@ -5,19 +5,22 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 
 use super::filter;
+use super::listeners::Permit;
 use crate::Api;
 use crate::params::Params;
 use fabriclens_core::time::now_ns;
 use fabriclens_incidents::{Change, Filter, IncidentView, State as Happened};
+use fabriclens_server::auth::Caller;
 use fabriclens_server::error::{ApiError, Kind};
 
 /// State of one stream.
@@ -25,10 +28,11 @@ struct EventStream {
     api: Arc<Api>,
     filter: Filter,
     seq: u64,
-    ready: VecDeque<Event>,
+    /// What is to be sent next: changes, or that the reader missed some (`None`). Their text is written when the client takes it.
+    ready: VecDeque<Option<Arc<Change>>>,
     follow: watch::Receiver<u64>,
     stopping: watch::Receiver<bool>,
-    _permit: OwnedSemaphorePermit,
+    _permit: Permit,
 }
 
 #[derive(Serialize)]
@@ -40,12 +44,12 @@ struct ChangeEvent<'a> {
 /// Streams events until the client disconnects or the collector stops.
 pub(crate) async fn stream(
     State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     params: Params,
 ) -> Result<Response, ApiError> {
     let filter = filter(&params)?;
-    let full = |_| ApiError::new(Kind::Unavailable, "too many open event streams; poll the list instead");
-    let permit = api.listeners.clone().try_acquire_owned().map_err(full)?;
+    let permit = api.listeners.take(&caller).map_err(|text| ApiError::new(Kind::Unavailable, text))?;
     let mut follow = api.incidents.changes.follow();
     let now = *follow.borrow_and_update();
     let last = headers.get("last-event-id").and_then(|v| v.to_str().ok()).unwrap_or_default();
@@ -53,7 +57,7 @@ pub(crate) async fn stream(
     let resumed = resumed.and_then(|(_, seq)| seq.parse().ok());
     let mut ready = VecDeque::new();
     if !last.is_empty() && resumed.is_none() {
-        ready.push_back(reset());
+        ready.push_back(None);
     }
     let stopping = api.stopping.subscribe();
     let seq = resumed.unwrap_or(now);
@@ -72,8 +76,11 @@ impl EventStream {
     /// Next event; `None` when the collector stops.
     async fn next(&mut self) -> Option<Event> {
         loop {
-            if let Some(event) = self.ready.pop_front() {
-                return Some(event);
+            while let Some(next) = self.ready.pop_front() {
+                let event = next.map_or_else(|| Some(reset()), |change| self.event(&change));
+                if event.is_some() {
+                    return event;
+                }
             }
             tokio::select! {
                 _ = self.stopping.wait_for(|s| *s) => return None,
@@ -83,12 +90,12 @@ impl EventStream {
                 Ok(changes) => {
                     for change in changes {
                         self.seq = change.seq;
-                        self.ready.extend(self.event(&change));
+                        self.ready.push_back(Some(change));
                     }
                 }
                 Err(_) => {
                     self.seq = *self.follow.borrow();
-                    self.ready.push_back(reset());
+                    self.ready.push_back(None);
                 }
             }
         }

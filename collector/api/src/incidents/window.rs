@@ -178,7 +178,7 @@ fn narrow(query: &str, matcher: &str) -> String {
 }
 
 /// Escapes a string for a regular expression inside a PromQL string.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         match c {
@@ -218,6 +218,7 @@ mod tests {
             victim_ports: vec![Location::Port { node: "h7".to_owned(), port: "1".to_owned() }],
             senders: vec![],
             path: None,
+            considered: vec![],
             evidence: vec![Evidence {
                 metric: "fabric_pfc_pause_seconds_total".to_owned(),
                 at: "h3 port 1".to_owned(),

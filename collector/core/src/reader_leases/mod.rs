@@ -8,6 +8,7 @@ pub use table::{Decision, Refused};
 use std::sync::Arc;
 use std::time::Instant;
 
+use fabriclens_base::Sender;
 use fabriclens_reader_lease::AskRequest;
 use parking_lot::Mutex;
 use prometheus::{IntGaugeVec, Opts, Registry};
@@ -41,8 +42,8 @@ impl ReaderLeases {
     ///
     /// # Errors
     /// [`Refused`] for a request that is not valid, and when there is no memory for more candidates.
-    pub fn ask(&self, request: &AskRequest, now: Instant) -> Result<Decision, Refused> {
-        let decision = self.table.lock().ask(request, now)?;
+    pub fn ask(&self, sender: Sender<'_>, request: &AskRequest, now: Instant) -> Result<Decision, Refused> {
+        let decision = self.table.lock().ask(sender, request, now)?;
         if decision.moved {
             tracing::info!(
                 host = request.host,

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use fabriclens_base::host_name;
 use fabriclens_base::infiniband::hex;
+use fabriclens_base::{Sender, host_name};
 use fabriclens_reader_lease::{AskRequest, LEASE, SWITCHES};
 
 /// Most candidates of all subnets, and of one host.
@@ -38,7 +38,7 @@ pub enum Refused {
     Switches,
     /// No memory for more candidates.
     #[error(
-        "more than {CANDIDATES} agents, or {OF_HOST} of one host, ask to read InfiniBand subnets; set ib_fabric.enabled on few hosts"
+        "more than {CANDIDATES} agents, {OF_HOST} of one host, or a quarter of them by a caller that is bound to no host ask to read InfiniBand subnets; set ib_fabric.enabled on few hosts, with tokens or certificates of their own"
     )]
     Full,
 }
@@ -53,11 +53,22 @@ struct Candidate {
     last: Instant,
     /// Number of its lease, if it has one; older leases have lower numbers.
     lease: Option<u64>,
+    /// Name of its caller, unless it is bound to the host.
+    unbound: Option<Box<str>>,
 }
 
 impl Candidate {
     fn is(&self, request: &AskRequest) -> bool {
         self.agent == request.agent && host_name::is_same(&self.host, &request.host)
+    }
+
+    fn sender(&self) -> Sender<'_> {
+        Sender::of(self.unbound.as_deref())
+    }
+
+    /// Order in which candidates keep a lease: those whose credential names their host first, then the oldest.
+    fn rank(&self) -> (bool, u64) {
+        (self.unbound.is_some(), self.lease.unwrap_or(u64::MAX))
     }
 
     fn is_in_subnet_of(&self, other: &Self) -> bool {
@@ -77,18 +88,19 @@ impl LeaseTable {
     ///
     /// The oldest lease in a subnet is kept. Without one, a candidate that reads already gets it at once, another
     /// when it has asked for [`LEASE`]: a reader that this collector does not know yet, because either of them has just
-    /// started, has asked by then.
-    pub(super) fn ask(&mut self, request: &AskRequest, now: Instant) -> Result<Decision, Refused> {
+    /// started, has asked by then. A candidate whose credential names its host takes the lease of one that could be any host.
+    pub(super) fn ask(&mut self, sender: Sender<'_>, request: &AskRequest, now: Instant) -> Result<Decision, Refused> {
         check(request)?;
         self.forget(now);
-        let own = self.own(request, now)?;
+        let own = self.own(sender, request, now)?;
         let candidate = &self.candidates[own];
         let in_subnet = |other: &&Candidate| !other.is(request) && other.is_in_subnet_of(candidate);
         let rivals = || self.candidates.iter().filter(in_subnet);
         let others = u32::try_from(rivals().count()).unwrap_or(u32::MAX);
         let held = candidate.lease;
-        let older = |rival: &&Candidate| rival.lease.is_some_and(|lease| held.is_none_or(|held| lease < held));
-        let holder = rivals().filter(older).min_by_key(|rival| rival.lease).map(|rival| Arc::clone(&rival.host));
+        let rank = candidate.rank();
+        let keeps = |rival: &&Candidate| rival.lease.is_some() && rival.rank() < rank;
+        let holder = rivals().filter(keeps).min_by_key(|rival| rival.rank()).map(|rival| Arc::clone(&rival.host));
         let waited = request.reading || now.duration_since(candidate.first) >= LEASE;
         let granted = holder.is_none() && (held.is_some() || waited);
         let moved = granted && held.is_none();
@@ -102,19 +114,27 @@ impl LeaseTable {
     }
 
     /// Index of the candidate that asks, which is added if it is new.
-    fn own(&mut self, request: &AskRequest, now: Instant) -> Result<usize, Refused> {
+    fn own(&mut self, sender: Sender<'_>, request: &AskRequest, now: Instant) -> Result<usize, Refused> {
         let switches = request.switches.iter().copied().collect();
         if let Some(own) = self.candidates.iter().position(|candidate| candidate.is(request)) {
             let candidate = &mut self.candidates[own];
             (candidate.last, candidate.switches) = (now, switches);
+            if sender == Sender::Bound {
+                candidate.unbound = None;
+            }
             return Ok(own);
         }
         let of_host = self.candidates.iter().filter(|other| host_name::is_same(&other.host, &request.host)).count();
-        if self.candidates.len() >= CANDIDATES || of_host >= OF_HOST {
+        let all = self.candidates.iter().map(|candidate| (candidate.sender(), 1));
+        if !sender.may_keep(CANDIDATES, all, 1) || of_host >= OF_HOST {
             return Err(Refused::Full);
         }
+        let unbound = match sender {
+            Sender::Bound => None,
+            Sender::Unbound(name) => Some(name.into()),
+        };
         let (host, agent) = (request.host.as_str().into(), request.agent);
-        self.candidates.push(Candidate { host, agent, switches, first: now, last: now, lease: None });
+        self.candidates.push(Candidate { host, agent, switches, first: now, last: now, lease: None, unbound });
         Ok(self.candidates.len() - 1)
     }
 

@@ -1,14 +1,16 @@
 //! A list of frames that grows at one end and is cut at the other. Windows of it share the sums of groups of frames: a
 //! window that slides by one frame adds up few frames again.
 
+use crate::baseline::frame_group::{FrameGroup, GROUP};
 use crate::baseline::window::Window;
 use crate::model::frame::Frame;
+use crate::model::signal::Signal;
 use std::collections::VecDeque;
 use std::ops::{Deref, Range};
 use std::sync::{Arc, OnceLock};
 
-/// Frames of a group.
-const GROUP: usize = 8;
+/// Signals that are read when a frame is checked.
+const CHECKED: [Signal; 3] = [Signal::Tx, Signal::Rx, Signal::Rate];
 
 /// Frames in order of time, read through [`Deref`].
 #[derive(Default)]
@@ -19,7 +21,7 @@ pub(super) struct FrameList {
     /// The state in which each frame was last checked; `None` after a change.
     checked: VecDeque<Option<u64>>,
     /// Groups of frames with consecutive numbers, from that of the oldest frame on, as far as they were asked for.
-    groups: VecDeque<OnceLock<Arc<Window>>>,
+    groups: VecDeque<OnceLock<Arc<FrameGroup>>>,
 }
 
 impl Deref for FrameList {
@@ -58,6 +60,22 @@ impl FrameList {
         self.frames.get_mut(at).map(Arc::make_mut)
     }
 
+    /// A frame of which one signal changes, so that all else that is known of it stays. `None` beyond the end.
+    pub fn change_signal(&mut self, at: usize, signal: Signal) -> Option<&mut Frame> {
+        if CHECKED.contains(&signal) {
+            return self.change(at);
+        }
+        if let Some(group) = self.groups.get_mut((self.dropped % GROUP + at) / GROUP) {
+            match group.get_mut().map(Arc::get_mut) {
+                Some(Some(group)) => group.forget(signal),
+                // Windows keep the sums of the frames that they have.
+                Some(None) => _ = group.take(),
+                None => {}
+            }
+        }
+        self.frames.get_mut(at).map(Arc::make_mut)
+    }
+
     /// Whether a frame was checked in this state and is unchanged since; from now on it is.
     pub fn check(&mut self, at: usize, state: u64) -> bool {
         self.checked[at].replace(state) == Some(state)
@@ -74,15 +92,9 @@ impl FrameList {
     pub fn window(&self, span: Range<usize>) -> Window {
         let cut = self.dropped % GROUP;
         let groups = (cut + span.start).div_ceil(GROUP)..(cut + span.end) / GROUP;
-        let groups = groups.map(|group| (group * GROUP - cut - span.start, self.group(group)));
+        let group = |at: usize| (at * GROUP - cut - span.start, self.groups[at].get_or_init(Arc::default).clone());
+        let groups = groups.map(group);
         Window::new(self.frames.range(span.clone()).cloned().collect()).with_groups(groups.collect())
-    }
-
-    /// A group whose frames are all in the list.
-    fn group(&self, at: usize) -> Arc<Window> {
-        let first = at * GROUP - self.dropped % GROUP;
-        let group = || Arc::new(Window::new(self.frames.range(first..first + GROUP).cloned().collect()));
-        self.groups[at].get_or_init(group).clone()
     }
 }
 
@@ -106,14 +118,20 @@ mod tests {
                 let at = list.len() - 7;
                 list.change(at).unwrap().set(Signal::Tx, 1, second as f64);
                 assert!(list.change(list.len()).is_none());
+                list.change_signal(at - 9, Signal::Queue).unwrap().set(Signal::Queue, 2, second as f64);
             }
             for span in [0..list.len(), list.len() / 3..list.len(), list.len() / 5..list.len() * 4 / 5] {
                 let (shared, plain) = (list.window(span.clone()), Window::new(list.range(span).cloned().collect()));
                 for port in 0..4 {
-                    assert_eq!(shared.mean(Signal::Tx, port), plain.mean(Signal::Tx, port), "{second} {port}");
+                    let of = |window: &Window| [Signal::Tx, Signal::Queue].map(|signal| window.mean(signal, port));
+                    assert_eq!(of(&shared), of(&plain), "{second} {port}");
                 }
             }
         }
+        let (before, kept) = (list.window(0..30), list.window(0..30).mean(Signal::Queue, 2));
+        list.change_signal(9, Signal::Queue).unwrap().set(Signal::Queue, 2, 1e6);
+        assert_eq!(before.mean(Signal::Queue, 2), kept, "it has the frames of its time");
+        assert!(list.window(0..30).mean(Signal::Queue, 2) > kept);
         list.replace(|_| frame(9));
         assert_eq!(list.window(0..30).mean(Signal::Tx, 2), Some(27.0));
     }

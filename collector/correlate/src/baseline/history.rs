@@ -144,7 +144,8 @@ impl History {
         }
         let parts: Vec<(usize, f64)> = self.frames[at].priority_values(signal, port).collect();
         for k in 1..=gap {
-            if let Some(frame) = self.at(self.frames[at - k].time_ns) {
+            if let Some(frame) = self.frames.change_signal(at - k, signal) {
+                frame.clear_cache_of(signal);
                 frame.set(signal, port, rate);
                 parts.iter().for_each(|(of, part)| frame.set_priority(signal, *of, port, *part));
             }

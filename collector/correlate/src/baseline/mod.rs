@@ -1,5 +1,6 @@
 //! Windows of frames, and the baseline of each port and job before an incident.
 
+mod frame_group;
 mod frame_list;
 pub mod history;
 pub mod job_highs;

@@ -1,5 +1,6 @@
 //! A window of consecutive frames, with sums per signal and port worked out once.
 
+use crate::baseline::frame_group::{FrameGroup, GROUP};
 use crate::baseline::totals::Totals;
 use crate::model::fabric::Fabric;
 use crate::model::frame::Frame;
@@ -14,8 +15,8 @@ pub struct Window {
     totals: Vec<OnceLock<Totals>>,
     /// A window of its last frames, whose sums are already known.
     end: Option<Arc<Window>>,
-    /// Windows of some of its frames, ascending by the index of their first frame: their sums are needed by other windows too.
-    groups: Vec<(usize, Arc<Window>)>,
+    /// Groups of some of its frames, ascending by the index of their first frame: their sums are needed by other windows too.
+    groups: Vec<(usize, Arc<FrameGroup>)>,
     /// Loads of the jobs in each frame, with the revision of the jobs that first asked.
     loads: OnceLock<(u64, Vec<Arc<[f64]>>)>,
 }
@@ -31,9 +32,9 @@ impl Window {
         Self { frames, totals: vec![OnceLock::new(); COLUMNS], end: None, groups: Vec::new(), loads: OnceLock::new() }
     }
 
-    /// Attaches windows of some of its frames, each with the index of its first frame, ascending.
+    /// Attaches groups of some of its frames, each with the index of its first frame, ascending.
     #[must_use]
-    pub(super) fn with_groups(self, groups: Vec<(usize, Arc<Window>)>) -> Self {
+    pub(super) fn with_groups(self, groups: Vec<(usize, Arc<FrameGroup>)>) -> Self {
         Self { groups, ..self }
     }
 
@@ -113,12 +114,12 @@ impl Window {
         let end = self.end.as_ref().map(|end| (end.ticks(), end.totals(column)));
         let before = self.ticks() - end.map_or(0, |(ticks, _)| ticks);
         let mut totals = end.map_or_else(Totals::default, |(_, totals)| totals.clone());
-        let mut groups = self.groups.iter().filter(|(first, group)| first + group.ticks() <= before).peekable();
+        let mut groups = self.groups.iter().filter(|(first, _)| first + GROUP <= before).peekable();
         let mut at = 0;
         while at < before {
             if let Some((_, group)) = groups.next_if(|(first, _)| *first == at) {
-                totals.add(group.totals(column));
-                at += group.ticks();
+                totals.add(group.totals(column, &self.frames[at..at + GROUP]));
+                at += GROUP;
             } else {
                 totals.add_column(&self.frames[at].columns[column]);
                 at += 1;
@@ -140,6 +141,16 @@ impl Window {
             self.sum(signal, port)?;
             self.frames.iter().rev().find_map(|f| f.get(signal, port))
         })
+    }
+
+    /// Whether any port has a value of a signal.
+    pub fn measures(&self, signal: Signal) -> bool {
+        self.frames.iter().any(|frame| frame.columns[signal as usize].blocks().next().is_some())
+    }
+
+    /// Whether any port has a value of a signal that is not zero.
+    pub fn moves(&self, signal: Signal) -> bool {
+        self.frames.iter().any(|frame| frame.columns[signal as usize].blocks().any(|(_, block)| block.moves))
     }
 
     /// The highest value of a signal.
@@ -175,9 +186,9 @@ impl Window {
 
     /// Whether the port's counters stood still for so many consecutive frames although it was up and not paused.
     pub fn stalled(&self, port: usize, ticks: usize) -> bool {
-        const MOVES: [Signal; 4] = [Signal::Tx, Signal::Rx, Signal::PauseRx, Signal::XmitWait];
+        const MOVES: [Signal; 3] = [Signal::Rx, Signal::PauseRx, Signal::XmitWait];
         let still = |f: &Arc<Frame>| {
-            f.get(Signal::Tx, port).is_some()
+            f.get(Signal::Tx, port).is_some_and(|rate| rate <= 0.0)
                 && f.get(Signal::Up, port) != Some(0.0)
                 && MOVES.iter().all(|s| f.get(*s, port).is_none_or(|rate| rate <= 0.0))
         };

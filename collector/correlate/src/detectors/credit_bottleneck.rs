@@ -5,6 +5,7 @@ use crate::baseline::window::Window;
 use crate::detectors::context::DetectorContext;
 use crate::detectors::credit_tree::{Bottleneck, grown};
 use crate::detectors::evidence::{evidence, name, of_job, percent};
+use crate::detectors::link_load::by_job;
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
 use crate::model::kind::IncidentKind;
@@ -74,9 +75,10 @@ fn full(ctx: &DetectorContext<'_>, end: &Bottleneck, port: usize, growth: f64) -
     if is_moved(ctx, port) {
         let text = format!(
             "{} carries more of the traffic than before, although the leaf moves no more in total: routes send several \
-             destinations over this link while parallel ones have room{}.",
+             destinations over this link while parallel ones have room{}.{}",
             name(ctx, port),
-            whose(ctx, end)
+            whose(ctx, end),
+            by_job(ctx, port)
         );
         return found(IncidentKind::EcmpCollision, 0.8, text);
     }

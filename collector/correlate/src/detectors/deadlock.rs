@@ -8,7 +8,6 @@ use crate::detectors::wait_graph::WaitGraph;
 use crate::detectors::watchdog;
 use crate::model::finding::{Evidence, Finding};
 use crate::model::kind::IncidentKind;
-use crate::model::location::LocationId;
 use crate::model::priority::Priorities;
 
 /// Latest frames that show whether anything still moves.
@@ -54,7 +53,7 @@ pub(super) fn find(
         which.words(),
         name(ctx, first)
     );
-    let root = fabric.ports.list[first].link.map_or(LocationId::Port(first), LocationId::Link);
+    let root = fabric.link_or_port(first);
     let found = Finding::new(IncidentKind::FabricCongestion, root, sure, evidence.clone(), text);
     let reports = cycle.iter().filter_map(|port| watchdog::report(ctx, *port));
     Some(reports.fold(found.in_priorities(which).with_action(ACTION), Finding::with_evidence))

@@ -56,21 +56,30 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     // Without known cables each port stands for its own link.
     let alone: Vec<usize> = (0..ports.list.len()).filter(|p| ports.list[*p].link.is_none()).collect();
     let alone = alone.chunks(1).map(|port| (LocationId::Port(port[0]), port));
+    let judges: Vec<Judge> =
+        JUDGES.iter().filter(|(signal, _)| ctx.window.measures(*signal)).map(|(_, judge)| *judge).collect();
     let judge = |(root, ports): (LocationId, &[usize])| {
-        let first = |judge: Judge| ports.iter().find_map(|p| judge(ctx, &root, *p));
-        first(rate_fell).or_else(|| first(lost_lanes)).or_else(|| first(queue_grows)).or_else(|| first(wears_out))
+        judges.iter().find_map(|judge| ports.iter().find_map(|port| judge(ctx, &root, *port)))
     };
     links.chain(alone).filter_map(judge).collect()
 }
 
 type Judge = fn(&DetectorContext<'_>, &LocationId, usize) -> Option<Finding>;
 
+/// What says that a link is slow, each with the signal without which it finds nothing.
+const JUDGES: [(Signal, Judge); 4] = [
+    (Signal::Rate, rate_fell),
+    (Signal::Width, lost_lanes),
+    (Signal::Queue, queue_grows),
+    (Signal::FecMendedBefore, wears_out),
+];
+
 /// The reported rate fell.
 fn rate_fell(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Option<Finding> {
     let rate = ctx.window.last_value(Signal::Rate, port)?;
     let should = ctx.line_rate(port)?.max(ctx.fabric.nominal_rate(port).unwrap_or(0.0));
     let least = ctx.threshold(&LESS) * should;
-    if is_down(ctx, port) || rate <= 0.0 || rate >= least {
+    if rate <= 0.0 || rate >= least || is_down(ctx, port) {
         return None;
     }
     let began = ctx.first_time(|f| f.get(Signal::Rate, port).is_some_and(|rate| rate < least));
@@ -109,12 +118,8 @@ fn queue_grows(ctx: &DetectorContext<'_>, root: &LocationId, port: usize) -> Opt
     // Few ports report their queue, and most of them have none.
     let queued = ctx.window.sum(Signal::Queue, port)?;
     let rate = ctx.line_rate(port)?;
-    let paused = ctx.mean(Signal::PauseRx, port).unwrap_or(0.0);
-    if paused > ctx.threshold(&PAUSED) {
-        return None;
-    }
     let backlog = ctx.threshold(&BACKLOG) * rate;
-    if queued < backlog {
+    if queued < backlog || ctx.mean(Signal::PauseRx, port).is_some_and(|paused| paused > ctx.threshold(&PAUSED)) {
         return None;
     }
     let waits = |frame: &Frame| frame.get(Signal::Queue, port).is_some_and(|queue| queue >= backlog);

@@ -4,6 +4,7 @@
 use crate::detectors::context::{DetectorContext, JobSlowdown};
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, meets_more, name, percent};
+use crate::detectors::link_load::by_job;
 use crate::detectors::sprayed_uplink::sprays;
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::Finding;
@@ -120,9 +121,10 @@ fn judge(ctx: &DetectorContext<'_>, leaf: usize) -> Option<Collision> {
     let evidence = evidence(ctx, Signal::Tx, port, sent, limit(&MORE) * before);
     let text = format!(
         "{} carries {} more of its leaf's traffic than before, although the leaf sends no more: flows share this \
-         uplink while parallel ones have room.",
+         uplink while parallel ones have room.{}",
         name(ctx, port),
-        percent(grown)
+        percent(grown),
+        by_job(ctx, port)
     );
     let link = fabric.ports.list[port].link?;
     let finding = Finding::new(IncidentKind::EcmpCollision, LocationId::Link(link), 0.75, evidence, text);

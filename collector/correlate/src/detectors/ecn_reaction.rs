@@ -106,7 +106,9 @@ struct Deaf {
 /// Senders that are notified to slow down and do not.
 fn deaf_senders(ctx: &DetectorContext<'_>) -> Option<Finding> {
     let deaf = |port: usize| {
-        let (told, before) = (ctx.mean(Signal::CnpRx, port)?, ctx.baseline_mean(Signal::CnpRx, port)?);
+        // Few ports are notified that often, and the baseline is expensive to sum.
+        let told = ctx.mean(Signal::CnpRx, port).filter(|told| *told >= ctx.threshold(&FEW))?;
+        let before = ctx.baseline_mean(Signal::CnpRx, port)?;
         let (sent, baseline) = (ctx.mean(Signal::Tx, port)?, ctx.baseline_mean(Signal::Tx, port)?);
         let same = (ctx.threshold(&SAME) * baseline).max(ctx.threshold(&SENDS) * ctx.line_rate(port)?);
         let many = ctx.threshold(&FEW).max(ctx.threshold(&MORE) * before);

@@ -41,11 +41,15 @@ impl FaultDomains {
             let bytes = [Signal::Tx, Signal::Rx].map(|s| [baseline.window.mean(s, port), now.mean(s, port)]);
             bytes.into_iter().flatten().flatten().any(|bytes| bytes > BUSY * rate.unwrap_or(0.0))
         };
-        let of_job: HashSet<usize> = fabric.jobs.iter().flat_map(|job| job.ports.iter().copied()).collect();
-        let stray: Vec<usize> = fabric.host_ports().filter(|p| !of_job.contains(p) && moves(*p)).collect();
+        let mut of_job = vec![false; fabric.ports.list.len()];
+        fabric.jobs.iter().flat_map(|job| &job.ports).for_each(|port| of_job[*port] = true);
+        let stray: Vec<usize> = fabric.host_ports().filter(|port| !of_job[*port] && moves(*port)).collect();
         let mut parts = Parts::of(fabric, &stray);
         let held = |port: usize| {
-            let long = |(signal, least)| now.values(signal, port).any(|share| share >= thresholds.get(least));
+            let long = |(signal, least)| {
+                let least = thresholds.get(least);
+                now.values(signal, port).any(|share| share >= least)
+            };
             hold_signal::hold_signal(now, port).is_some_and(long)
         };
         for port in fabric.switch_ports().filter(|port| held(*port)) {

@@ -92,8 +92,8 @@ fn storm_events(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
 /// Storms that the PFC watchdog of the switch reports of the queue to a NIC: it was paused for 0.2 s or more, in which nothing
 /// was sent, and only the NIC can pause it.
 fn watchdog_storm(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
+    let report = watchdog::report(ctx, ctx.fabric.ports.list[port].peer?)?;
     let peer = ctx.confirmed_peer(port)?;
-    let report = watchdog::report(ctx, peer)?;
     let filled = ctx.window.max(Signal::QueueMax, port).is_some_and(|bytes| bytes >= ctx.threshold(&FILLED));
     let kind = if filled { IncidentKind::SlowReceiver } else { IncidentKind::PfcStorm };
     // A NIC that counts its pause and paused nothing may have been accused by a wrong cable.
@@ -171,7 +171,17 @@ impl Held {
     }
 }
 
+/// Whether neither the NIC nor its switch counted any pause in the window.
+fn never_paused(ctx: &DetectorContext<'_>, port: usize) -> bool {
+    let none = |signal, port| ctx.window.sum(signal, port).is_none_or(|sum| sum <= 0.0);
+    let felt_none = || ctx.fabric.ports.list[port].peer.is_none_or(|peer| none(Signal::PauseRx, peer));
+    none(Signal::PauseTx, port) && none(Signal::PauseFrames, port) && felt_none()
+}
+
 fn judge(ctx: &DetectorContext<'_>, port: usize, warns: bool) -> Option<Finding> {
+    if never_paused(ctx, port) {
+        return None;
+    }
     let how = Held::new(ctx, port)?;
     let frames = || ctx.window.frames().iter();
     let held = mean(frames().filter_map(|f| how.share(f, port)))?;

@@ -170,8 +170,11 @@ fn from_hosts(ctx: &DetectorContext<'_>) -> Option<Target> {
     let limit = |row| ctx.threshold(row);
     let mut marked: Vec<(usize, f64)> =
         ctx.host_ports().filter_map(|p| Some((p, ctx.mean(Signal::EcnRx, p)?))).collect();
+    let &(host, most) = marked.iter().reduce(|most, next| if next.1 > most.1 { next } else { most })?;
+    if ctx.leaf_reports(host, Signal::Queue) {
+        return None;
+    }
     marked.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let (host, most) = *marked.first()?;
     let next = marked.iter().find(|m| !same_host(ctx, m.0, host)).map_or(0.0, |m| m.1);
     let baseline = ctx.baseline_mean(Signal::EcnRx, host).unwrap_or(0.0);
     let own = ctx.mean(Signal::PauseTx, host).unwrap_or(0.0) < ctx.threshold(&PAUSED);
@@ -185,14 +188,10 @@ fn from_hosts(ctx: &DetectorContext<'_>) -> Option<Target> {
     let pauses = |p: usize| ctx.mean(Signal::PauseRx, p).is_some_and(|share| share >= ctx.threshold(&PAUSED));
     let paused = ctx.host_ports().any(pauses);
     let far_alone = most >= limit(&FAR) * next && most >= limit(&FAR) * baseline && is_long();
-    (own && !is_silent(ctx, host)
-        && !ctx.leaf_reports(host, Signal::Queue)
-        && share >= limit(&MARKED)
-        && (far_alone || (paused && alone)))
-        .then(|| {
-            let marks = evidence(ctx, Signal::EcnRx, host, most, limit(&ALONE) * next);
-            let hosts: Vec<usize> = ctx.host_ports().collect();
-            let own = with_siblings(ctx, marked.iter().copied(), host);
-            (own, Priorities::UNKNOWN, marks, 0.8, first_paused(ctx, &hosts))
-        })
+    (own && !is_silent(ctx, host) && share >= limit(&MARKED) && (far_alone || (paused && alone))).then(|| {
+        let marks = evidence(ctx, Signal::EcnRx, host, most, limit(&ALONE) * next);
+        let hosts: Vec<usize> = ctx.host_ports().collect();
+        let own = with_siblings(ctx, marked.iter().copied(), host);
+        (own, Priorities::UNKNOWN, marks, 0.8, first_paused(ctx, &hosts))
+    })
 }

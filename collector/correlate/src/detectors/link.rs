@@ -200,11 +200,11 @@ fn flaps(ctx: &DetectorContext<'_>, cabling: Cabling) -> Option<Finding> {
         // old.
         let fell = falls(ctx, port);
         let seen = (fell.len() as f64).max(last(Signal::LinkDowns, port));
-        let day = last(Signal::LinkDownsDay, port);
         let (short, long) = (ctx.threshold(&SHORT), ctx.threshold(&DAY));
         if seen >= short {
             return Some((port, Signal::LinkDowns, seen, short, "10 minutes", fell.first().copied()));
         }
+        let day = if seen >= 1.0 { last(Signal::LinkDownsDay, port) } else { 0.0 };
         (seen >= 1.0 && day >= long).then_some((port, Signal::LinkDownsDay, day, long, "24 hours", None))
     };
     let worst = ends(ctx, cabling).filter_map(of_port).max_by(|a, b| a.2.total_cmp(&b.2));

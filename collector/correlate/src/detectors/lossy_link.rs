@@ -42,15 +42,26 @@ thresholds! {
 }
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    let moves = |signals: &[Signal]| signals.iter().any(|signal| ctx.window.moves(*signal));
+    let judges: Vec<Judge> = JUDGES.iter().filter(|(signals, _)| moves(signals)).map(|(_, judge)| *judge).collect();
+    if judges.is_empty() {
+        return Vec::new();
+    }
     let find = |port: usize| {
-        let link = ctx.fabric.ports.list[port].link;
-        let root = link.map_or(LocationId::Port(port), LocationId::Link);
-        burst(ctx, port, root.clone())
-            .or_else(|| uncorrectable(ctx, port, root.clone()))
-            .or_else(|| trickle(ctx, port, root))
+        let root = ctx.fabric.link_or_port(port);
+        judges.iter().find_map(|judge| judge(ctx, port, root.clone()))
     };
     ctx.ports().filter_map(find).collect()
 }
+
+type Judge = fn(&DetectorContext<'_>, usize, LocationId) -> Option<Finding>;
+
+/// What says that a link has errors, each with the signals of which it counts the errors.
+const JUDGES: [(&[Signal], Judge); 3] = [
+    (&[Signal::WireErrors], burst),
+    (&[Signal::FecLost], uncorrectable),
+    (&[Signal::WireErrorsShort, Signal::WireErrorsLong], trickle),
+];
 
 /// Shortest time in seconds over which errors make a rate.
 const SHORTEST_S: f64 = 15.0;
@@ -100,7 +111,6 @@ fn uncorrectable(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Op
 
 /// More errors in a long time than a good link of this rate has.
 fn trickle(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<Finding> {
-    let bits = ctx.line_rate(port)? * 8.0;
     let windows = [
         (Signal::WireErrorsShort, 720.0, &BER_SHORT, 0.75, "12 minutes: the link is bad"),
         (Signal::WireErrorsLong, 7500.0, &BER_LONG, 0.6, "125 minutes: the link is getting bad"),
@@ -108,6 +118,10 @@ fn trickle(ctx: &DetectorContext<'_>, port: usize, root: LocationId) -> Option<F
     windows.into_iter().find_map(|(signal, seconds, limit, sure, told)| {
         let errors = ctx.window.last_value(signal, port)?;
         // A single error is a coincidence, however slow the link.
+        if errors < ctx.threshold(&ERRORS) {
+            return None;
+        }
+        let bits = ctx.line_rate(port)? * 8.0;
         let most = (bits * seconds * ctx.threshold(limit)).max(ctx.threshold(&ERRORS));
         if errors < most {
             return None;

@@ -3,12 +3,13 @@
 
 use crate::detectors::context::{DetectorContext, SlowdownCache};
 use crate::detectors::evidence::{evidence, name};
+use crate::detectors::hosts_alone::judges;
 use crate::detectors::lossy_link::RATE_COST;
 use crate::detectors::path_votes::{PairLoss, losses, peers, share};
 use crate::detectors::tcp_twins::only_rdma;
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::Finding;
-use crate::model::frame::FULL_PACKET_BYTES;
+use crate::model::frame::{FULL_PACKET_BYTES, Frame};
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
 use crate::model::routes::path::Path;
@@ -40,15 +41,22 @@ type Suspect = (usize, f64);
 
 /// The lossy link, if paths tell where packets are lost.
 pub(super) fn find(ctx: &DetectorContext<'_>) -> Option<Finding> {
-    if ctx.fabric.routes.is_empty() || ctx.switches_report(Signal::Tx) {
+    if !judges(ctx, Signal::Tx, &[]) {
         return None;
     }
     let samples = |losses: &[PairLoss]| losses.iter().map(|loss| loss.samples).sum::<f64>();
-    if samples(&losses(ctx)) < ctx.threshold(&LOSSES) {
+    let now = losses(ctx);
+    if samples(&now) < ctx.threshold(&LOSSES) {
         return None;
     }
-    // Whether there are losses, the last seconds tell; where, all that was seen.
+    // Whether there are losses, the last seconds tell; where, all that was seen since they began. What passed before says nothing,
+    // because each link was good then.
     let window = ctx.history.last((LONG_S / ctx.step_s).ceil() as usize);
+    let loses = |frame: &Arc<Frame>| {
+        now.iter().any(|loss| frame.get(Signal::SequenceNaks, loss.from).is_some_and(|naks| naks > 0.0))
+    };
+    let first = window.frames().iter().position(loses).unwrap_or(0);
+    let window = window.last(window.ticks() - first);
     let slowdowns = SlowdownCache::new();
     let ctx = &ctx.with_window(&window, &slowdowns);
     let losses = losses(ctx);

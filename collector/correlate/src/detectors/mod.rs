@@ -2,6 +2,7 @@
 //! file with one `Detector` constant, and one row in [`ALL`].
 
 pub mod backpressure;
+mod busy_host;
 pub mod context;
 pub mod counter_sanity;
 mod credit_bottleneck;
@@ -21,8 +22,12 @@ pub mod fault_domain;
 pub mod fault_partition;
 mod hold_signal;
 mod host_pause;
+mod hosts_alone;
 mod incast;
 mod link;
+mod link_load;
+mod loss_places;
+pub mod loss_votes;
 mod loss_with_marks;
 mod lossy_link;
 mod lossy_path;
@@ -34,6 +39,10 @@ mod path_votes;
 mod pause;
 mod paused_time;
 mod pcie;
+mod probe_delay;
+mod probe_falls;
+mod probe_loss;
+mod probe_loss_finding;
 mod receive_ceiling;
 mod send_ceiling;
 pub mod senders;
@@ -55,7 +64,7 @@ use detector::Detector;
 use thresholds::{OverrideError, Threshold, Thresholds};
 
 /// All detectors. Of findings with equal confidence, that of the earlier row wins.
-pub const ALL: [Detector; 25] = [
+pub const ALL: [Detector; 28] = [
     link::FLAP,
     link::DOWN,
     path_flap::DETECTOR,
@@ -80,7 +89,10 @@ pub const ALL: [Detector; 25] = [
     slow_path::DETECTOR,
     pause::DETECTOR,
     transport::DETECTOR,
+    probe_loss::DETECTOR,
+    probe_delay::DETECTOR,
     loss_with_marks::DETECTOR,
+    busy_host::DETECTOR,
 ];
 
 /// Thresholds of files that several detectors use.

@@ -33,10 +33,8 @@ thresholds! {
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let judge = |port: usize| {
-        if ctx.window.last_value(Signal::Up, port) == Some(0.0) {
-            return None;
-        }
-        dark(ctx, port).or_else(|| hot(ctx, port))
+        let found = dark(ctx, port).or_else(|| hot(ctx, port))?;
+        (ctx.window.last_value(Signal::Up, port) != Some(0.0)).then_some(found)
     };
     ctx.ports().filter_map(judge).collect()
 }
@@ -70,7 +68,7 @@ fn dark(ctx: &DetectorContext<'_>, port: usize) -> Option<Finding> {
          fading laser at the other end.",
         name(ctx, port)
     );
-    let root = ctx.fabric.ports.list[port].link.map_or(LocationId::Port(port), LocationId::Link);
+    let root = ctx.fabric.link_or_port(port);
     Some(Finding::new(IncidentKind::OpticsDegraded, root, 0.55, evidence, text))
 }
 

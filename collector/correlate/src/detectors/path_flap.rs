@@ -4,6 +4,8 @@
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::name;
+use crate::detectors::hosts_alone::judges;
+use crate::detectors::probe_falls::{Falls, answered, per_second};
 use crate::detectors::tcp_twins::only_rdma;
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
@@ -29,21 +31,22 @@ thresholds! {
     FALLS = "path_flap.falls", 3.0, "times in two minutes";
     /// consecutive probes over a link that must be lost to be a fall: corruption hits single ones
     RUN = "path_flap.run", 2.0, "probes";
+    /// the same where probes are dense: a link is down for longer than that
+    LASTS = "path_flap.lasts", 0.5, "seconds of probes";
     /// such falls from which single lost probes at other times are falls too, which few probes met
     SURE = "path_flap.sure", 2.0, "times in two minutes";
     /// lost probes in a row, with none answered since, from which the link is down
     DOWN = "path_flap.down", 6.0, "probes";
     /// probing hosts that must have lost probes over it: one alone may be at fault itself
     HOSTS = "path_flap.hosts", 3.0, "hosts";
+    /// lost probes over it that must be in such a sequence; corruption loses single ones (`probe_loss`)
+    IN_A_ROW = "path_flap.in_a_row", 0.3, "share of lost probes";
     /// share of all lost probes near its falls that crossed it
     COMMON = "path_flap.common", 0.7, "share of lost probes";
 }
 
-/// Lost probes this close together are of one fall: switches elsewhere take seconds to learn of it, nanoseconds.
-const ONE_FALL_NS: i64 = 5_000_000_000;
-
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
-    if ctx.fabric.routes.is_empty() || ctx.switches_report(Signal::Up) {
+    if !judges(ctx, Signal::Up, &[]) {
         return Vec::new();
     }
     let windows: Vec<&Arc<ProbeWindow>> = ctx.fabric.routes.probes.within(ctx.window.time_range_ns()).collect();
@@ -68,72 +71,43 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     found
 }
 
-/// Instants of answered probes over a link, in windows with losses.
-fn answered<'a>(windows: &'a [&Arc<ProbeWindow>], link: usize) -> impl Iterator<Item = i64> + 'a {
-    windows.iter().flat_map(move |window| window.answered_ns.get(&link).into_iter().flatten().copied())
+/// Lost probes in a row that are a fall of a link: those of a while, where more probes cross it than at the usual rate.
+fn least(ctx: &DetectorContext<'_>, link: usize, windows: &[&Arc<ProbeWindow>]) -> f64 {
+    ctx.threshold(&RUN).max(ctx.threshold(&LASTS) * per_second(windows, link))
 }
 
-/// Lost probes over a link close together: first and last instant, and how many.
-struct Fall {
-    span_ns: [i64; 2],
-    lost: usize,
-    /// Longest sequence of lost probes without an answered one between.
-    in_a_row: usize,
+/// Falls of the link behind an egress port.
+fn falls_of(ctx: &DetectorContext<'_>, link: usize, windows: &[&Arc<ProbeWindow>], lost: &[&Probe]) -> Falls {
+    Falls::of(link, windows, lost, [least(ctx, link, windows), ctx.threshold(&SURE)])
 }
 
-/// Falls of a link, and whether its newest probe was lost.
-fn falls(ctx: &DetectorContext<'_>, link: usize, windows: &[&Arc<ProbeWindow>], lost: &[&Probe]) -> (Vec<Fall>, bool) {
-    let of_link = lost.iter().filter(|probe| probe.links.contains(&link)).map(|probe| (probe.sent_ns, true));
-    let mut all: Vec<(i64, bool)> = of_link.chain(answered(windows, link).map(|ns| (ns, false))).collect();
-    // Windows without a loss have answers too, which end a fall.
-    let calm = windows.iter().filter(|w| w.links.get(&link).is_some_and(|probes| probes.lost == 0));
-    all.extend(calm.map(|window| (window.begin_ns, false)));
-    all.sort_unstable();
-    let mut runs: Vec<Fall> = Vec::new();
-    let mut before = false;
-    for (at_ns, is_lost) in &all {
-        match runs.last_mut().filter(|_| before) {
-            Some(run) if *is_lost => {
-                (run.span_ns[1], run.lost, run.in_a_row) = (*at_ns, run.lost + 1, run.in_a_row + 1);
-            }
-            _ if *is_lost => runs.push(Fall { span_ns: [*at_ns; 2], lost: 1, in_a_row: 1 }),
-            _ => {}
-        }
-        before = *is_lost;
-    }
-    let mut falls: Vec<Fall> = Vec::new();
-    for run in runs {
-        match falls.last_mut().filter(|last| run.span_ns[0] - last.span_ns[1] < ONE_FALL_NS) {
-            Some(last) => {
-                (last.span_ns[1], last.lost, last.in_a_row) =
-                    (run.span_ns[1], last.lost + run.lost, last.in_a_row.max(run.in_a_row));
-            }
-            None => falls.push(run),
-        }
-    }
-    let whole = |fall: &Fall| fall.in_a_row as f64 >= ctx.threshold(&RUN);
-    if (falls.iter().filter(|fall| whole(fall)).count() as f64) < ctx.threshold(&SURE) {
-        falls.retain(whole);
-    }
-    (falls, before)
+/// Whether the losses of a link, given by its egress ports, are falls.
+pub(super) fn is_falling(
+    ctx: &DetectorContext<'_>,
+    egress: &[usize],
+    windows: &[&Arc<ProbeWindow>],
+    lost: &[&Probe],
+) -> bool {
+    let each = egress.iter().map(|link| falls_of(ctx, *link, windows, lost).in_a_row);
+    let [in_rows, all] = each.fold([0; 2], |sum, each| [sum[0] + each[0], sum[1] + each[1]]);
+    in_rows as f64 >= ctx.threshold(&IN_A_ROW) * all as f64
 }
 
 fn judge(ctx: &DetectorContext<'_>, link: usize, windows: &[&Arc<ProbeWindow>], lost: &[&Probe]) -> Option<Finding> {
     let of_link = || lost.iter().filter(|probe| probe.links.contains(&link));
     let hosts: BTreeSet<usize> = of_link().map(|probe| ctx.fabric.ports.list[probe.ends[0]].end.node).collect();
-    let (falls, is_down) = falls(ctx, link, windows, lost);
+    let Falls { list: falls, is_lost, in_a_row: [in_rows, lost_in_all] } = falls_of(ctx, link, windows, lost);
     let last = falls.last()?;
-    let near = |probe: &&&Probe| {
-        falls
-            .iter()
-            .any(|fall| (fall.span_ns[0] - ONE_FALL_NS..=fall.span_ns[1] + ONE_FALL_NS).contains(&probe.sent_ns))
-    };
+    let near = |probe: &&&Probe| falls.iter().any(|fall| fall.is_near(probe.sent_ns));
     let all = lost.iter().filter(near).count();
     let common = of_link().filter(near).count() as f64 / all.max(1) as f64;
-    if (hosts.len() as f64) < ctx.threshold(&HOSTS) || common < ctx.threshold(&COMMON) {
+    if (hosts.len() as f64) < ctx.threshold(&HOSTS)
+        || common < ctx.threshold(&COMMON)
+        || (in_rows as f64) < ctx.threshold(&IN_A_ROW) * lost_in_all as f64
+    {
         return None;
     }
-    let down = is_down && last.in_a_row as f64 >= ctx.threshold(&DOWN);
+    let down = is_lost && last.in_a_row as f64 >= ctx.threshold(&DOWN).max(2.0 * least(ctx, link, windows));
     let times = falls.len() as f64;
     if !down && times < ctx.threshold(&FALLS) {
         return None;

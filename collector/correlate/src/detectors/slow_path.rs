@@ -8,14 +8,14 @@ use crate::detectors::credit_tree::credit_wait;
 use crate::detectors::detector::Detector;
 use crate::detectors::ecmp_collision::FULL;
 use crate::detectors::evidence::{evidence, name, percent};
-use crate::detectors::hold_signal::PAUSED;
+use crate::detectors::hosts_alone::judges;
+use crate::detectors::link_load::by_job;
 use crate::detectors::path_votes::share;
 use crate::detectors::slow_pairs::{FELL, SlowPair, slow_pairs};
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
 use crate::model::frame::Frame;
 use crate::model::kind::IncidentKind;
-use crate::model::location::LocationId;
 use crate::model::routes::QueuePair;
 use crate::model::routes::probes::LinkProbes;
 use crate::model::signal::Signal;
@@ -54,8 +54,7 @@ const SETTLES_NS: i64 = 20_000_000_000;
 const TOP: usize = 2;
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
-    let pauses = |port| ctx.mean(Signal::PauseTx, port).is_some_and(|share| share >= ctx.threshold(&PAUSED));
-    if ctx.fabric.routes.is_empty() || ctx.switches_report(Signal::Tx) || ctx.host_ports().any(pauses) {
+    if !judges(ctx, Signal::Tx, &[Signal::PauseTx]) {
         return Vec::new();
     }
     let [begin_ns, end_ns] = ctx.window.time_range_ns();
@@ -193,8 +192,9 @@ fn found(
     let by_probes = if measured { " Probes over that link wait longest." } else { "" };
     let (kind, text) = if collides {
         let text = format!(
-            "{begin} Slow flows of several ports share the link at {whom} and fill {} of it.{by_probes}",
-            percent(load)
+            "{begin} Slow flows of several ports share the link at {whom} and fill {} of it.{}{by_probes}",
+            percent(load),
+            by_job(ctx, link)
         );
         (IncidentKind::EcmpCollision, text)
     } else {
@@ -205,7 +205,7 @@ fn found(
         (IncidentKind::DegradedLink, text)
     };
     let sure = if measured { 0.75 } else { 0.6 };
-    let root = ctx.fabric.ports.list[link].link.map_or(LocationId::Port(link), LocationId::Link);
+    let root = ctx.fabric.link_or_port(link);
     let sent = evidence(ctx, Signal::Tx, worst.from, worst.part, ctx.threshold(&FELL));
     let votes = Evidence {
         metric: "share_of_link".to_owned(),

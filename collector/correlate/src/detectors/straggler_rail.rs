@@ -3,6 +3,7 @@
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name, of_job, percent};
+use crate::detectors::pcie;
 use crate::detectors::thresholds::thresholds;
 use crate::model::fabric::Fabric;
 use crate::model::finding::Finding;
@@ -40,7 +41,9 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
 fn judge(ctx: &DetectorContext<'_>, job: usize) -> Option<Finding> {
     let fabric = ctx.fabric;
     let mut by_host: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for port in fabric.jobs[job].ports.iter().copied() {
+    // Of an adapter with several planes, ports that are none of them count nothing, now or before.
+    let counts = |port: &usize| ctx.mean(Signal::Tx, *port).is_some() || ctx.baseline_mean(Signal::Tx, *port).is_some();
+    for port in fabric.jobs[job].ports.iter().copied().filter(counts) {
         by_host.entry(fabric.ports.list[port].end.node).or_default().push(port);
     }
     let mut lag: Vec<(usize, f64)> = by_host.values().flat_map(|ports| behind(ctx, &rails(fabric, ports))).collect();
@@ -68,7 +71,9 @@ fn judge(ctx: &DetectorContext<'_>, job: usize) -> Option<Finding> {
         name(ctx, worst),
         percent(share)
     );
-    Some(Finding::new(IncidentKind::StragglerRail, root, 0.45, carries, text).with_evidence(loses))
+    let found = Finding::new(IncidentKind::StragglerRail, root, 0.45, carries, text).with_evidence(loses);
+    // What is wrong with one adapter is no reason for several to lag behind.
+    Some(if lag.len() == 1 { pcie::refine(ctx, worst, found) } else { found })
 }
 
 /// Ports of a host by rail. If some ports have a rail, those without are left out (storage, management); if none has,

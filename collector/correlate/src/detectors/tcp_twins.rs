@@ -34,24 +34,45 @@ impl OnlyRdma {
     }
 }
 
+/// What TCP twins tell of a link.
+struct Told {
+    /// RDMA probes that were lost over it.
+    lost: u32,
+    /// TCP probes that would have been lost, if it lost everything.
+    expected: f64,
+    twins_lost: u32,
+    passed: u32,
+}
+
 /// Whether the link behind an egress port loses RDMA only; `None` also where too few TCP probes tell.
 pub(super) fn only_rdma(ctx: &DetectorContext<'_>, link: usize) -> Option<OnlyRdma> {
+    let Told { lost, expected, twins_lost, passed } = told(ctx, link);
+    let is_only = expected >= ctx.threshold(&EXPECTED) && f64::from(twins_lost) <= ctx.threshold(&PASSES) * expected;
+    is_only.then_some(OnlyRdma { lost, passed })
+}
+
+/// Whether TCP probes accompany those over a link, so few yet that they do not tell whether it loses RDMA only.
+pub(super) fn is_undecided(ctx: &DetectorContext<'_>, link: usize) -> bool {
+    let Told { expected, twins_lost, .. } = told(ctx, link);
+    expected > 0.0 && expected < ctx.threshold(&EXPECTED) && twins_lost == 0
+}
+
+fn told(ctx: &DetectorContext<'_>, link: usize) -> Told {
     let windows = ctx.fabric.routes.probes.within(ctx.window.time_range_ns());
-    let (mut lost, mut expected, mut twins_lost, mut passed) = (0, 0.0, 0, 0);
+    let mut told = Told { lost: 0, expected: 0.0, twins_lost: 0, passed: 0 };
     for window in windows {
         let Some(of_link) = window.links.get(&link).filter(|probes| probes.lost > 0) else { continue };
         let chance = f64::from(of_link.lost) / f64::from(of_link.lost + of_link.answered);
-        lost += of_link.lost;
+        told.lost += of_link.lost;
         for ends in pairs(window, link) {
             let Some(twins) = window.twins.get(&ends) else { continue };
             let all = f64::from(twins.answered + twins.lost);
-            expected += all * chance * crosses(ctx, ends, link, window.begin_ns);
-            twins_lost += twins.lost;
-            passed += twins.answered;
+            told.expected += all * chance * crosses(ctx, ends, link, window.begin_ns);
+            told.twins_lost += twins.lost;
+            told.passed += twins.answered;
         }
     }
-    let is_only = expected >= ctx.threshold(&EXPECTED) && f64::from(twins_lost) <= ctx.threshold(&PASSES) * expected;
-    is_only.then_some(OnlyRdma { lost, passed })
+    told
 }
 
 /// Pairs of ports whose probes were lost over a link.

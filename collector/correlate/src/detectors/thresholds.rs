@@ -1,6 +1,8 @@
 //! Thresholds of detectors. Each is defined beside the detector that uses it, so that all of them can be listed and
 //! overridden.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 /// A threshold that users may override.
 #[derive(Debug)]
 pub struct Threshold {
@@ -12,6 +14,16 @@ pub struct Threshold {
     pub unit: &'static str,
     /// What it means.
     pub help: &'static str,
+    /// See [`Self::was_read`].
+    pub(crate) read: AtomicBool,
+}
+
+impl Threshold {
+    /// Whether any detector of this process has read it: with another value of a threshold that none read, a back-test says the
+    /// same.
+    pub fn was_read(&self) -> bool {
+        self.read.load(Ordering::Relaxed)
+    }
 }
 
 /// Why an override is rejected.
@@ -50,6 +62,7 @@ impl Thresholds {
 
     /// Value of a threshold: the override, or the default.
     pub fn get(&self, limit: &Threshold) -> f64 {
+        limit.read.store(true, Ordering::Relaxed);
         self.0.iter().find(|(name, _)| *name == limit.name).map_or(limit.default, |(_, value)| *value)
     }
 }
@@ -59,7 +72,13 @@ macro_rules! thresholds {
     ($($(#[doc = $help:literal])+ $name:ident = $key:literal, $default:expr, $unit:literal;)+) => {
         $($(#[doc = $help])+
         pub(crate) static $name: $crate::detectors::thresholds::Threshold =
-            $crate::detectors::thresholds::Threshold { name: $key, default: $default, unit: $unit, help: concat!($($help),+) };)+
+            $crate::detectors::thresholds::Threshold {
+                name: $key,
+                default: $default,
+                unit: $unit,
+                help: concat!($($help),+),
+                read: std::sync::atomic::AtomicBool::new(false),
+            };)+
         /// All thresholds of this file.
         pub(crate) const THRESHOLDS: &[&$crate::detectors::thresholds::Threshold] = &[$(&$name),+];
     };

@@ -60,9 +60,7 @@ struct Unmarked {
 pub(super) fn find(ctx: &DetectorContext<'_>) -> Option<Finding> {
     let long = ctx.baseline.derived.marked_queue.get(ctx.domain.switches.clone(), || marking_queue(ctx))?;
     // Most of the time there is none, and a minute takes long to read.
-    let now = Switch::all(ctx, ctx.window, long);
-    let passes = |switch: &Switch| ctx.window.frames().iter().any(|frame| switch.passes(ctx, frame, long));
-    if !now.iter().any(passes) {
+    if !ctx.window.frames().iter().any(|frame| passes(ctx, frame, long)) {
         return None;
     }
     let switches = Switch::all(ctx, ctx.history, long);
@@ -158,11 +156,15 @@ impl Switch {
         let waits = move |p: &usize| frame.get(Signal::QueueMax, *p).is_some_and(|queue| queue >= long);
         self.waiting.iter().copied().filter(waits).filter(move |p| drains(ctx, frame, *p))
     }
+}
 
-    /// Whether a long queue passes a frame without a mark.
-    fn passes(&self, ctx: &DetectorContext<'_>, frame: &Frame, long: f64) -> bool {
-        self.long(ctx, frame, long).next().is_some() && !self.marks(frame)
-    }
+/// Whether a long queue of any switch of the fault domain passes a frame without a mark.
+fn passes(ctx: &DetectorContext<'_>, frame: &Frame, long: f64) -> bool {
+    let marks = |port: &usize| frame.get(Signal::Marks, *port).is_some_and(|marks| marks > 0.0);
+    frame.ports_from(Signal::QueueMax, long).filter(|port| drains(ctx, frame, *port)).any(|port| {
+        let node = ctx.fabric.ports.list[port].end.node;
+        ctx.domain.nodes.binary_search(&node).is_ok() && !ctx.fabric.ports.of_node(node).iter().any(marks)
+    })
 }
 
 /// A switch in one frame.

@@ -1,6 +1,7 @@
 //! Paths over a fabric: stores what is told of them by names, and finds the paths of a flow.
 
 use crate::model::fabric::Fabric;
+use crate::model::location::LocationId;
 use crate::model::routes::path::{Flow, Path, PathSource};
 use crate::model::routes::probes::{Probe, TcpProbe};
 use crate::model::routes::update::{FlowName, PortName, ProbeTransport, RouteUpdate};
@@ -56,11 +57,18 @@ impl Fabric {
                 else {
                     return;
                 };
-                let links = there.hops.iter().chain(&back.hops).copied().collect();
-                let probe = Probe { sent_ns, ends: [flow.from, flow.to], links, rtt_ns, turn_ns };
+                let links: Arc<[usize]> = there.hops.iter().chain(&back.hops).copied().collect();
+                let second = self.second_crossings(&links);
+                let probe = Probe { sent_ns, ends: [flow.from, flow.to], links, second, rtt_ns, turn_ns };
                 self.routes.probes.take(probe);
             }
         }
+    }
+
+    /// Egress ports by which cables are crossed for the second time, as bits.
+    fn second_crossings(&self, links: &[usize]) -> u32 {
+        let is_second = |at: usize| self.ports.list[links[at]].peer.is_some_and(|peer| links[..at].contains(&peer));
+        (0..links.len().min(32)).filter(|at| is_second(*at)).fold(0, |bits, at| bits | 1 << at)
     }
 
     /// Paths that a flow took or may have taken at an instant: its own, those of which it takes one, or else all between the same two
@@ -109,6 +117,11 @@ impl Fabric {
     pub fn is_between_switches(&self, egress: usize) -> bool {
         let is_switch = |node: usize| self.topology.nodes[node].role != Role::Host;
         is_switch(self.ports.list[egress].end.node) && self.peer_node(egress).is_some_and(is_switch)
+    }
+
+    /// The link behind a port, or the port alone if its other end is not known.
+    pub fn link_or_port(&self, port: usize) -> LocationId {
+        self.ports.list[port].link.map_or(LocationId::Port(port), LocationId::Link)
     }
 
     /// The ports of a path, then the port that it leads to, in words: `h1 port 1 > leaf1 port 9 > spine2 port 3 > h7 port 1`.

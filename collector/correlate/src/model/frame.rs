@@ -12,6 +12,9 @@ pub const FULL_PACKET_BYTES: f64 = 4096.0;
 /// Rates above this multiple of the line rate are counter glitches: the counters stood still before, or jumped.
 const BEYOND: f64 = 2.0;
 
+/// Signals of which the load of a job is made.
+const LOADS: [Signal; 4] = [Signal::Rx, Signal::OutOfSequence, Signal::Tx, Signal::Retransmits];
+
 /// Ports in one block of a column.
 pub(crate) const BLOCK: usize = 128;
 
@@ -91,6 +94,13 @@ impl Frame {
         }
     }
 
+    /// Drops cached loads before a value of a signal changes, if they are made of it.
+    pub(crate) fn clear_cache_of(&mut self, signal: Signal) {
+        if LOADS.contains(&signal) {
+            self.clear_cache();
+        }
+    }
+
     /// Sets the value of a signal at a port.
     pub fn set(&mut self, signal: Signal, port: usize, value: f64) {
         self.columns[signal as usize].set(port, value as f32);
@@ -149,7 +159,8 @@ impl Frame {
         let wasted = |signal, port| self.get(signal, port).filter(|n| *n > 0.0).map_or(0.0, |n| n * FULL_PACKET_BYTES);
         let moved = |p: &usize| {
             let useful = |all, lost| Some((self.get(all, *p)? - wasted(lost, *p)).max(0.0));
-            [useful(Signal::Rx, Signal::OutOfSequence), useful(Signal::Tx, Signal::Retransmits)]
+            let [received, again, sent, resent] = LOADS;
+            [useful(received, again), useful(sent, resent)]
         };
         // A port without values in this frame counts as the mean of the others.
         mean(ports.iter().flat_map(moved).flatten()).map_or(f64::NAN, |m| m * ports.len() as f64 * 2.0)
@@ -202,6 +213,16 @@ impl Frame {
         let blocks = self.columns[signal as usize].blocks();
         let each = blocks.flat_map(|(at, block)| (at * BLOCK..).zip(&block.values));
         each.filter(|(_, value)| !value.is_nan()).map(move |(port, value)| (signal, port, f64::from(*value)))
+    }
+
+    /// Ports at which a signal is at least a value.
+    pub(crate) fn ports_from(&self, signal: Signal, least: f64) -> impl Iterator<Item = usize> + '_ {
+        let reaches = move |value: f32| f64::from(value) >= least;
+        // Most blocks have no such port, and one pass over a block tells.
+        let highest = |block: &Block| block.values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let blocks = self.columns[signal as usize].blocks().filter(move |(_, block)| reaches(highest(block)));
+        let each = blocks.flat_map(|(at, block)| (at * BLOCK..).zip(&block.values));
+        each.filter(move |(_, value)| reaches(**value)).map(|(port, _)| port)
     }
 
     /// The value of a signal at a port, if it was measured.

@@ -28,6 +28,21 @@ pub struct IncidentPath {
     pub known: PathSource,
 }
 
+/// A cause that detectors found for an incident, and that it does not accuse.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+pub struct Considered {
+    /// Kind.
+    pub kind: IncidentKind,
+    /// Location.
+    pub root: Location,
+    /// Highest confidence with which it was found, 0 to 1.
+    pub confidence: f64,
+    /// Share of the incident's evaluations that found it, 0 to 1.
+    pub found_in: f64,
+    /// Explanation of that finding.
+    pub explanation: String,
+}
+
 /// An incident. Times are Unix nanoseconds.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub struct Incident {
@@ -72,6 +87,9 @@ pub struct Incident {
     /// Path of the flows that show it, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<IncidentPath>,
+    /// Causes that were considered and not accused, the most certain first; at most eight.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub considered: Vec<Considered>,
     /// Values that support it.
     pub evidence: Vec<Evidence>,
     /// Explanation for an operator.

@@ -43,10 +43,12 @@ pub enum IncidentKind {
     TcpFallback,
     /// An InfiniBand adapter gives its switch no credits, so that packets exceed their lifetime.
     CreditStall,
+    /// A host answers probes late, because its CPUs are busy.
+    BusyHost,
 }
 
-/// Severity of an incident.
-#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+/// Severity of an incident, or of a setting that is not as expected.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// An observation: not certain enough to page.
@@ -55,6 +57,17 @@ pub enum Severity {
     Warning,
     /// Jobs lose throughput.
     Critical,
+}
+
+impl Severity {
+    /// Name in the API and in labels.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
 }
 
 /// How the severity of a kind follows from its victims.
@@ -115,7 +128,7 @@ pub struct KindSpec {
 
 impl IncidentKind {
     /// Every kind.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::PfcStorm,
         Self::SlowReceiver,
         Self::Incast,
@@ -134,6 +147,7 @@ impl IncidentKind {
         Self::StragglerRail,
         Self::TcpFallback,
         Self::CreditStall,
+        Self::BusyHost,
     ];
 
     /// Whether counters at the location itself show it.
@@ -412,6 +426,21 @@ impl IncidentKind {
                 action: "Disable the switch's port to the host, drain the host and reset its adapter. Check the \
                  adapter's firmware and, with opensm, the head-of-queue lifetime towards hosts.",
                 docs: "runbooks/credit-stall.md",
+            },
+            Self::BusyHost => &KindSpec {
+                name: "busy_host",
+                severity: ByVictims,
+                observed_by: Location,
+                freezes_baseline: false,
+                explains: &[],
+                may_spread: false,
+                recurs: false,
+                follows_load: false,
+                holds_others_back: false,
+                is_coarse: false,
+                action: "Look for what uses the host's CPUs beside its job (data loading, CPU limits of control groups, a process that \
+                 runs away). Transfers that need the CPU, such as those of TCP or storage, are late too.",
+                docs: "verdicts.md",
             },
         }
     }

@@ -18,6 +18,11 @@ pub(crate) fn column(signal: Signal, priority: usize) -> Option<usize> {
     (priority < PRIORITIES).then_some(Signal::COUNT + at * PRIORITIES + priority)
 }
 
+/// The column of a signal, and those of its priorities if it is kept per priority.
+pub(crate) fn columns(signal: Signal) -> impl Iterator<Item = usize> {
+    std::iter::once(signal as usize).chain((0..PRIORITIES).filter_map(move |priority| column(signal, priority)))
+}
+
 /// The signal of a per-priority column.
 pub(crate) fn whole(column: usize) -> Option<Signal> {
     SPLIT.get(column.checked_sub(Signal::COUNT)? / PRIORITIES).copied()

@@ -69,6 +69,8 @@ pub enum Signal {
     PcieRateMax,
     /// Share of seconds in which the adapter's memory requests stalled.
     PcieStall,
+    /// 1 if the adapter reaches the memory of its host's GPUs directly (GPUDirect RDMA), 0 if data is copied through host memory.
+    GpuDirect,
     /// Receive power of the weakest lane, watts.
     RxPower,
     /// Receive power of the weakest lane a day ago, watts.

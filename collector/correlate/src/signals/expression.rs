@@ -38,7 +38,7 @@ pub enum Divisor {
 /// How series that are not one per port become series of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
-    /// The series of a device counts for each of its ports.
+    /// The highest series of a device counts for each of its ports.
     PortsOfDevice,
     /// A port has the lowest value of its lanes.
     LowestLane,
@@ -190,7 +190,9 @@ impl Display for WithWindow<'_> {
         let Term { selector, measure, offset, divisor, spread, unless } = term;
         let ago = offset.map_or_else(String::new, |offset| format!(" offset {offset}"));
         match spread {
-            Some(Spread::PortsOfDevice) => write!(f, "0 * {PORTS} + on (host, device) group_left () ")?,
+            Some(Spread::PortsOfDevice) => {
+                write!(f, "0 * {PORTS} + on (host, device) group_left () max by (host, device) (")?;
+            }
             Some(Spread::LowestLane) => f.write_str("min by (host, device, port) (")?,
             None => {}
         }
@@ -200,7 +202,7 @@ impl Display for WithWindow<'_> {
             Measure::MeanRate(time) => write!(f, "rate({selector}[{time}]{ago})")?,
             Measure::Growth(time) => write!(f, "clamp_min({selector} - {selector} offset {time}, 0)")?,
         }
-        if *spread == Some(Spread::LowestLane) {
+        if spread.is_some() {
             f.write_str(")")?;
         }
         match divisor {

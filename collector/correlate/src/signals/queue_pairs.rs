@@ -2,7 +2,7 @@
 //! are only read for ports that receive too much.
 
 use crate::model::topology::port_name;
-use fabriclens_model::{FixedBudget, Labels, MatchOp, Matcher, Read, ReadError, Series, is_stale};
+use fabriclens_model::{FixedBudget, Labels, Matcher, Read, ReadError, Series, is_stale};
 use std::collections::{BTreeSet, HashMap};
 
 pub(super) const INFO: &str = "fabric_queue_pair_info";
@@ -113,15 +113,7 @@ pub(super) fn any(label: &str, of: &[Labels], other: &str) -> Result<Matcher, Re
 
 /// Matches a label against any of these values.
 pub(super) fn one_of<'a>(label: &str, values: impl Iterator<Item = &'a str>) -> Result<Matcher, ReadError> {
-    let values: BTreeSet<String> = values.map(escaped).collect();
-    let pattern = values.into_iter().collect::<Vec<_>>().join("|");
-    Matcher::new(label, MatchOp::Regex, pattern).map_err(|e| ReadError::Storage(e.to_string()))
-}
-
-/// A regular expression that matches this text.
-fn escaped(text: &str) -> String {
-    let escape = |c: char| (!c.is_alphanumeric() && c != '_').then_some('\\').into_iter().chain([c]);
-    text.chars().flat_map(escape).collect()
+    Matcher::one_of(label, values).map_err(|e| ReadError::Storage(e.to_string()))
 }
 
 #[cfg(test)]

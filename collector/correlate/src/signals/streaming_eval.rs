@@ -12,10 +12,9 @@ use crate::signals::late_samples::LateSamples;
 use crate::signals::stream_readers::{Readers, Use};
 use crate::signals::stream_slots::{Cell, CellValue, NONE, NewIndices, Slot, sample};
 use crate::signals::table::{ALL, SignalSpec};
-use fabriclens_model::{Labels, Layout, LayoutId, is_absent, is_stale};
+use fabriclens_model::{Labels, Layout, LayoutId, WeakLayout, is_absent, is_stale};
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Weak;
 
 /// Known label lists before dropped lists are looked for.
 const MAX_PLANS: usize = 4096;
@@ -34,7 +33,7 @@ struct Column {
 /// What a label list is used for, by cell; divisors, which have no cell, come first.
 struct Plan {
     /// Tells when the list is dropped.
-    list: Weak<[Labels]>,
+    list: WeakLayout,
     uses: Vec<Column>,
 }
 
@@ -121,7 +120,7 @@ impl StreamingEval {
         self.index.shrink_to_fit();
         self.of_port.retain(|_, cell| cells.moves(cell));
         self.plans.retain(|_, plan| {
-            plan.list.strong_count() > 0
+            plan.list.is_alive()
                 && plan.uses.iter_mut().all(|column| {
                     column.cell = cells.to(column.cell);
                     slots.moves(&mut column.slot)
@@ -151,7 +150,7 @@ impl StreamingEval {
         let id = series.id();
         if !self.plans.contains_key(&id) {
             if self.plans.len() >= self.plan_limit {
-                self.plans.retain(|_, plan| plan.list.strong_count() > 0);
+                self.plans.retain(|_, plan| plan.list.is_alive());
                 self.plan_limit = MAX_PLANS.max(2 * self.plans.len());
             }
             let uses = self.plan(series, sink);

@@ -192,6 +192,7 @@ pub const ALL: [SignalSpec; Signal::COUNT] = [
     slow(Signal::PcieRate, Max, &[Term::gauge(all("fabric_pcie_rate_bytes_per_second")).spread(PortsOfDevice)]),
     slow(Signal::PcieRateMax, Max, &[Term::gauge(all("fabric_pcie_rate_max_bytes_per_second")).spread(PortsOfDevice)]),
     fast(Signal::PcieStall, Max, &[Term::rate(all("fabric_pcie_stall_seconds_total"))]),
+    slow(Signal::GpuDirect, Max, &[Term::gauge(all("fabric_gpudirect_available")).spread(PortsOfDevice)]),
     slow(Signal::RxPower, Max, &[Term::gauge(RX_POWER).spread(LowestLane)]),
     slow(Signal::RxPowerBefore, Max, &[Term::gauge(RX_POWER).ago("1d").spread(LowestLane)]),
     slow(Signal::ModuleTemperature, Max, &[Term::gauge(all("fabric_module_temperature_celsius"))]),

@@ -14,6 +14,7 @@ use crate::model::location::Location;
 use crate::model::location::LocationId;
 use crate::model::priority::Priorities;
 use crate::model::routes::path::Path;
+use crate::tracker::considered_causes::ConsideredCauses;
 use crate::tracker::past_incidents::{PastIncidents, Recurrence};
 use crate::tracker::timing::{QUIET_S, RECURS_S};
 use std::cmp::Reverse;
@@ -54,6 +55,8 @@ pub(super) struct OpenIncident {
     recurrence: Option<Recurrence>,
     /// Findings, each with the sum of its confidences.
     verdicts: Vec<(Finding, f64)>,
+    /// Everything that was found at it.
+    considered: ConsideredCauses,
     /// Throughput, relative to the baseline, of jobs that were low already before it began.
     before: BTreeMap<usize, f64>,
     /// Evaluated ticks in which each job lost throughput.
@@ -81,6 +84,7 @@ impl OpenIncident {
             paged: false,
             recurrence: None,
             verdicts: Vec::new(),
+            considered: ConsideredCauses::default(),
             before: BTreeMap::new(),
             suffer: BTreeMap::new(),
             weight: 0.0,
@@ -110,6 +114,7 @@ impl OpenIncident {
         };
         let mut resumed = Self::new(incident.id.clone(), baseline, &finding, incident.start_ns, incident.detected_ns);
         resumed.weight = 1.0;
+        resumed.considered = ConsideredCauses::resume(&incident.considered);
         resumed.paged = incident.severity != Severity::Info;
         resumed.split_from.clone_from(&incident.split_from);
         let port = |sender: &Sender| match sender.port.find(fabric)? {
@@ -171,6 +176,7 @@ impl OpenIncident {
         let known =
             |f: &Finding| self.verdicts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).is_some_and(|v| v.0.is_same_as(f));
         let (own, others): (Vec<Finding>, Vec<Finding>) = findings.into_iter().partition(known);
+        self.considered.record(own.iter().chain(&others), ctx.fabric);
         let Some(mut found) = best(own.into_iter().chain(others)) else { return };
         let known = self.verdicts.iter().find(|(old, _)| old.is_same_as(&found));
         found.harmless = found.harmless.or(known.and_then(|(old, _)| old.harmless));
@@ -312,6 +318,7 @@ impl OpenIncident {
             port: Location::of(fabric, &LocationId::Port(*port)),
             job: fabric.job_of(*port).map(|job| id(&job)),
         };
+        let root = Location::of(fabric, &verdict.root);
         let suffer: Vec<String> =
             self.suffering().filter(|job| !verdict.culprits.contains(job)).map(|job| id(&job)).collect();
         Incident {
@@ -328,7 +335,8 @@ impl OpenIncident {
                 Severity::Info
             },
             confidence: verdict.confidence,
-            root: Location::of(fabric, &verdict.root),
+            considered: self.considered.besides(verdict.kind, &root),
+            root,
             priorities: verdict.priorities,
             culprit_jobs: verdict.culprits.iter().map(id).collect(),
             victim_jobs: suffer,

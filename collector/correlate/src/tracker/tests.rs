@@ -5,6 +5,7 @@ use crate::detectors::context::{DetectorContext, SlowdownCache};
 use crate::detectors::thresholds::Thresholds;
 use crate::model::fabric::Fabric;
 use crate::model::frame::Frame;
+use crate::model::kind::IncidentKind;
 use crate::model::ports::Ports;
 use crate::model::signal::Signal;
 use crate::model::topology::Topology;
@@ -88,4 +89,42 @@ fn an_incident_from_the_first_samples_on_does_not_prevent_a_baseline() {
     assert_eq!(watch.open.len(), 1, "it pauses its switch since the first sample");
     let baseline = watch.eval.history.baseline(&watch.eval.fabric, i64::MIN);
     assert!(baseline.window.ticks() >= 30, "{}", baseline.window.ticks());
+}
+
+/// A port that pauses its switch and whose link corrupts frames is one incident; the cause that it does not accuse is kept, also
+/// by a tracker that continues it.
+#[test]
+fn an_incident_keeps_the_cause_that_it_does_not_accuse() {
+    let new =
+        || IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
+    let mut watch = new();
+    let port = watch.measured_port("h0", "mlx5_0/1").unwrap();
+    for second in 0..60 {
+        let mut frame = Frame::new(second * 1_000_000_000);
+        let ill = if second < 40 { 0.0 } else { 1.0 };
+        let told = [
+            (Signal::Tx, 4e9),
+            (Signal::Rx, 4e9),
+            (Signal::Rate, 12.5e9),
+            (Signal::Up, 1.0),
+            (Signal::PauseTx, 0.5 * ill),
+            (Signal::PauseFrames, 12_000.0 * ill),
+            (Signal::QueueMax, 3e5 * ill),
+            (Signal::WireErrors, 100.0 * ill),
+        ];
+        told.iter().for_each(|(signal, value)| frame.set(*signal, port, *value));
+        watch.tick(frame);
+    }
+    let open = watch.open();
+    assert_eq!(open.len(), 1, "{open:?}");
+    let considered = &open[0].considered;
+    let mut kinds: Vec<IncidentKind> = considered.iter().map(|cause| cause.kind).chain([open[0].kind]).collect();
+    kinds.sort();
+    assert_eq!(kinds, [IncidentKind::SlowReceiver, IncidentKind::LossyLink], "{considered:?}");
+    let cause = &considered[0];
+    assert!(cause.found_in > 0.5 && cause.confidence > 0.5 && !cause.explanation.is_empty(), "{cause:?}");
+    let mut anew = new();
+    anew.measured_port("h0", "mlx5_0/1").unwrap();
+    assert!(anew.resume(&open, 60_000_000_000).is_empty());
+    assert_eq!(anew.open()[0].considered, *considered);
 }

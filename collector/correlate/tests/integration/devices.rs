@@ -1,6 +1,6 @@
 //! Detectors for adapters, modules, transport and InfiniBand, on a small fabric.
 
-use crate::common::{ETHERNET, RATE, USUAL, egress, fabric, host, link, only, port, watch, watch_on};
+use crate::common::{ETHERNET, RATE, USUAL, egress, fabric, host, link, only, port, rails_at, watch, watch_on};
 use fabriclens_correlate::{Fabric, Frame, IncidentKind, Severity, Signal, Thresholds};
 use fabriclens_correlate::{Incident, Location};
 
@@ -319,8 +319,39 @@ fn narrow_pcie_path_explains_slow_receiver() {
         frame.set(Signal::PcieRateMax, host(fabric, 3), 31.5e9);
     });
     assert_eq!(enough.len(), 0, "half of what it could, and more than its link");
+    let platform = watch(60, 30, 0, |fabric, frame| {
+        frame.set(Signal::PcieRate, host(fabric, 3), 7.8e9);
+        frame.set(Signal::PcieRateMax, host(fabric, 3), 7.8e9);
+    });
+    assert_eq!(platform.len(), 0, "less than its link, and all that the slot offers");
     let stalls = only(watch(60, 40, 0, |fabric, frame| frame.set(Signal::PcieStall, host(fabric, 3), 0.8)));
     assert_eq!(stalls.kind, IncidentKind::PcieBottleneck);
+}
+
+#[test]
+fn planes_of_an_adapter_share_its_path_to_memory() {
+    let of = |ports: [&str; 2], is: f64| {
+        watch_on(
+            &rails_at(ports),
+            Thresholds::default(),
+            |_, _| (),
+            [60, 30, 0],
+            move |fabric, frame| {
+                for plane in fabric.ports.of_node(3) {
+                    frame.set(Signal::PcieRate, *plane, is);
+                    frame.set(Signal::PcieRateMax, *plane, 4.0 * RATE);
+                }
+            },
+        )
+    };
+    let found = only(of(["mlx5_0/3", "mlx5_0/6"], 1.5 * RATE));
+    assert_eq!(
+        (found.kind, found.root),
+        (IncidentKind::PcieBottleneck, port("h3", "mlx5_0/3")),
+        "one adapter, one incident"
+    );
+    assert_eq!(of(["mlx5_0/1", "mlx5_1/1"], 1.5 * RATE).len(), 0, "each adapter has enough for its own link");
+    assert_eq!(of(["mlx5_0/3", "mlx5_0/6"], 2.5 * RATE).len(), 0, "enough for both");
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod links;
 mod ordinary_life;
 mod partly_read;
 mod paths;
+mod probes_alone;
 mod rails;
 mod scenarios;
 mod signals;

@@ -2,8 +2,8 @@
 
 use crate::common::{RATE, USUAL, fabric, host, link, only};
 use fabriclens_correlate::{
-    Fabric, FlowName, Frame, Incident, IncidentKind, IncidentTracker, PathSource, PortName, ProbeTransport,
-    RouteUpdate, Signal, Thresholds,
+    Fabric, FlowName, Frame, Incident, IncidentKind, IncidentTracker, Location, PathSource, PortName, ProbeTransport,
+    RouteUpdate, Severity, Signal, Thresholds,
 };
 
 const S: i64 = 1_000_000_000;
@@ -68,6 +68,13 @@ impl Run<'_> {
 
     /// The same with a TCP twin of each probe that answers after a time, or is lost, or does not exist.
     fn incidents_with_twins(&self, twin: &dyn Fn(&Probe) -> Option<Option<f64>>) -> Vec<Incident> {
+        let mut found = self.all_with_twins(twin);
+        found.retain(|incident| incident.severity != Severity::Info);
+        found
+    }
+
+    /// All incidents, and observations.
+    fn all_with_twins(&self, twin: &dyn Fn(&Probe) -> Option<Option<f64>>) -> Vec<Incident> {
         let fabric = fabric();
         let mut tracker = IncidentTracker::new(fabric.clone(), Thresholds::default());
         let each = || (0..8).flat_map(|from| (0..8).map(move |to| (from, to))).filter(|(from, to)| from != to);
@@ -114,7 +121,6 @@ impl Run<'_> {
             found.extend(tracker.tick(self.frame_of(&fabric, second)));
         }
         found.extend(tracker.open());
-        found.retain(|incident| incident.severity != fabriclens_correlate::Severity::Info);
         found
     }
 
@@ -152,6 +158,10 @@ fn slow(fabric: &Fabric, frame: &mut Frame, from: usize, to: usize) {
     frame.set(Signal::Rx, to, 0.4 * USUAL);
     frame.set(Signal::CnpRx, from, 900.0);
     frame.set(Signal::CnpTx, to, 900.0);
+}
+
+fn second(frame: &Frame) -> i64 {
+    frame.time_ns / S
 }
 
 fn calm(_: &Probe) -> Answer {
@@ -196,6 +206,18 @@ fn new_flows_that_share_a_link_collide() {
 }
 
 #[test]
+fn a_collision_names_what_each_job_brings() {
+    let both =
+        |fabric: &Fabric, frame: &mut Frame| [(0, 4), (1, 5)].iter().for_each(|(a, b)| slow(fabric, frame, *a, *b));
+    // The second queue pair of the odd job's sender takes the other spine.
+    let pairs = [(0, 4, 0, CALM), (1, 5, 0, CALM), (1, 7, 1, 0), (2, 6, 1, 0), (3, 7, 1, 0)];
+    let found = only(Run { pairs: &pairs, frame: &both, probe: None }.incidents());
+    assert_eq!((found.kind, found.root), (IncidentKind::EcmpCollision, link("leaf0", "spine0")));
+    let words = "its load comes from job even about 1.6 GB/s, job odd about 0.8 GB/s.";
+    assert!(found.explanation.contains(words), "{}", found.explanation);
+}
+
+#[test]
 fn an_application_that_sends_less_accuses_no_link() {
     let all = |fabric: &Fabric, frame: &mut Frame| {
         [(0, 4), (2, 6), (4, 0), (6, 2)].iter().for_each(|(a, b)| slow(fabric, frame, *a, *b))
@@ -215,10 +237,39 @@ fn an_application_that_sends_less_accuses_no_link() {
     assert!(found.is_empty(), "its packets meet no queue: {found:?}");
 }
 
+#[test]
+fn a_rate_that_a_pair_had_for_as_long_before_is_no_news() {
+    // The job's phases differ: for 45 s one pair moves less and the others more. Later the pair is slow again.
+    let part_later = |part: f64| {
+        move |fabric: &Fabric, frame: &mut Frame| {
+            let (from, to) = (host(fabric, 0), host(fabric, 4));
+            match second(frame) {
+                140..185 => {
+                    for port in [0, 2, 4, 6].map(|h| host(fabric, h)) {
+                        [Signal::Tx, Signal::Rx].into_iter().for_each(|signal| frame.set(signal, port, 1.2 * USUAL));
+                    }
+                    frame.set(Signal::Tx, from, 0.4 * USUAL);
+                    frame.set(Signal::Rx, to, 0.4 * USUAL);
+                }
+                205.. => {
+                    slow(fabric, frame, 0, 4);
+                    frame.set(Signal::Tx, from, part * USUAL);
+                    frame.set(Signal::Rx, to, part * USUAL);
+                }
+                _ => {}
+            }
+        }
+    };
+    let run = |part: f64| Run { pairs: &APART, frame: &part_later(part), probe: Some(&calm) }.incidents();
+    let as_before = run(0.4);
+    assert!(as_before.is_empty(), "{as_before:?}");
+    assert_eq!(only(run(0.2)).kind, IncidentKind::DegradedLink, "it never was so slow");
+}
+
 /// Each third second, a sender gets a negative acknowledgment while its receiver misses packets.
 fn loses(fabric: &Fabric, frame: &mut Frame, pairs: &[(usize, usize)]) {
     for (at, (from, to)) in pairs.iter().enumerate() {
-        if frame.time_ns / S % 3 == at as i64 {
+        if second(frame) % 3 == at as i64 {
             frame.set(Signal::SequenceNaks, host(fabric, *from), 20.0);
             frame.set(Signal::OutOfSequence, host(fabric, *to), 40.0);
         }
@@ -244,6 +295,24 @@ fn pairs_that_lose_vote_for_the_link_that_they_share() {
     };
     let found = only(Run { pairs: &pairs, frame: &frame, probe: Some(&lost) }.incidents());
     assert!([link("leaf0", "spine0"), link("leaf1", "spine0")].contains(&found.root), "{:?}", found.root);
+}
+
+#[test]
+fn probes_from_before_the_losses_began_do_not_place_them() {
+    let frame = |fabric: &Fabric, frame: &mut Frame| {
+        if second(frame) < CALM + 40 {
+            loses(fabric, frame, &[(0, 4)]);
+        }
+    };
+    // The first host lost probes until just before.
+    let earlier = |probe: &Probe| {
+        let is_lost = probe.from == 0 && probe.second < CALM - 5 && probe.second % 10 == 1;
+        (!is_lost).then_some([RTT, TURN])
+    };
+    let found = only(Run { pairs: &APART, frame: &frame, probe: Some(&earlier) }.incidents());
+    assert_eq!(found.kind, IncidentKind::LossyLink);
+    let order = ["Likeliest is the link at", ", then the link at"];
+    assert!(order.iter().all(|words| found.explanation.contains(words)), "{}", found.explanation);
 }
 
 #[test]
@@ -304,6 +373,30 @@ fn hosts_that_do_not_answer_accuse_no_link() {
     assert!(step.is_empty(), "a clock step: {step:?}");
     let gaps = run(&|probe| if probe.second % 7 < 3 { calm(probe) } else { Some([RTT * 1.01, TURN]) });
     assert!(gaps.is_empty(), "{gaps:?}");
+}
+
+#[test]
+fn a_host_that_answers_late_is_an_observation_at_that_host() {
+    const LATE: f64 = 6e6;
+    let run = |frame: &dyn Fn(&Fabric, &mut Frame), late: &dyn Fn(&Probe) -> bool| {
+        let probe = |probe: &Probe| Some([RTT, if probe.second >= CALM && late(probe) { LATE } else { TURN }]);
+        let mut found = Run { pairs: &APART, frame, probe: Some(&probe) }.all_with_twins(&|_| None);
+        assert!(found.iter().all(|incident| incident.severity == Severity::Info), "{found:?}");
+        found.retain(|incident| incident.kind == IncidentKind::BusyHost);
+        found
+    };
+    let nothing = |_: &Fabric, _: &mut Frame| ();
+    let found = only(run(&nothing, &|probe| probe.to == 5));
+    assert_eq!((found.root, found.severity), (Location::Host { node: "h5".into() }, Severity::Info));
+    assert!((CALM * S..(CALM + 5) * S).contains(&found.start_ns), "{}", found.start_ns);
+    assert!(found.explanation.contains("h5 answers probes late: 100 % of its answers"), "{}", found.explanation);
+    let some = run(&nothing, &|probe| probe.to == 5 && probe.second % 3 == 0);
+    assert!(some.is_empty(), "one answer of three: {some:?}");
+    let all = run(&nothing, &|_| true);
+    assert!(all.is_empty(), "all hosts alike: {all:?}");
+    let held = |fabric: &Fabric, frame: &mut Frame| frame.set(Signal::PauseRx, host(fabric, 5), 0.02);
+    let held = run(&held, &|probe| probe.to == 5);
+    assert!(held.is_empty(), "its answers wait for the network: {held:?}");
 }
 
 #[test]

@@ -31,6 +31,40 @@ fn slow_rail_is_a_straggler() {
     assert_eq!(rail(1.2).len(), 0, "the job loses nothing");
 }
 
+/// The reason is named where it is measured, and only where it tells this adapter from others.
+#[test]
+fn straggler_has_its_reason() {
+    let slow_with = |signals: &'static [(Signal, f64, f64)]| {
+        let found = watch_on(
+            &rails(),
+            Thresholds::default(),
+            |_, _| (),
+            [90, 40, 0],
+            move |fabric, frame| {
+                for port in fabric.jobs[0].ports.clone() {
+                    let slow = port == fabric.ports.of_node(2)[1];
+                    for (signal, here, elsewhere) in signals {
+                        frame.set(*signal, port, if slow { *here } else { *elsewhere });
+                    }
+                    for signal in [Signal::Tx, Signal::Rx] {
+                        frame.set(signal, port, USUAL * if slow { 0.1 } else { 0.6 });
+                    }
+                }
+            },
+        );
+        found.into_iter().map(|incident| incident.explanation).collect::<String>()
+    };
+    let staged = "goes through host memory";
+    assert!(slow_with(&[(Signal::GpuDirect, 0.0, 1.0)]).contains(staged));
+    let everywhere = slow_with(&[(Signal::GpuDirect, 0.0, 0.0)]);
+    assert!(everywhere.contains("carries") && !everywhere.contains(staged), "{everywhere}");
+    assert!(!slow_with(&[]).contains("Reason"), "not measured");
+    // A narrow path is an incident of its own, which explains the other.
+    let narrow =
+        slow_with(&[(Signal::PcieRate, RATE / 2.0, RATE * 2.0), (Signal::PcieRateMax, RATE * 2.0, RATE * 2.0)]);
+    assert!(narrow.contains("PCIe path runs at 25 %"), "{narrow}");
+}
+
 #[test]
 fn rails_come_from_agents() {
     // Each host has a third port, for storage, and one port of each rail is quiet because the rail's other port carries

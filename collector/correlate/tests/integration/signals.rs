@@ -81,6 +81,8 @@ fn device_and_lane_series_reach_ports() {
         (port!("fabric_port_up"), |_| 1.0),
         (&[("__name__", "fabric_pcie_rate_bytes_per_second"), ("device", "mlx5_0")], |_| 8e9),
         (&[("__name__", "fabric_pcie_rate_max_bytes_per_second"), ("device", "mlx5_0")], |_| 16e9),
+        (&[("__name__", "fabric_gpudirect_available"), ("device", "mlx5_0"), ("method", "peer_memory")], |_| 0.0),
+        (&[("__name__", "fabric_gpudirect_available"), ("device", "mlx5_0"), ("method", "dma_buf")], |_| 1.0),
         (port!("fabric_module_receive_power_watts", "lane" = "0"), |_| 1e-3),
         (port!("fabric_module_receive_power_watts", "lane" = "1"), |t| if t > 80_000 { 2e-4 } else { 9e-4 }),
         (port!("fabric_pcie_stall_seconds_total", "direction" = "receive"), |t| t as f64 * 0.4),
@@ -88,6 +90,7 @@ fn device_and_lane_series_reach_ports() {
     ]);
     let get = |signal| frame.get(signal, 0).map(|v| (v * 1e9).round() / 1e9);
     assert_eq!((get(Signal::PcieRate), get(Signal::PcieRateMax)), (Some(8e9), Some(16e9)));
+    assert_eq!(get(Signal::GpuDirect), Some(1.0), "one way is enough");
     assert_eq!((get(Signal::RxPower), get(Signal::RxPowerBefore)), (Some(2e-4), Some(9e-4)));
     assert!((get(Signal::PcieStall).unwrap() - 0.4).abs() < 1e-6);
 }

@@ -316,6 +316,10 @@ fn cables_are_inferred_from_small_rails() {
     let by_order = |host| [row(host, "0"), vec![("rail_source", "order")]].concat();
     let ordered = all(&heard(&[by_order("h1"), by_order("h2")]), &[]);
     assert!(links(&ordered).is_empty(), "an order of adapters tells of no cable");
+    let plane = |host, number| vec![("host", host), ("device", "mlx5_0"), ("port", number), ("rail", "0")];
+    let planes = all(&heard(&[plane("h1", "3"), plane("h1", "6"), plane("h2", "3"), plane("h2", "6")]), &[]);
+    let switches: Vec<&str> = planes.nodes.iter().map(|n| &*n.name).filter(|name| name.starts_with("rail")).collect();
+    assert_eq!(switches, ["rail 0 port 3", "rail 0 port 6"], "planes of an adapter are networks of their own");
     assert_eq!(topology.nodes.len(), 4, "a host without a cable is a host: {:?}", topology.nodes);
     // A single source is believed.
     let topology = all(&ports, &[read("f.json", FILE)]);

@@ -1,6 +1,7 @@
 //! Live evaluation with its own clock.
 
 use super::*;
+use fabriclens_audit::Auditor;
 use fabriclens_config::Config;
 use fabriclens_core::pressure::Pressure;
 use fabriclens_core::telemetry::Telemetry;
@@ -34,7 +35,8 @@ pub(super) fn state_of(config: Config) -> AppState {
         jobs: Arc::new(Jobs::open(&store, Default::default()).unwrap()),
         incidents: Arc::new(IncidentStore::open(&store, config.retention.incidents).unwrap()),
         topologies: Arc::new(Topologies::open(&store, &config).unwrap()),
-        probing: Arc::new(Probing::new(config.probes, Default::default(), telemetry.probes.clone())),
+        auditor: Arc::new(Auditor::new(Vec::new())),
+        probing: Arc::new(Probing::new(config.probes, Default::default(), telemetry.probes.clone(), usize::MAX)),
         pressure: Arc::new(Pressure::new(config.memory)),
         store,
         telemetry,

@@ -3,7 +3,7 @@
 
 use crate::conversion::Conversion;
 use crate::row::{AS_IS, Label, LabelValue, PortFrom, RX, Row, TX, fixed, from, is, left_out};
-use crate::source::{PROTOCOL_SUFFIXES, Source, SwitchFrom, keep};
+use crate::source::{Describes, PROTOCOL_SUFFIXES, Source, SwitchFrom, keep};
 use fabriclens_catalog::Metric;
 use fabriclens_catalog::metrics::{
     congestion, discard, fec, link, optics, pause, pfc, state, switch, switch_events, traffic,
@@ -18,6 +18,7 @@ pub static SOURCE: Source = Source {
     title: "NVIDIA Cumulus Linux (OTLP)",
     prefixes: &["nvswitch_"],
     having: &[],
+    describes: Describes::Switches,
     switch: &[
         SwitchFrom::Attribute("net_host_name"),
         SwitchFrom::Attribute("host_name"),

@@ -2,7 +2,7 @@
 
 use crate::conversion::Conversion;
 use crate::row::{AS_IS, Label, PortFrom, RX, Row, TX, fixed, from, is, left_out};
-use crate::source::{Source, keep};
+use crate::source::{Describes, Source, keep};
 use fabriclens_catalog::Metric;
 use fabriclens_catalog::metrics::{discard, fec, link, pause, pfc, state, switch, traffic};
 
@@ -12,6 +12,7 @@ pub static SOURCE: Source = Source {
     title: "OpenConfig and NVIDIA Cumulus Linux (gNMI)",
     prefixes: &[],
     having: &[],
+    describes: Describes::Switches,
     switch: &[],
     suffixes: &[],
     rename: keep,

@@ -5,7 +5,7 @@ use super::sai;
 use crate::conversion::Conversion;
 use crate::pattern::fit;
 use crate::row::{AS_IS, Label, LabelValue, PortFrom, RX, Row, TX, fixed, is, left_out};
-use crate::source::Source;
+use crate::source::{Describes, Source};
 use fabriclens_catalog::metrics::{state, switch};
 
 /// `COUNTERS/…`, `PERIODIC_WATERMARKS/…`, `PORT_TABLE/…`
@@ -14,6 +14,7 @@ pub static SOURCE: Source = Source {
     title: "SONiC (gNMI)",
     prefixes: &[],
     having: &[],
+    describes: Describes::Switches,
     switch: &[],
     suffixes: &[],
     rename,

@@ -4,7 +4,7 @@
 use super::ib::{self, Counter};
 use crate::conversion::Conversion;
 use crate::row::{AS_IS, PortFrom, Row, is, left_out};
-use crate::source::{PROTOCOL_SUFFIXES, Source, SwitchFrom, keep};
+use crate::source::{Describes, PROTOCOL_SUFFIXES, Source, SwitchFrom, keep};
 use fabriclens_catalog::metrics::state;
 
 const ADAPTER: &str = "a port of a host, which its agent reads";
@@ -18,6 +18,7 @@ pub static TREYDOCK: Source = Source {
     title: "treydock/infiniband_exporter (remote write)",
     prefixes: &["infiniband_switch_", "infiniband_hca_", "infiniband_exporter_"],
     having: &[],
+    describes: Describes::Switches,
     switch: &[SwitchFrom::Guid("guid", "switch")],
     suffixes: PROTOCOL_SUFFIXES,
     rename: keep,
@@ -83,6 +84,7 @@ pub static GUILBAULTS: Source = Source {
     title: "guilbaults/infiniband-exporter (remote write)",
     prefixes: &["infiniband_"],
     having: &[],
+    describes: Describes::Switches,
     switch: &[SwitchFrom::Description("local_name"), SwitchFrom::Guid("local_guid", "local_name")],
     suffixes: PROTOCOL_SUFFIXES,
     rename: keep,

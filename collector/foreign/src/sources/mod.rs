@@ -1,6 +1,7 @@
 //! The sources, one file each. The first one that recognizes a series decides.
 
 pub mod cumulus;
+pub mod dcgm;
 pub mod gnmi_openconfig;
 pub mod gnmi_sonic;
 mod ib;
@@ -25,6 +26,7 @@ pub static SOURCES: &[&Source] = &[
     &infiniband_exporters::GUILBAULTS,
     &ufm::SOURCE,
     &snmp::SOURCE,
+    &dcgm::SOURCE,
 ];
 
 /// The source of a series; `None` if it is no foreign name at all.

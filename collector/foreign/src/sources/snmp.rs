@@ -3,7 +3,7 @@
 
 use crate::conversion::Conversion;
 use crate::row::{AS_IS, Label, PortFrom, RX, Row, TX, fixed, from, is, left_out};
-use crate::source::{Source, SwitchFrom, keep};
+use crate::source::{Describes, Source, SwitchFrom, keep};
 use fabriclens_catalog::Metric;
 use fabriclens_catalog::metrics::{discard, link, pause, pfc, state, traffic};
 
@@ -13,6 +13,7 @@ pub static SOURCE: Source = Source {
     title: "prometheus/snmp_exporter: IF-MIB and PFC MIBs (remote write)",
     prefixes: &["if", "dot3", "etherStats", "mellanoxQos", "pfcCl", "cpfcIf", "ieee8021Pfc"],
     having: &["ifIndex"],
+    describes: Describes::Switches,
     switch: &[SwitchFrom::Instance],
     suffixes: &[],
     rename: keep,

@@ -3,7 +3,7 @@
 
 use crate::conversion::Conversion;
 use crate::row::{AS_IS, Label, LabelValue, PortFrom, RX, Row, TX, fixed, from, is, left_out};
-use crate::source::{PROTOCOL_SUFFIXES, Source, SwitchFrom, keep};
+use crate::source::{Describes, PROTOCOL_SUFFIXES, Source, SwitchFrom, keep};
 use fabriclens_catalog::Metric;
 use fabriclens_catalog::metrics::{discard, link, optics, state, switch, traffic};
 
@@ -13,6 +13,7 @@ pub static SOURCE: Source = Source {
     title: "vinted/sonic-exporter and forks (remote write)",
     prefixes: &["sonic_"],
     having: &[],
+    describes: Describes::Switches,
     switch: &[SwitchFrom::Instance],
     suffixes: PROTOCOL_SUFFIXES,
     rename: keep,

@@ -3,7 +3,7 @@
 //! It names no switch. The sender must be bound to one by certificate, token or address.
 
 use super::sai;
-use crate::source::{PROTOCOL_SUFFIXES, Source};
+use crate::source::{Describes, PROTOCOL_SUFFIXES, Source};
 
 /// `sai_counter_type_{object}_stat_{id}`, with the attribute `object_name`.
 pub static SOURCE: Source = Source {
@@ -11,6 +11,7 @@ pub static SOURCE: Source = Source {
     title: "SONiC high-frequency telemetry (countersyncd, OTLP)",
     prefixes: &["sai_counter_type_"],
     having: &[],
+    describes: Describes::Switches,
     switch: &[],
     suffixes: PROTOCOL_SUFFIXES,
     rename,

@@ -3,7 +3,7 @@
 
 use super::ib::{self, Counter};
 use crate::row::{PortFrom, Row, is, left_out};
-use crate::source::{PROTOCOL_SUFFIXES, Source, SwitchFrom, keep};
+use crate::source::{Describes, PROTOCOL_SUFFIXES, Source, SwitchFrom, keep};
 
 /// `Infiniband_…_u_…`, and the names of the counters that newer releases use.
 pub static SOURCE: Source = Source {
@@ -23,6 +23,7 @@ pub static SOURCE: Source = Source {
         "VL15Dropped",
     ],
     having: &["node_guid"],
+    describes: Describes::Switches,
     switch: &[SwitchFrom::Description("node_description"), SwitchFrom::Guid("node_guid", "node_name")],
     suffixes: PROTOCOL_SUFFIXES,
     rename: keep,

@@ -146,3 +146,23 @@ fn exporters() {
         ("fabric_module_receive_power_watts Ethernet0 lane=2".to_owned(), Some(0.001))
     );
 }
+
+#[test]
+fn dcgm_by_old_and_new_names() {
+    let gpu = [("gpu", "3"), ("Hostname", "gpu-07")];
+    let of = |name: &str| {
+        let source = source_of(name, &gpu[..]).expect("a known source");
+        read(source, name, &gpu, Value::Number(8.0))
+    };
+    for name in ["DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "DCGM_FI_DEV_NVLINK_REPLAY_ERROR_TOTAL"] {
+        let expected = "fabric_nvlink_errors_total - gpu=3,link=all,reason=replay".to_owned();
+        assert_eq!(of(name), (expected, Some(8.0)), "{name}");
+    }
+    for name in ["DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "DCGM_FI_DEV_ROW_REMAP_UNCORRECTABLE_TOTAL"] {
+        assert_eq!(of(name).0, "fabric_gpu_remapped_rows - gpu=3,reason=uncorrectable", "{name}");
+    }
+    assert_eq!(of("DCGM_FI_DEV_PCIE_LINK_WIDTH").0, "fabric_gpu_pcie_width - gpu=3");
+    assert!(of("DCGM_FI_DEV_XID_ERROR").0.contains("not a count"));
+    assert_eq!(of("DCGM_FI_DEV_GPU_UTIL").0, "unknown", "it stays as it is");
+    assert!(source_of("DCGM_FI_DEV_GPU_UTIL", &[("pod", "x")][..]).is_none(), "not of a GPU");
+}

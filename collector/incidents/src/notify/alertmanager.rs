@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use super::{Answer, Caller, Receiver, RetryLater, SETTLE_NS, camel, link};
-use crate::record::{kind_text, root_labels, severity_text};
+use crate::record::{kind_text, root_labels};
 use crate::store::IncidentStore;
 use crate::view::Thread;
 use fabriclens_core::time::format_time;
@@ -61,7 +61,10 @@ impl Alertmanager {
 
     fn alert(&self, thread: &Thread, labels: Labels, ends_ns: i64) -> Alert {
         let incident = &thread.record.incident;
-        let summary = format!("{}: {}", labels.get("kind").map_or("", String::as_str), incident.explanation);
+        let settings: String = thread.record.settings.iter().map(|setting| format!("{} ", setting.words())).collect();
+        let kernel_log: String = thread.record.kernel_log.iter().map(|event| format!("{} ", event.words())).collect();
+        let kind = labels.get("kind").map_or("", String::as_str);
+        let summary = format!("{kind}: {settings}{kernel_log}{}", incident.explanation);
         let annotations = [
             ("summary", thread.record.words()),
             ("description", summary),
@@ -92,7 +95,7 @@ impl Alertmanager {
             labels.insert(name("incident"), thread.key.clone());
         }
         labels.insert(name("kind"), kind_text(kind));
-        labels.insert(name("severity"), severity_text(record.incident.severity).to_owned());
+        labels.insert(name("severity"), record.incident.severity.name().to_owned());
         labels.extend(root_labels(&record.incident.root).into_iter().map(|(n, value)| (name(n), value)));
         labels.retain(|_, value| !value.is_empty());
         Some(labels)

@@ -197,7 +197,7 @@ fn camel(kind: IncidentKind) -> String {
 
 /// URL of an incident.
 fn link(base: &str, thread: &Thread) -> String {
-    format!("{}/api/v1/incidents/{}", base.trim_end_matches('/'), thread.record.incident.id)
+    format!("{}/incidents/{}", base.trim_end_matches('/'), thread.record.incident.id)
 }
 
 #[cfg(test)]

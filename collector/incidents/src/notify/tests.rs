@@ -110,7 +110,7 @@ fn webhooks_get_each_state_once() {
     let message = &came[2].1;
     assert_eq!(
         (&message["thread"], &message["url"], &message["incident"]["kind"], &message["incident"]["state"]),
-        (&"a".into(), &"https://fabric.example/api/v1/incidents/a".into(), &"slow_receiver".into(), &"open".into())
+        (&"a".into(), &"https://fabric.example/incidents/a".into(), &"slow_receiver".into(), &"open".into())
     );
     now.confidence = 0.5;
     incidents.update(20 * S, std::slice::from_ref(&now));
@@ -215,7 +215,7 @@ fn alerts_repeat_and_resolve_over_a_restart() {
         serde_json::json!({"alertname": "FabriclensSlowReceiver", "incident": "a", "kind": "slow_receiver",
             "severity": "warning", "root_type": "port", "node": "h3", "port": "1", "cluster": "west"})
     );
-    assert_eq!(alert["generatorURL"], "https://fabric.example/api/v1/incidents/a");
+    assert_eq!(alert["generatorURL"], "https://fabric.example/incidents/a");
     assert_eq!(
         (&alert["startsAt"], &alert["annotations"]["victim_jobs"]),
         (&"1970-01-01T00:00:01.000Z".into(), &"b".into())

@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, Caller, Receiver, RetryLater, SETTLE_NS, link};
-use crate::record::severity_text;
 use crate::store::IncidentStore;
 use crate::view::{IncidentView, Thread};
 
@@ -63,7 +62,7 @@ impl Webhook {
     ) -> Option<(&'static str, Option<String>)> {
         let (record, key) = (&thread.record, &thread.key);
         let problem = record.kind().is_some();
-        let state = format!("{} {}", record.words(), severity_text(record.incident.severity));
+        let state = format!("{} {}", record.words(), record.incident.severity.name());
         let state = Some(state).filter(|_| thread.end_ns.is_none() && problem);
         let differs = notified.is_some_and(|t| t.state.is_some() && state.is_some() && t.state != state);
         if !differs {

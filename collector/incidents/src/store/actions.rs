@@ -10,6 +10,8 @@ use crate::silence::{Silence, SilenceMatcher};
 /// Most silences in force, and of one sender.
 const MOST: usize = 1000;
 const MOST_OF_ONE: usize = MOST / 4;
+/// Most notes of an incident, so that its history keeps what happened.
+const NOTES: usize = 32;
 
 impl IncidentStore {
     /// Acknowledges an incident.
@@ -17,7 +19,25 @@ impl IncidentStore {
     /// # Errors
     /// [`IncidentStoreError`].
     pub fn acknowledge(&self, id: &str, note: OperatorNote) -> Result<Arc<Record>, IncidentStoreError> {
-        self.apply(id, note.at_ns, State::Acknowledged, line(&note, ""), |r| r.acknowledged = Some(note))
+        self.apply(id, note.at_ns, State::Acknowledged, line(&note, ""), |r| {
+            r.acknowledged = Some(note);
+            Ok(())
+        })
+    }
+
+    /// Adds a note to the history of an incident.
+    ///
+    /// # Errors
+    /// [`IncidentStoreError`]; [`IncidentStoreError::Note`] for an empty note, and for one more than an incident keeps.
+    pub fn add_note(&self, id: &str, note: OperatorNote) -> Result<Arc<Record>, IncidentStoreError> {
+        if note.note.trim().is_empty() {
+            return Err(IncidentStoreError::Note("its text is empty".to_owned()));
+        }
+        self.apply(id, note.at_ns, State::Noted, line(&note, ""), |record| {
+            let notes = record.history.iter().filter(|entry| entry.state == State::Noted).count();
+            let full = || IncidentStoreError::Note(format!("the incident has {NOTES} notes, which is the most"));
+            (notes < NOTES).then_some(()).ok_or_else(full)
+        })
     }
 
     /// Reclassifies an incident.
@@ -31,22 +51,25 @@ impl IncidentStore {
         note: OperatorNote,
     ) -> Result<Arc<Record>, IncidentStoreError> {
         let detail = line(&note, &String::from(kind));
-        let set = |r: &mut Record| r.reclassified = Some(Reclassified { kind, note: note.clone() });
-        self.apply(id, note.at_ns, State::Reclassified, detail, set)
+        self.apply(id, note.at_ns, State::Reclassified, detail, |r| {
+            r.reclassified = Some(Reclassified { kind, note });
+            Ok(())
+        })
     }
 
+    /// Changes an incident, unless `set` refuses, and adds the action to its history.
     fn apply(
         &self,
         id: &str,
         at_ns: i64,
         state: State,
         detail: String,
-        set: impl FnOnce(&mut Record),
+        set: impl FnOnce(&mut Record) -> Result<(), IncidentStoreError>,
     ) -> Result<Arc<Record>, IncidentStoreError> {
         let mut inner = self.inner.lock();
         let entry = inner.entries.get(id).ok_or_else(|| IncidentStoreError::Unknown(id.to_owned()))?;
         let mut record = (*entry.record).clone();
-        set(&mut record);
+        set(&mut record)?;
         record.note(at_ns, state, detail);
         let record = self.put(&mut inner, record, at_ns, &[state])?;
         drop(inner);

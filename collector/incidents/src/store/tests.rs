@@ -29,6 +29,7 @@ pub(crate) fn incident(id: &str) -> Incident {
         victim_ports: vec![Location::Port { node: "h7".to_owned(), port: "1".to_owned() }],
         senders: vec![],
         path: None,
+        considered: vec![],
         evidence: vec![Evidence {
             metric: "fabric_pfc_pause_seconds_total".to_owned(),
             at: "h3 port 1".to_owned(),
@@ -142,6 +143,25 @@ fn restart_keeps_incidents_and_actions() {
     incidents.end_lost(50 * S, &["c", "never"]);
     assert_eq!(incidents.get("c").unwrap().incident.end_ns, Some(5 * S));
     assert_eq!(incidents.open_incidents().len(), 1);
+}
+
+#[test]
+fn notes_are_kept_in_order_and_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let incidents = incidents(dir.path());
+    incidents.update(5 * S, &[incident("a")]);
+    let note = |at_ns, text: &str| OperatorNote { note: text.to_owned(), ..operator_note(at_ns, "ann") };
+    incidents.add_note("a", note(6 * S, "cable ordered")).unwrap();
+    let last = incidents.get("a").unwrap().history.last().unwrap().clone();
+    assert_eq!((last.state, last.detail.as_str(), last.at_ns), (State::Noted, "by ann: cable ordered", 6 * S));
+    assert!(incidents.get("a").unwrap().acknowledged.is_none(), "a note acknowledges nothing");
+    assert_eq!(incidents.changes.after(0).unwrap().last().unwrap().states, [State::Noted], "readers learn of it");
+    let refused = |id: &str, text: &str| incidents.add_note(id, note(7 * S, text)).unwrap_err().to_string();
+    assert!(refused("a", " ").contains("empty") && refused("b", "x").contains("no incident"));
+    let added = (0..100).filter(|n| incidents.add_note("a", note(8 * S, &n.to_string())).is_ok()).count();
+    assert_eq!(added, 31, "and the first one");
+    assert!(refused("a", "one more").contains("32 notes"));
+    assert_eq!(states(&incidents, "a")[0], State::Opened);
 }
 
 #[test]

@@ -13,17 +13,18 @@ use fabriclens_base::infiniband::is_switch_type;
 use fabriclens_config::Switches;
 use fabriclens_core::switch_list::SwitchList;
 use fabriclens_core::time::now_ms;
-use fabriclens_foreign::{SOURCES, Value, canonical};
-use fabriclens_model::{Labels, Layout, LayoutId, LayoutInterner, RowGroup, absent, is_absent, is_stale, present};
+use fabriclens_foreign::{Describes, SOURCES, Value, canonical};
+use fabriclens_model::{
+    Labels, Layout, LayoutId, LayoutInterner, RowGroup, WeakLayout, absent, is_absent, is_stale, present,
+};
 use fabriclens_server::auth::Caller;
 use fabriclens_wire::decode::Meta;
 use foldhash::HashMap;
 use prometheus::IntCounterVec;
-use std::sync::Weak;
 
 use super::report::Report;
 use context::{Context, Sender};
-use translation::{Column, Senders, Translation};
+use translation::{Column, Senders, Translation, no_switch};
 
 /// Source of switches that agents read in-band, in the list of switches.
 const IN_BAND: &str = "in_band";
@@ -49,15 +50,17 @@ impl Foreign {
 }
 
 /// Translations of column lists of one decoder. Senders repeat their lists, so names are looked up once per list.
-#[derive(Default)]
 pub(super) struct Translations {
     known: HashMap<(LayoutId, Sender), Known>,
     layouts: LayoutInterner,
+    /// Columns of the lists with foreign names, and the most that are remembered.
+    columns: usize,
+    max_columns: usize,
 }
 
 /// A column list, held weakly so that unused ones can be forgotten, and its translation; `None` if it has no foreign name.
 struct Known {
-    list: Weak<[Labels]>,
+    list: WeakLayout,
     /// Version of the names of switches.
     version: u64,
     translation: Option<Arc<Translation>>,
@@ -65,11 +68,33 @@ struct Known {
     switch: Option<Arc<str>>,
 }
 
+impl Known {
+    fn columns(&self) -> usize {
+        self.translation.as_ref().map_or(0, |translation| translation.columns.len())
+    }
+}
+
 impl Translations {
+    /// No lists; so many columns with foreign names are remembered at most.
+    pub(super) fn new(max_columns: usize) -> Self {
+        let layouts = LayoutInterner::with_columns(max_columns);
+        Self { known: HashMap::default(), layouts, columns: 0, max_columns }
+    }
+
+    /// Forgets lists of a caller whose series were refused.
+    pub(super) fn forget(&mut self, foreign: &Foreign, caller: &Caller, lists: &[LayoutId]) {
+        let sender = foreign.context.sender(caller);
+        for list in lists {
+            let known = self.known.remove(&(*list, sender.clone()));
+            self.columns -= known.map_or(0, |known| known.columns());
+        }
+    }
+
     /// Forgets lists that are no longer in use.
     pub(super) fn forget_unused(&mut self) {
-        self.known.retain(|_, known| known.list.strong_count() > 0);
+        self.known.retain(|_, known| known.list.is_alive());
         self.known.shrink_to(2 * self.known.len());
+        self.columns = self.known.values().map(Known::columns).sum();
         self.layouts.forget_unused();
     }
 
@@ -84,18 +109,20 @@ impl Translations {
     ) {
         metadata.retain(|meta| !has_foreign_name(&meta.name));
         let sender = foreign.context.sender(caller);
+        let unbound = caller.unbound();
         // Names first: series that need them may come earlier in the request.
-        for group in groups.iter().filter(|_| sender.bound.is_none()) {
-            if !self.known.contains_key(&(group.series.id(), sender.clone())) {
-                foreign.context.names.learn(&group.series);
-            }
+        if let Some(unbound) = &unbound {
+            let new = |group: &&RowGroup| !self.known.contains_key(&(group.series.id(), sender.clone()));
+            let lists = groups.iter().filter(new).map(|group| &*group.series);
+            foreign.context.names.learn(unbound, lists.flatten());
         }
+        let by = fabriclens_base::Sender::of(unbound.as_deref());
         let mut out = Vec::with_capacity(groups.len());
         for group in groups.drain(..) {
             let (Known { translation, switch, .. }, fresh) = self.of(foreign, &sender, &group.series);
             let Some(translation) = translation else {
                 if let Some(switch) = switch.as_ref().filter(|switch| caller.hosts.has(switch)) {
-                    foreign.switches.received(switch, IN_BAND, [newest(&group), now_ms()], &[]);
+                    foreign.switches.received(by, switch, IN_BAND, [newest(&group), now_ms()], &[]);
                 }
                 out.push(group);
                 continue;
@@ -103,31 +130,34 @@ impl Translations {
             if fresh {
                 metadata.extend(translation.metadata());
             }
-            foreign.translate(translation, caller, &group, &mut out, report);
+            foreign.translate(translation, (caller, by), &group, &mut out, report);
         }
         *groups = out;
     }
 
     /// What is known of a column list, and whether that is new.
     fn of(&mut self, foreign: &Foreign, sender: &Sender, list: &Layout) -> (&Known, bool) {
-        if self.known.len() >= LISTS {
-            self.known.clear();
+        if self.known.len() >= LISTS || self.columns > self.max_columns {
+            self.known = HashMap::default();
+            self.columns = 0;
+            self.layouts.forget_unused();
         }
         let version = foreign.context.names.version();
         let key = (list.id(), sender.clone());
         // Column lists of agents have no foreign names, so that names of switches do not matter to them.
         let valid = |known: &Known| known.version == version || known.translation.is_none();
         let fresh = !self.known.get(&key).is_some_and(valid);
-        let layouts = &mut self.layouts;
-        let new = || Known {
-            list: list.downgrade(),
-            version,
-            translation: Translation::new(&foreign.context, sender, list, layouts).map(Arc::new),
-            switch: list.iter().find_map(read_in_band),
-        };
-        if fresh {
-            self.known.remove(&key);
+        if fresh && let Some(old) = self.known.remove(&key) {
+            self.columns -= old.columns();
         }
+        let (layouts, columns) = (&mut self.layouts, &mut self.columns);
+        let new = || {
+            let translation = Translation::new(&foreign.context, sender, list, layouts).map(Arc::new);
+            let switch = list.iter().find_map(read_in_band);
+            let known = Known { list: list.downgrade(), version, translation, switch };
+            *columns += known.columns();
+            known
+        };
         (self.known.entry(key).or_insert_with(new), fresh)
     }
 }
@@ -137,7 +167,7 @@ impl Foreign {
     fn translate(
         &self,
         translation: &Translation,
-        caller: &Caller,
+        from: (&Caller, fabriclens_base::Sender<'_>),
         group: &RowGroup,
         out: &mut Vec<RowGroup>,
         report: &mut Report,
@@ -153,7 +183,10 @@ impl Foreign {
                     rest.extend_from_slice(values);
                     *counts.entry((source, why)).or_default() += points;
                 }
-                Column::Series { source, metric, conversion } => {
+                Column::Series { source, metric, conversion, stays } => {
+                    if *stays {
+                        rest.extend_from_slice(values);
+                    }
                     let convert = |value: &f64| match *value {
                         value if is_absent(value) || is_stale(value) => value,
                         value => canonical::value(metric, *conversion, Value::Number(value)).unwrap_or_else(absent),
@@ -165,16 +198,16 @@ impl Foreign {
                     *counts.entry((source, "gap")).or_default() += points - kept;
                 }
                 Column::Dropped { source, why } => *counts.entry((source, why)).or_default() += points,
-                Column::NoSwitch { source, text } => {
-                    report.reject("switch", points, text.clone());
-                    *counts.entry((source, "unknown")).or_default() += points;
+                Column::NoSwitch { source } => {
+                    report.reject("switch", points, no_switch(source));
+                    *counts.entry((source.name, "unknown")).or_default() += points;
                 }
             }
         }
         for ((source, outcome), points) in counts {
             self.points.with_label_values(&[source, outcome]).inc_by(points);
         }
-        self.record(&translation.senders, caller, newest(group));
+        self.record(&translation.senders, from, newest(group));
         for (series, values) in [(&translation.own, own), (&translation.rest, rest)] {
             if !series.is_empty() {
                 out.push(RowGroup { series: series.clone(), times: group.times.clone(), values });
@@ -184,10 +217,10 @@ impl Foreign {
 
     /// Records that the switches of a column list sent samples, the newest at `newest` (Unix milliseconds). Switches that the
     /// sender's token or certificate does not name are left out.
-    fn record(&self, senders: &Senders, caller: &Caller, newest: i64) {
+    fn record(&self, senders: &Senders, (caller, by): (&Caller, fabriclens_base::Sender<'_>), newest: i64) {
         let now = now_ms();
         for ((switch, source), unknown) in senders.iter().filter(|((switch, _), _)| caller.hosts.has(switch)) {
-            self.switches.received(switch, source, [newest, now], unknown);
+            self.switches.received(by, switch, source, [newest, now], unknown);
         }
     }
 }
@@ -205,5 +238,6 @@ fn read_in_band(labels: &Labels) -> Option<Arc<str>> {
 
 /// Whether metadata belong to a foreign name, whose unit and kind would mislead.
 fn has_foreign_name(name: &str) -> bool {
-    SOURCES.iter().any(|source| source.having.is_empty() && source.prefixes.iter().any(|p| name.starts_with(p)))
+    let mut of_switches = SOURCES.iter().filter(|source| source.describes == Describes::Switches);
+    of_switches.any(|source| source.having.is_empty() && source.prefixes.iter().any(|p| name.starts_with(p)))
 }

@@ -1,37 +1,64 @@
 //! Names of switches: by GUID, as series of InfiniBand exporters tell them, and as the topology has them.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
-use fabriclens_base::{host_name, infiniband};
+use fabriclens_base::{Sender, SenderUsage, host_name, infiniband};
 use fabriclens_foreign::{SOURCES, SwitchFrom};
 use fabriclens_model::Labels;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 /// Longest name of a switch, bytes; DNS allows 253. Lists of switches keep names for as long as the collector runs.
 pub(super) const NAME_BYTES: usize = 255;
-/// Most GUIDs that are remembered.
+/// Most GUIDs that are remembered; of one sender, see [`Sender::may_keep`].
 const GUIDS: usize = 100_000;
+/// Shortest time between two versions that names of GUIDs make: with each, all decoders translate all lists of foreign columns
+/// anew.
+const VERSION: Duration = Duration::from_secs(5);
 
 /// All names of switches.
 #[derive(Default)]
 pub(super) struct SwitchNames {
-    /// Switch by GUID.
-    guids: RwLock<HashMap<u64, String>>,
+    /// Switches by GUID.
+    guids: RwLock<Guids>,
     /// Name in the topology by lower-case name and by the part before its first dot; `None` if several share the key.
     topology: RwLock<HashMap<String, Option<String>>>,
     version: AtomicU64,
+    /// Whether names of GUIDs changed since the last version.
+    is_changed: AtomicBool,
+    /// When names of GUIDs made the last version.
+    made: Mutex<Option<Instant>>,
+}
+
+/// Names by GUID, and how many each sender told first.
+#[derive(Default)]
+struct Guids {
+    names: HashMap<u64, String>,
+    usage: SenderUsage,
 }
 
 impl SwitchNames {
-    /// Changes whenever a name changes.
+    /// Changes after a name has changed: at once if it is one of the topology, else within [`VERSION`].
     pub(super) fn version(&self) -> u64 {
+        self.version_at(Instant::now)
+    }
+
+    fn version_at(&self, now: impl Fn() -> Instant) -> u64 {
+        if self.is_changed.load(Relaxed)
+            && let Some(mut made) = self.made.try_lock()
+            && made.is_none_or(|made| now().saturating_duration_since(made) >= VERSION)
+        {
+            self.is_changed.store(false, Relaxed);
+            *made = Some(now());
+            self.version.fetch_add(1, Relaxed);
+        }
         self.version.load(Relaxed)
     }
 
-    /// Takes the names that series tell together with a GUID.
-    pub(super) fn learn(&self, list: &[Labels]) {
-        for labels in list {
+    /// Takes the names that series of a sender, which is bound to no host, tell together with a GUID.
+    pub(super) fn learn<'a>(&self, sender: &str, series: impl Iterator<Item = &'a Labels>) {
+        for labels in series {
             let told = SOURCES.iter().flat_map(|source| source.switch.iter().map(move |from| (source, from)));
             for (source, from) in told {
                 let SwitchFrom::Guid(guid, name) = *from else { continue };
@@ -39,26 +66,36 @@ impl SwitchNames {
                 let (Some(guid), name) = (number(labels.get(guid)), labels.get(name)) else { continue };
                 let fits = (1..=NAME_BYTES).contains(&name.len());
                 if known && fits && !infiniband::is_factory(name) {
-                    self.set_guid(guid, infiniband::switch(name));
+                    self.set_guid(sender, guid, infiniband::switch(name));
                 }
             }
         }
     }
 
-    fn set_guid(&self, guid: u64, name: String) {
-        let known = self.guids.read();
-        if known.get(&guid) == Some(&name) || (known.len() >= GUIDS && !known.contains_key(&guid)) {
+    fn set_guid(&self, sender: &str, guid: u64, name: String) {
+        let sender = Sender::Unbound(sender);
+        let changes = |known: &Guids| match known.names.get(&guid) {
+            Some(known) => *known != name,
+            None => known.usage.room(sender, GUIDS) > 0,
+        };
+        if !changes(&self.guids.read()) {
             return;
         }
-        drop(known);
-        self.guids.write().insert(guid, name);
-        self.version.fetch_add(1, Relaxed);
+        let mut known = self.guids.write();
+        // Another decoder may have added some meanwhile.
+        if !changes(&known) {
+            return;
+        }
+        if known.names.insert(guid, name).is_none() {
+            known.usage.add(sender, 1);
+        }
+        self.is_changed.store(true, Relaxed);
     }
 
     /// Name of the switch with a GUID; the GUID itself, as topologies write it, while the name is unknown.
     pub(super) fn of_guid(&self, text: &str) -> String {
         let Some(guid) = number(text) else { return text.to_owned() };
-        self.guids.read().get(&guid).cloned().unwrap_or_else(|| infiniband::hex(guid))
+        self.guids.read().names.get(&guid).cloned().unwrap_or_else(|| infiniband::hex(guid))
     }
 
     /// Replaces the switches of the topology.
@@ -120,8 +157,37 @@ mod tests {
         let info =
             |guid, switch| Labels::new([("__name__", "infiniband_switch_info"), ("guid", guid), ("switch", switch)]);
         assert_eq!(names.of_guid("0x506b4b03005c2740"), "0x506b4b03005c2740");
-        names.learn(&[info("0x506b4b03005c2740", "ib-i4l1s01"), info("0x2", "SwitchX -  Mellanox Technologies")]);
+        let told = [info("0x506b4b03005c2740", "ib-i4l1s01"), info("0x2", "SwitchX -  Mellanox Technologies")];
+        names.learn("exporter", told.iter());
         assert_eq!(names.of_guid("506b:4b03:005c:2740"), "ib-i4l1s01");
         assert_eq!(names.of_guid("0x2"), "0x0000000000000002", "a factory name is no name");
+    }
+
+    #[test]
+    fn one_sender_cannot_fill_the_names() {
+        let names = SwitchNames::default();
+        let fill = |sender: &str, first: u64| {
+            (first..first + GUIDS as u64 / 3).for_each(|guid| names.set_guid(sender, guid, "leaf".into()));
+            names.guids.read().names.len()
+        };
+        assert_eq!(fill("a", 1), GUIDS / 4);
+        names.set_guid("a", 1, "spine".into());
+        assert_eq!(names.of_guid("0x1"), "spine", "a known one may be renamed");
+        let filled = [("b", 200_000), ("c", 300_000), ("d", 400_000)].map(|(sender, first)| fill(sender, first));
+        assert_eq!(filled, [GUIDS / 2, GUIDS / 4 * 3, GUIDS / 4 * 3]);
+    }
+
+    #[test]
+    fn one_sender_cannot_make_all_decoders_translate_again_and_again() {
+        let (names, began) = (SwitchNames::default(), Instant::now());
+        let version = |ms| names.version_at(|| began + Duration::from_millis(ms));
+        let versions: Vec<u64> = (0..100)
+            .map(|n| {
+                names.set_guid("a", 1, format!("leaf{n}"));
+                version(n * 100)
+            })
+            .collect();
+        assert_eq!((versions[0], versions[49], versions[50], versions[99]), (1, 1, 2, 2));
+        assert_eq!((version(15_000), version(25_000)), (3, 3), "the last name counts, and then nothing is new");
     }
 }

@@ -112,6 +112,32 @@ async fn bound_senders_speak_for_themselves_only() {
     assert_eq!(bench.ingest().switches().len(), 1);
 }
 
+/// Those who send DCGM's names use them: they stay, and hosts are no switches.
+#[tokio::test]
+async fn series_of_hosts_stay_under_their_names() {
+    let bench = bench();
+    let gpu = [("gpu", "3"), ("Hostname", "gpu-07"), ("UUID", "GPU-1")];
+    let metrics = [
+        gauge("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_TOTAL", "", &gpu, 5.0),
+        gauge("DCGM_FI_DEV_XID_ERROR", "", &gpu, 79.0),
+        gauge("DCGM_FI_DEV_GPU_UTIL", "", &gpu, 90.0),
+        gauge("DCGM_FI_DEV_PCIE_LINK_WIDTH", "", &[("gpu", "3")], 8.0),
+    ];
+    let report = send(&bench, &unbound(), &[resource(("service.name", "dcgm"), &metrics)]).await;
+    assert_eq!((report.accepted, report.rejected()), (5, 0), "{report:?}");
+    let canonical = stored(&bench, "host", "gpu-07");
+    assert_eq!(canonical, [r#"fabric_nvlink_errors_total{gpu="3", host="gpu-07", link="all", reason="replay"} 5"#]);
+    let own = stored(&bench, "UUID", "GPU-1");
+    assert_eq!(own.len(), 3, "{own:?}");
+    assert_eq!(stored(&bench, "gpu", "3").len(), 5, "one names no host");
+    assert_eq!(bench.ingest().switches().len(), 0);
+    // Series without `host` are refused of a bound sender, as before; it speaks for no other host.
+    for (bound_to, accepted) in [("other", 0), ("gpu-07", 1)] {
+        let report = send(&bench, &bound(bound_to), &[resource(("service.name", "dcgm"), &metrics[..1])]).await;
+        assert_eq!((report.accepted, report.rejected()), (accepted, 1), "{bound_to}: {report:?}");
+    }
+}
+
 #[tokio::test]
 async fn switches_that_an_agent_reads_in_band_are_listed() {
     let bench = bench();

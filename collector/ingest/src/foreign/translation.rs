@@ -6,7 +6,8 @@ use std::sync::Arc;
 use fabriclens_base::infiniband;
 use fabriclens_catalog::Metric;
 use fabriclens_foreign::{
-    Attributes, Conversion, Meaning, Series, Source, SwitchFrom, canonical, instance_host, meaning, source_of,
+    Attributes, Conversion, Describes, Meaning, Series, Source, SwitchFrom, canonical, instance_host, meaning,
+    source_of,
 };
 use fabriclens_model::{Labels, Layout, LayoutInterner};
 use fabriclens_wire::decode::Meta;
@@ -21,12 +22,12 @@ pub(super) enum Column {
     Kept,
     /// Stored as it comes.
     Raw { source: &'static str, why: &'static str },
-    /// Stored as a canonical series.
-    Series { source: &'static str, metric: &'static Metric, conversion: Conversion },
+    /// Stored as a canonical series; and also as it comes, if it `stays`.
+    Series { source: &'static str, metric: &'static Metric, conversion: Conversion, stays: bool },
     /// Not stored.
     Dropped { source: &'static str, why: &'static str },
     /// Not stored, because it names no switch.
-    NoSwitch { source: &'static str, text: String },
+    NoSwitch { source: &'static Source },
 }
 
 /// Names of a column list that are not understood, by switch and source.
@@ -69,8 +70,23 @@ impl Translation {
                 columns.push(Column::Kept);
                 continue;
             };
-            let Some(switch) = switch_of(context, source, labels, sender) else {
-                columns.push(Column::NoSwitch { source: source.name, text: no_switch(source) });
+            let stays = source.describes == Describes::Hosts;
+            let switch = switch_of(context, source, labels, sender).filter(|host| !stays || sender.may(host));
+            if stays {
+                let named = switch.and_then(|host| canonical_of(source, labels, &host));
+                let named = named.filter(|(labels, _)| seen.insert(labels.clone()));
+                rest.push(labels.clone());
+                columns.push(match named {
+                    Some((labels, Series { metric, conversion, .. })) => {
+                        own.push(labels);
+                        Column::Series { source: source.name, metric, conversion, stays }
+                    }
+                    None => Column::Kept,
+                });
+                continue;
+            }
+            let Some(switch) = switch else {
+                columns.push(Column::NoSwitch { source });
                 continue;
             };
             let unknown: &mut Vec<String> = senders.entry((switch.clone(), source.name)).or_default();
@@ -81,7 +97,7 @@ impl Translation {
                     if seen.insert(canonical.clone()) {
                         own.push(canonical);
                         let Series { metric, conversion, .. } = series;
-                        columns.push(Column::Series { source: source.name, metric, conversion });
+                        columns.push(Column::Series { source: source.name, metric, conversion, stays });
                         continue;
                     }
                     "duplicate"
@@ -113,6 +129,12 @@ impl Translation {
     }
 }
 
+/// The canonical series of a series of a host, if it has one.
+fn canonical_of(source: &Source, labels: &Labels, host: &Arc<str>) -> Option<(Labels, Series)> {
+    let Meaning::Series(series) = meaning(source, labels.metric(), &OfLabels(labels)) else { return None };
+    Some((canonical::labels(host, series.metric, series.port.as_deref(), &series.labels), series))
+}
+
 /// The switch of a series: as it names it, or else the one that its sender is bound to.
 fn switch_of(context: &Context, source: &Source, labels: &Labels, sender: &Sender) -> Option<Arc<str>> {
     let get = |name: &str| Some(labels.get(name)).filter(|value| !value.is_empty());
@@ -128,7 +150,7 @@ fn switch_of(context: &Context, source: &Source, labels: &Labels, sender: &Sende
     Some(if sender.may(&renamed) { renamed } else { name.into() })
 }
 
-fn no_switch(source: &Source) -> String {
+pub(super) fn no_switch(source: &Source) -> String {
     format!(
         "{} does not say which switch it is, in at most {NAME_BYTES} bytes; give its sender a token with a host or a client certificate, or name its \
          address in switches.addresses",

@@ -91,6 +91,8 @@ pub struct Page {
     pub jobs: Vec<Job>,
     /// Where the next page begins; `None` if this is the last one.
     pub next: Option<Cursor>,
+    /// Estimated memory of the runs, bytes.
+    pub bytes: usize,
 }
 
 impl Registry {
@@ -152,13 +154,13 @@ impl Registry {
             .collect();
         found.sort_unstable_by(|(a, _), (b, _)| a.rank().cmp(&b.rank()));
         let mut page = Page::default();
-        let mut taken = 0_usize;
         for (n, (at, run)) in found.iter().enumerate() {
-            taken = taken.saturating_add(run.records.values().map(crate::JobRecord::weight).sum());
+            let taken = page.bytes.saturating_add(run.records.values().map(crate::JobRecord::weight).sum());
             if n > 0 && (n >= most || taken > bytes) {
                 page.next = Some(found[n - 1].0.clone());
                 break;
             }
+            page.bytes = taken;
             page.jobs.push(self.view(&at.key, run));
         }
         page

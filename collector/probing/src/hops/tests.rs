@@ -35,7 +35,13 @@ fn port(node: &str, port: &str) -> PortName {
 fn trace(to: &str, hops: &[&[&str]]) -> Trace {
     let flow = FlowName { from: port("h1", "p"), to: port(to, "p"), source_port: Some(50_000) };
     let hops = hops.iter().map(|hop| hop.iter().map(|ip| ip.parse().unwrap()).collect()).collect();
-    Trace { flow, at_ns: 1, hops, complete: true }
+    let by = Arc::new(Reporter { host: "h1".into(), unbound: None });
+    Trace { by, flow: Arc::new(flow), at_ns: 1, hops, complete: true }
+}
+
+fn back(trace: &Trace) -> Arc<FlowName> {
+    let FlowName { from, to, source_port } = (*trace.flow).clone();
+    Arc::new(FlowName { from: to, to: from, source_port })
 }
 
 fn words(index: &FabricIndex, to: &str, hops: &[&[&str]]) -> Result<String, Unresolved> {
@@ -96,10 +102,7 @@ fn switches_that_only_traces_show_enter_the_topology_and_leave_it_late() {
     let index = FabricIndex::new(known, &BTreeMap::new());
     let mut inferred = InferredSwitches::default();
     let one = trace("h2", &[&["10.1.0.1"], &["10.9.0.1"], &["10.9.2.1"]]);
-    let back = Trace {
-        flow: FlowName { from: one.flow.to.clone(), to: one.flow.from.clone(), ..one.flow.clone() },
-        ..trace("h2", &[&["10.9.2.1"], &["10.9.0.1"], &["10.1.0.2"]])
-    };
+    let back = Trace { flow: back(&one), ..trace("h2", &[&["10.9.2.1"], &["10.9.0.1"], &["10.1.0.2"]]) };
     inferred.note(&one, &index);
     inferred.note(&back, &index);
     let first = inferred.changed(&index, HOUR_NS).expect("the spine's cables were seen from both sides");
@@ -125,10 +128,7 @@ fn traces_alone_make_a_fabric() {
     use crate::inferred::InferredSwitches;
     const MINUTE_NS: i64 = 60_000_000_000;
     let there = trace("h2", &[&["10.1.0.1"], &["10.9.0.1"], &["10.8.2.0"]]);
-    let back = Trace {
-        flow: FlowName { from: there.flow.to.clone(), to: there.flow.from.clone(), ..there.flow.clone() },
-        ..trace("h2", &[&["10.2.0.1"], &["10.9.0.1"], &["10.8.1.0"]])
-    };
+    let back = Trace { flow: back(&there), ..trace("h2", &[&["10.2.0.1"], &["10.9.0.1"], &["10.8.1.0"]]) };
     let mut inferred = InferredSwitches::default();
     let mut index = FabricIndex::default();
     let mut versions = 0;
@@ -167,4 +167,23 @@ fn one_host_cannot_fill_the_topology() {
     }
     let source = inferred.changed(&index, 3_600_000_000_000).unwrap();
     assert_eq!(source.cables.len(), 512);
+}
+
+#[test]
+fn invented_hosts_cannot_fill_the_topology() {
+    use crate::inferred::InferredSwitches;
+    let index = index(FABRIC);
+    let mut inferred = InferredSwitches::default();
+    let mut report = |host: u32, sender: Option<&str>| {
+        let by = Arc::new(Reporter { host: format!("h{host}").into(), unbound: sender.map(Arc::from) });
+        for n in 0..600u32 {
+            let spine = format!("10.{host}.{}.{}", n / 256, n % 256);
+            let made_up = Trace { by: by.clone(), ..trace("h2", &[&[], &[&spine], &[]]) };
+            (0..2).for_each(|_| inferred.note(&made_up, &index));
+        }
+        inferred.count()
+    };
+    let counts: Vec<usize> = (1..=9).map(|host| report(host, Some("a"))).collect();
+    assert_eq!((counts[0], counts[8]), (512, 4096), "one sender has a quarter");
+    assert_eq!(report(20, None), 4096 + 512);
 }

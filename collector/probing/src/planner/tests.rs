@@ -1,79 +1,9 @@
 use super::*;
-use crate::registry::PortRegistry;
-use fabriclens_correlate::{FlowName, Link, LinkEnd, Node, PortName, QueuePairFlows, Role};
-use fabriclens_probe_plan::{PlanRequest, ProbedPort};
+use crate::fleet::{Fleet, LARGE, name, no_change};
+use fabriclens_correlate::{FlowName, PortName, QueuePairFlows};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
-
-/// `hosts` hosts on each of `leaves` leaves and rails, below `spines` spines: each host has a port on each of `rails` leaves.
-struct Fleet {
-    leaves: usize,
-    hosts: usize,
-    rails: usize,
-    spines: usize,
-}
-
-impl Fleet {
-    fn port(&self, host: usize, rail: usize) -> ProbedPort {
-        let [high, low] = ((host * self.rails + rail) as u16).to_be_bytes();
-        ProbedPort {
-            name: format!("mlx5_{rail}/1"),
-            address: vec![10, 0, high, low],
-            queue_pair: 100,
-            tcp_port: 18_515,
-            traces: true,
-            ..ProbedPort::default()
-        }
-    }
-
-    fn offers(&self, change: impl Fn(usize, usize, &mut ProbedPort)) -> Vec<Offer> {
-        let mut registry = PortRegistry::default();
-        for host in 0..self.leaves * self.hosts {
-            let port = |rail| {
-                let mut port = self.port(host, rail);
-                change(host, rail, &mut port);
-                port
-            };
-            let ports = (0..self.rails).map(port).collect();
-            let request = PlanRequest { host: name(host), agent: 1, ports };
-            registry.offer(&format!("gateway-{}", host / 5000), &request, Instant::now()).unwrap();
-        }
-        registry.all()
-    }
-
-    fn topology(&self) -> Topology {
-        let mut nodes: Vec<Node> =
-            (0..self.leaves * self.hosts).map(|host| Node { name: name(host), role: Role::Host }).collect();
-        let first_leaf = nodes.len();
-        let switch = |kind: &str, n: usize, role| Node { name: format!("{kind}{n}"), role };
-        nodes.extend((0..self.leaves * self.rails).map(|n| switch("leaf", n, Role::Leaf)));
-        let first_spine = nodes.len();
-        nodes.extend((0..self.spines).map(|n| switch("spine", n, Role::Spine)));
-        let end = |node, port: String| LinkEnd { node, port };
-        let mut links = Vec::new();
-        for host in 0..self.leaves * self.hosts {
-            for rail in 0..self.rails {
-                let leaf = first_leaf + host / self.hosts * self.rails + rail;
-                let ends = [end(host, format!("mlx5_{rail}/1")), end(leaf, (host % self.hosts).to_string())];
-                links.push(Link::new(ends, None));
-            }
-        }
-        for leaf in first_leaf..first_spine {
-            for spine in 0..self.spines {
-                let ends = [end(leaf, format!("up{spine}")), end(first_spine + spine, format!("down{leaf}"))];
-                links.push(Link::new(ends, None));
-            }
-        }
-        Topology::new(nodes, links)
-    }
-}
-
-fn name(host: usize) -> String {
-    format!("gpu-{host:04}")
-}
-
-fn no_change(_: usize, _: usize, _: &mut ProbedPort) {}
 
 fn targets(table: &PlanTable, host: usize) -> Vec<Target> {
     table.reply(&name(host)).map(|reply| PlanReply::decode(reply).unwrap().targets).unwrap_or_default()
@@ -260,23 +190,8 @@ fn of_class_count(targets: &[Target]) -> [usize; 3] {
 /// Two thousand hosts with eight ports. Prints time and bytes.
 #[test]
 fn a_large_fleet_is_planned_in_bounded_time_and_memory() {
-    let fleet = Fleet { leaves: 63, hosts: 32, rails: 8, spines: 32 };
-    let (offers, topology) = (fleet.offers(no_change), fleet.topology());
-    let mut demand = Demand::default();
-    for host in 0..2016 {
-        for rail in 0..8 {
-            let port = |host: usize| PortName { node: name(host % 2016), port: format!("mlx5_{rail}/1") };
-            let flow = |n: u32| FlowName {
-                from: port(host),
-                to: port(host + 1 + 37 * (n as usize % 8)),
-                source_port: Some(49_153 + (n * 97 + host as u32) as u16 % 16_000),
-            };
-            let flows: QueuePairFlows = (0..16).map(|n| (n, flow(n))).collect();
-            let of = (name(host), format!("mlx5_{rail}/1"));
-            demand.bytes.insert(of.clone(), [1e10, 1e10]);
-            demand.flows.insert(of, Arc::new(flows));
-        }
-    }
+    let (offers, topology) = (LARGE.offers(no_change), LARGE.topology());
+    let demand = LARGE.demand();
     let began = Instant::now();
     let settings = Probes::default();
     let table = plan(&offers, &topology, &demand, &settings, 0);
@@ -287,4 +202,69 @@ fn a_large_fleet_is_planned_in_bounded_time_and_memory() {
     );
     assert!(totals.probes_per_s <= f64::from(settings.per_fabric) * 1.001);
     assert!(totals.bytes < 100 << 20 && totals.left_out == 0 && totals.ports == 16_128);
+}
+
+#[test]
+fn packets_have_the_class_of_the_ports_queue_pairs_unless_one_is_configured() {
+    let offers = SMALL.offers(|host, _, port| port.traffic_class = (host == 0).then_some(106));
+    let classes = |settings: &Probes, host| -> BTreeSet<u32> {
+        let table = plan(&offers, &SMALL.topology(), &Demand::default(), settings, 0);
+        targets(&table, host).iter().map(|target| target.traffic_class).collect()
+    };
+    let settings = Probes::default();
+    assert_eq!([classes(&settings, 0), classes(&settings, 1)], [BTreeSet::from([106]), BTreeSet::from([0])]);
+    let settings = Probes { traffic_class: Some(104), ..settings };
+    assert_eq!([classes(&settings, 0), classes(&settings, 1)], [BTreeSet::from([104]), BTreeSet::from([104])]);
+}
+
+#[test]
+fn infiniband_probes_have_the_configured_service_level() {
+    let offers = SMALL.offers(|host, _, port| {
+        port.address.clear();
+        port.lid = 1 + host as u32;
+    });
+    let levels = |service_level| -> BTreeSet<u32> {
+        let settings = Probes { service_level, ..Probes::default() };
+        let table = plan(&offers, &SMALL.topology(), &Demand::default(), &settings, 0);
+        targets(&table, 0).iter().map(|target| target.service_level).collect()
+    };
+    assert_eq!([levels(Some(3)), levels(None)], [BTreeSet::from([3]), BTreeSet::from([0])]);
+    let told = |service_level| {
+        let settings = Probes { service_level, ..Probes::default() };
+        let host = crate::status::host(&offers[0], &Totals::default(), &settings, None);
+        (host.ports[0].service_level, host.ports[0].level_source, host.ports[0].traffic_class)
+    };
+    assert_eq!(told(Some(3)), (Some(3), Some("probes.service_level"), None));
+    assert_eq!(told(None), (Some(0), Some("unknown, so 0"), None));
+}
+
+#[test]
+fn pairs_over_a_suspect_link_are_probed_more_and_every_second_probe_crosses_it() {
+    let offers = SMALL.offers(no_change);
+    let usual = plan(&offers, &SMALL.topology(), &Demand::default(), &Probes::default(), 0);
+    let before = targets(&usual, 0);
+    let target = of(&before, PairClass::CrossLeaf)[0].clone();
+    let own = |host: &str| (host.to_owned(), "mlx5_0/1".to_owned());
+    let suspect = u16::try_from(target.source_ports[0]).unwrap();
+    let pair = (own(&name(0)), own(&target.host));
+    // A source port that the plan does not have (any more) and a pair that it never had.
+    let gone = (own(&name(0)), own("gone"));
+    let suspect_flows = HashMap::from([(pair, vec![suspect, 7]), (gone, vec![suspect])]);
+    let demand = Demand { suspect_flows, ..Demand::default() };
+    let table = plan(&offers, &SMALL.topology(), &demand, &Probes::default(), 0);
+    let after = targets(&table, 0);
+    let dense = after.iter().find(|other| other.host == target.host).unwrap();
+    assert!(dense.probe_every_ms <= target.probe_every_ms / 5, "{dense:?}");
+    assert!(dense.tcp_twin && dense.trace_every_ms == 20_000);
+    assert_eq!(after[0].host, target.host, "it comes first");
+    let crossing = dense.source_ports.iter().filter(|port| **port == u32::from(suspect)).count();
+    assert_eq!(crossing * 2, dense.source_ports.len(), "{:?}", dense.source_ports);
+    let all = |ports: &[u32]| ports.iter().copied().collect::<BTreeSet<u32>>();
+    assert_eq!(all(&dense.source_ports), all(&target.source_ports), "no source port is left out or added");
+    let rate = |targets: &[Target]| {
+        let each = targets.iter().filter(|t| t.probe_every_ms > 0);
+        each.map(|t| (1.0 + f64::from(u8::from(t.tcp_twin))) * 1e3 / f64::from(t.probe_every_ms)).sum::<f64>()
+    };
+    assert!(rate(&after) <= 20.01, "{} probes a second from a port", rate(&after));
+    assert!(rate(&after) > rate(&before) + 5.0);
 }

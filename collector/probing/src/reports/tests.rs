@@ -33,7 +33,14 @@ fn taken(paths: Vec<TracedPath>, probes: Vec<ProbeResult>) -> Taken {
     let request = ReportRequest { host: "h1".into(), pairs, paths, probes, ..ReportRequest::default() };
     request.check().unwrap();
     let (present, last) = (table(), PlanTable::default());
-    check(&"h1".into(), &request, [&present, &last], &mut Budgets::default(), Instant::now(), NOW)
+    check(
+        &Arc::new(Reporter { host: "h1".into(), unbound: None }),
+        &request,
+        [&present, &last],
+        &mut Budgets::default(),
+        Instant::now(),
+        NOW,
+    )
 }
 
 #[test]

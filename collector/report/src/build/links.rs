@@ -1,8 +1,10 @@
 //! Links near the job, by the counters of switch ports: hosts cannot see what happens between two switches.
 
 use super::ReportContext;
+use super::cable::{Link, LinkEnd, Place, name};
+use super::paths::FoundPaths;
 use super::ports::{Counter, Counters, Join, Row, add, increases, row};
-use crate::model::{Links, WorstLink};
+use crate::model::{LinkFlows, Links, WorstLink};
 use fabriclens_promql::QueryError;
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -29,36 +31,42 @@ const ROWS: &[Row] = &[
     row("fabric_port_discards_total", "", Counter::Discards, Join::Sum),
 ];
 
-/// A cable, from the topology.
-pub struct Link {
-    /// Its two ends.
-    pub ends: [LinkEnd; 2],
+pub(super) fn links(
+    context: &ReportContext<'_>,
+    mut links: Vec<Link>,
+    found: Option<FoundPaths<'_>>,
+) -> Result<Links, QueryError> {
+    links.extend(found.iter().flat_map(|found| found.more_links(&links)).collect::<Vec<_>>());
+    let figures = figures(context, &links)?;
+    let flows = |link: &Link| found.as_ref().map(|found| found.over(link));
+    // A link that no flow takes for sure does not explain what the job suffered.
+    let is_complete = found.as_ref().is_some_and(FoundPaths::is_complete);
+    let is_avoided = |link: &WorstLink| is_complete && link.flows.is_some_and(|flows| flows == LinkFlows::default());
+    let measured = links.iter().filter_map(|link| {
+        let figures = figures.get(&name(link))?.clone();
+        Some(WorstLink { flows: flows(link), ..figures })
+    });
+    let mut worst: Vec<_> = measured.map(|link| (is_avoided(&link), harm(&link), link)).collect();
+    let count = worst.len();
+    worst.retain(|(_, harm, _)| harm.iter().any(|part| *part > 0.0));
+    // Damage is rarer than drops, and drops are rarer than waiting.
+    worst.sort_by(|(avoided, a, one), (other_avoided, b, other)| {
+        let parts = a.iter().zip(b).map(|(a, b)| b.total_cmp(a));
+        let order = parts.fold(avoided.cmp(other_avoided), Ordering::then);
+        order.then_with(|| one.link.cmp(&other.link))
+    });
+    worst.truncate(LISTED);
+    let worst: Vec<WorstLink> = worst.into_iter().map(|(_, _, link)| link).collect();
+    let names: Vec<String> = worst.iter().map(|link| link.link.clone()).collect();
+    let paths = found.map(|found| found.section(&figures, &names));
+    Ok(Links { known: links.len(), measured: count, worst, paths })
 }
 
-/// One end of a cable.
-pub struct LinkEnd {
-    /// Host or switch, as the label `host` of series.
-    pub node: String,
-    /// Port name of the topology: of a switch, the label `port` of series. `None` if it is unknown.
-    pub port: Option<String>,
-    /// Whether the node is a switch.
-    pub is_switch: bool,
-}
-
-impl LinkEnd {
-    /// The labels `host` and `port` of its series; `None` if it is no switch, or its port is unknown.
-    fn switch_port(&self) -> Option<Place<'_>> {
-        self.port.as_deref().filter(|_| self.is_switch).map(|port| (self.node.as_str(), port))
-    }
-}
-
-/// Switch and port.
-type Place<'a> = (&'a str, &'a str);
-
-pub(super) fn links(context: &ReportContext<'_>, links: &[Link]) -> Result<Links, QueryError> {
+/// Figures of the links by name, without flows; of those of which a switch port was read.
+fn figures(context: &ReportContext<'_>, links: &[Link]) -> Result<HashMap<String, WorstLink>, QueryError> {
     let ends = || links.iter().flat_map(|link| &link.ends).filter_map(LinkEnd::switch_port);
     if ends().next().is_none() {
-        return Ok(Links { known: links.len(), measured: 0, worst: Vec::new() });
+        return Ok(HashMap::new());
     }
     let mut source = context.source.beside(ends().map(|(node, _)| node));
     source.choose_method(ends().count());
@@ -74,17 +82,8 @@ pub(super) fn links(context: &ReportContext<'_>, links: &[Link]) -> Result<Links
     let samples = source.at(&source.selector("fabric_port_rate_bytes_per_second", ""), source.end_ms)?;
     let rates = samples.iter().map(|s| ((s.labels.get("host"), s.labels.get("port")), s.value)).collect();
     let seconds = source.seconds();
-    let measured: Vec<WorstLink> = links.iter().filter_map(|link| judge(link, &ports, &rates, seconds)).collect();
-    let count = measured.len();
-    let mut worst: Vec<_> = measured.into_iter().map(|link| (harm(&link), link)).collect();
-    worst.retain(|(harm, _)| harm.iter().any(|part| *part > 0.0));
-    // Damage is rarer than drops, and drops are rarer than waiting.
-    worst.sort_by(|(a, one), (b, other)| {
-        let parts = a.iter().zip(b).map(|(a, b)| b.total_cmp(a));
-        parts.fold(Ordering::Equal, Ordering::then).then_with(|| one.link.cmp(&other.link))
-    });
-    worst.truncate(LISTED);
-    Ok(Links { known: links.len(), measured: count, worst: worst.into_iter().map(|(_, link)| link).collect() })
+    let judged = links.iter().filter_map(|link| Some((name(link), judge(link, &ports, &rates, seconds)?)));
+    Ok(judged.collect())
 }
 
 /// Damaged frames, dropped packets and fraction of time held back; 0 below their minimum.
@@ -100,7 +99,8 @@ fn judge(
     rates: &HashMap<Place<'_>, f64>,
     seconds: f64,
 ) -> Option<WorstLink> {
-    let mut figures = WorstLink { link: name(link), held: None, load: None, errors: None, drops: None, marks: None };
+    let mut figures =
+        WorstLink { link: name(link), held: None, load: None, errors: None, drops: None, marks: None, flows: None };
     let mut read = false;
     for place in link.ends.iter().filter_map(LinkEnd::switch_port) {
         let Some(counters) = ports.get(&place).filter(|counters| !counters.is_empty()) else { continue };
@@ -128,13 +128,4 @@ fn judge(
 
 fn most(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.into_iter().chain(b).reduce(f64::max)
-}
-
-/// Both ends: `leaf-1 swp12 - spine-3 Ethernet80`. Unknown ports are omitted.
-fn name(link: &Link) -> String {
-    let end = |end: &LinkEnd| match &end.port {
-        None => end.node.clone(),
-        Some(port) => format!("{} {port}", end.node),
-    };
-    link.ends.iter().map(end).collect::<Vec<_>>().join(" - ")
 }

@@ -1,11 +1,15 @@
 //! Computes a [`Report`] from series: one file per section, and the context that they share.
 
+mod cable;
 mod congestion;
 mod cost;
+mod flows;
 mod health;
+mod inside;
 mod links;
 mod neighbours;
 mod observed_pairs;
+mod paths;
 mod peers;
 mod ports;
 mod quality;
@@ -17,11 +21,12 @@ mod transport;
 
 use crate::model::{About, Figure, Grade, Incident, Line, Range, Report, Unit, VERSION};
 use crate::read::Source;
+pub use cable::{Link, LinkEnd};
 use fabriclens_base::escape::promql_string;
 use fabriclens_jobs::{Job, Occupancy, overlap_ns};
 use fabriclens_model::{Labels, Read};
 use fabriclens_promql::{CancelToken, Engine, QueryError};
-pub use links::{Link, LinkEnd};
+pub use paths::{KnownPaths, PathLookup};
 use ports::{Aggregation, Counter, Port, figure};
 use std::collections::{HashMap, HashSet};
 
@@ -40,6 +45,8 @@ pub struct Input<'a> {
     /// Links that the job's traffic may take, from the topology: cables of its devices, and those from their leaf switches to
     /// other switches.
     pub links: Vec<Link>,
+    /// Paths of flows, if forwarding tables or traces are known.
+    pub paths: Option<&'a dyn PathLookup>,
 }
 
 /// Names of leaf switches by host.
@@ -61,7 +68,7 @@ pub(crate) struct ReportContext<'a> {
 /// # Errors
 /// [`QueryError`] if samples cannot be read, a limit of the engine is exceeded, or `cancel` is set.
 pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Input<'_>) -> Result<Report, QueryError> {
-    let Input { job, others, now_ns, incidents, leaves, links } = input;
+    let Input { job, others, now_ns, incidents, leaves, links, paths } = input;
     let (start_ms, end_ms) = (job.start_ns / 1_000_000, job.end_ns.unwrap_or(now_ns).min(now_ns) / 1_000_000);
     let end_ms = end_ms.max(start_ms + 1);
     let same = |o: &&Job| (&o.cluster, &o.id, o.run) == (&job.cluster, &job.id, job.run);
@@ -81,7 +88,8 @@ pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Inpu
     let transport = transport::transport(&context)?;
     let peers = peers::peers(&context, traffic.straggler.as_ref(), &transport)?;
     let quality = quality::quality(&context)?;
-    let links = links::links(&context, &links)?;
+    let paths = paths.map(|lookup| paths::find(&context, lookup, &concurrent, now_ns)).transpose()?.flatten();
+    let links = links::links(&context, links, paths)?;
     let mut report = Report {
         version: VERSION,
         generated_ns: now_ns,
@@ -99,6 +107,7 @@ pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Inpu
         links,
         neighbours: neighbours::neighbours(&context, &concurrent, leaves, now_ns)?,
         health,
+        inside: inside::inside(&context)?,
         transport,
         peers,
         quality,

@@ -1,6 +1,7 @@
 //! Communication pattern of the job. RDMA: two queue pairs are connected if the `remote` of each is the `local` of the
 //! other. Jobs over sockets: TCP connections ([`super::sockets`]).
 
+use super::flows::belongs;
 use super::observed_pairs::ObservedPairs;
 use super::{ReportContext, sockets};
 use crate::model::{Grade, Over, Pair, Pattern, Peers, Straggler, Transport};
@@ -53,7 +54,7 @@ fn queue_pairs(context: &ReportContext<'_>) -> Result<ObservedPairs, QueryError>
         // Connections close before the job ends.
         pairs = context.source.at(&selector, middle)?;
     }
-    pairs.retain(|s| mine(context, s));
+    pairs.retain(|s| belongs(context, (0, context.job), &s.labels));
     if pairs.is_empty() {
         return Ok(ObservedPairs::default());
     }
@@ -64,13 +65,6 @@ fn queue_pairs(context: &ReportContext<'_>) -> Result<ObservedPairs, QueryError>
     let pair = |(a, b)| Pair { a, b, over: Over::Rdma, grade, bytes: None, rtt_seconds: None };
     let text = format!("{} connected queue pairs", pairs.len());
     Ok(ObservedPairs { text, pairs: edges.into_iter().map(pair).collect(), unmatched, ..ObservedPairs::default() })
-}
-
-/// Whether a queue pair belongs to the job; on shared hosts only if it carries the job's label.
-fn mine(context: &ReportContext<'_>, s: &Sample) -> bool {
-    let (host, job) = (s.labels.get("host"), s.labels.get("job"));
-    let alone = context.on.allocation(0, host) == fabriclens_jobs::Attribution::Exclusive;
-    context.on.on_device(host, s.labels.get("device")).any(|j| j == 0) && (alone || context.job.has_name(job))
 }
 
 /// Connected host pairs, and the number of unmatched queue pairs. Queue pair numbers are unique per adapter only, so

@@ -1,8 +1,8 @@
 //! Renders the report as one HTML file for mail and print, without external resources and scripts.
 
 use super::tables::{self, Cell, Table};
-use super::{path_drawing, svg, words};
-use crate::model::{Figure, Grade, Plot, Report, Severity};
+use super::{path_drawing, path_words, svg, words};
+use crate::model::{Figure, Grade, Path, Paths, Plot, Report, Severity};
 use fabriclens_base::escape;
 use std::fmt::Write as _;
 
@@ -94,22 +94,49 @@ fn congestion(out: &mut String, report: &Report) {
     }
 }
 
+/// Maximum number of drawn paths of flows.
+const DRAWN: usize = 4;
+
+fn paths(out: &mut String, paths: &Paths) {
+    out.push_str("<h2>Paths</h2>");
+    path_words::sentences(paths).iter().for_each(|line| _ = write!(out, "<p>{}</p>", escape::html(line)));
+    if !paths.shared.is_empty() {
+        out.push_str("<h3>Shared links between switches</h3>");
+        table(out, &tables::shared_links(paths));
+    }
+    for flow in paths.list.iter().take(DRAWN) {
+        let port = flow.source_port.map_or(String::new(), |port| format!(", source port {port}"));
+        let of = format!("From {} to {}{port}", flow.from.node, flow.to.node);
+        flow.paths.iter().take(1).for_each(|path| figure(out, &of, path));
+    }
+    if !paths.list.is_empty() {
+        table(out, &tables::flows(paths));
+    }
+}
+
+/// A drawn path with its caption; nothing if it has more nodes than fit.
+fn figure(out: &mut String, of: &str, path: &Path) {
+    let drawn = path_drawing::draw(path);
+    if !drawn.is_empty() {
+        let (of, known) = (escape::html(of), escape::html(&path.known));
+        _ = write!(out, "<figure><figcaption>{of} ({known})</figcaption>{drawn}</figure>");
+    }
+}
+
 fn rest(out: &mut String, report: &Report) {
     if !report.links.worst.is_empty() {
         out.push_str("<h2>Links of the fabric</h2>");
         table(out, &tables::links(report));
+    }
+    if let Some(paths) = &report.links.paths {
+        self::paths(out, paths);
     }
     if !report.incidents.is_empty() {
         out.push_str("<h2>Incidents at that time</h2>");
         table(out, &tables::incidents(report));
         for incident in &report.incidents {
             let Some(path) = &incident.path else { continue };
-            let (kind, known) = (escape::html(&incident.kind.replace('_', " ")), escape::html(&path.known));
-            let drawn = path_drawing::draw(path);
-            if !drawn.is_empty() {
-                let caption = format!("<figcaption>Path of {kind} ({known})</figcaption>");
-                _ = write!(out, "<figure>{caption}{drawn}</figure>");
-            }
+            figure(out, &format!("Path of {}", incident.kind.replace('_', " ")), path);
         }
     }
     out.push_str("<h2>Neighbours</h2>");
@@ -127,6 +154,15 @@ fn rest(out: &mut String, report: &Report) {
         table(out, &findings);
     }
     table(out, &tables::health(report));
+    if report.inside.gpus > 0 {
+        out.push_str("<h2>Inside the hosts</h2>");
+        let inside = tables::inside(report);
+        if inside.rows.is_empty() {
+            out.push_str("<p>No problems of GPUs, NVLinks and their ways to the network were found in the data of the agents.</p>");
+        } else {
+            table(out, &inside);
+        }
+    }
     out.push_str("<h2>RDMA and TCP</h2>");
     if let Some(flag) = &report.transport.red_flag {
         _ = write!(out, "<p class=\"flag\">{}</p>", escape::html(flag));

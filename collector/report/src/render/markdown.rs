@@ -1,7 +1,7 @@
 //! Renders the report as Markdown for tickets and chats; plots become lines of block characters.
 
 use super::tables::{self, Cell, Table};
-use super::words;
+use super::{path_words, words};
 use crate::model::{Plot, Report};
 use fabriclens_base::escape::turns_direction;
 use std::fmt::Write as _;
@@ -42,9 +42,16 @@ pub fn markdown(report: &Report) -> String {
     }
     table(&mut out, &tables::ports(report));
     section(&mut out, "Links of the fabric", &tables::links(report));
+    if let Some(paths) = &report.links.paths {
+        out.push_str("\n## Paths\n");
+        path_words::sentences(paths).iter().for_each(|line| _ = writeln!(out, "\n{}", escape(line)));
+        table(&mut out, &tables::shared_links(paths));
+        table(&mut out, &tables::flows(paths));
+    }
     section(&mut out, "Incidents at that time", &tables::incidents(report));
     section(&mut out, "Neighbours", &tables::neighbours(report));
     section(&mut out, "Findings", &tables::findings(report));
+    section(&mut out, "Inside the hosts", &tables::inside(report));
     section(&mut out, "Health", &tables::health(report));
     section(&mut out, "RDMA and TCP", &tables::transport(report));
     if let Some(flag) = &report.transport.red_flag {

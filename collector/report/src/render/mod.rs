@@ -3,6 +3,7 @@
 mod html;
 mod markdown;
 mod path_drawing;
+mod path_words;
 mod svg;
 mod tables;
 pub(crate) mod words;

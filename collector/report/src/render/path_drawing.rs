@@ -1,6 +1,6 @@
-//! Draws the path of an incident's flows as inline SVG: a box for each host and switch, with the ports by which packets come and go.
+//! Draws a path as inline SVG: a box for each host and switch, with the ports by which packets come and go.
 
-use crate::model::{IncidentPath, PathPort};
+use crate::model::{Path, PathPort};
 use fabriclens_base::escape;
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ const NAME: usize = 20;
 const PORT: usize = 12;
 
 /// The path as an `svg` element; empty if it has more nodes than fit.
-pub(super) fn draw(path: &IncidentPath) -> String {
+pub(super) fn draw(path: &Path) -> String {
     let count = path.ports.len();
     if !(2..=MOST).contains(&count) {
         return String::new();
@@ -64,9 +64,9 @@ fn label(out: &mut String, class: &str, anchor: &str, [x, y]: [f64; 2], text: &s
 mod tests {
     use super::*;
 
-    fn path(ports: &[(&str, &str)]) -> IncidentPath {
+    fn path(ports: &[(&str, &str)]) -> Path {
         let port = |(node, port): &(&str, &str)| PathPort { node: (*node).into(), port: (*port).into() };
-        IncidentPath { ports: ports.iter().map(port).collect(), known: "traced".into() }
+        Path { ports: ports.iter().map(port).collect(), known: "traced".into() }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The tables of a report, shared by HTML and Markdown: headings, and cells of text or numbers.
 
+use super::path_words;
 use super::words::{self, NONE};
-use crate::model::{Figure, Grade, Report, Severity, Unit};
+use crate::model::{Figure, Finding, Grade, OtherFlows, Paths, Report, Severity, Unit};
 
 /// Maximum number of listed hosts.
 const HOSTS: usize = 24;
@@ -153,15 +154,49 @@ pub(super) fn ports(report: &Report) -> Table {
 
 /// Links of the fabric that damaged, dropped or held back traffic.
 pub(super) fn links(report: &Report) -> Table {
+    let with_paths = report.links.paths.is_some();
     let rows = report.links.worst.iter().map(|l| {
         let count = |v| graded(v, Unit::Count, Grade::Shared);
         let share = |v| graded(v, Unit::Ratio, Grade::Shared);
-        vec![text(&l.link), count(l.errors), count(l.drops), share(l.held), share(l.load), count(l.marks)]
+        let flows = with_paths.then(|| fact(l.flows.map_or(NONE.to_owned(), path_words::link_flows)));
+        let figures = [count(l.errors), count(l.drops), share(l.held), share(l.load), count(l.marks)];
+        std::iter::once(text(&l.link)).chain(flows).chain(figures).collect()
     });
-    let heads = ["Link", "Damaged", "Dropped", "Held back", "Load", "Marked (ECN)"];
+    let flows = with_paths.then_some("Flows of this job");
+    let heads: Vec<&str> = std::iter::once("Link")
+        .chain(flows)
+        .chain(["Damaged", "Dropped", "Held back", "Load", "Marked (ECN)"])
+        .collect();
     let mut table = Table::new(&heads, rows.collect());
     table.note = Some("The numbers are those of all traffic on a link, of other jobs too.".to_owned());
     table
+}
+
+/// Links between switches that several ports of the job, or other jobs too, send over.
+pub(super) fn shared_links(paths: &Paths) -> Table {
+    let rows = paths.shared.iter().map(|l| {
+        let share = |v| graded(v, Unit::Ratio, Grade::Shared);
+        let other = |o: &OtherFlows| format!("{}: {}", named(&o.cluster, &o.id, ""), path_words::link_flows(o.own));
+        let others: Vec<String> = l.others.iter().map(other).collect();
+        let others = if others.is_empty() { NONE.to_owned() } else { others.join(", ") };
+        let own = [fact(l.senders), fact(path_words::link_flows(l.own)), text(others)];
+        std::iter::once(text(&l.link)).chain(own).chain([share(l.load), share(l.held)]).collect()
+    });
+    let heads =
+        ["Link, sending end first", "Sending ports", "Flows of this job", "Flows of other jobs", "Load", "Held back"];
+    Table::new(&heads, rows.collect())
+}
+
+/// Listed flows with their paths.
+pub(super) fn flows(paths: &Paths) -> Table {
+    let rows = paths.list.iter().flat_map(|flow| {
+        let source_port = flow.source_port.map_or(NONE.to_owned(), |port| port.to_string());
+        flow.paths.iter().map(move |path| {
+            let [from, to] = [&flow.from, &flow.to].map(|end| text(format!("{} {}", end.node, end.port)));
+            vec![from, to, fact(&source_port), text(path_words::path(path)), text(&path.known)]
+        })
+    });
+    Table::new(&["From", "To", "Source port", "Path", "Known"], rows.collect())
 }
 
 pub(super) fn incidents(report: &Report) -> Table {
@@ -210,8 +245,19 @@ pub(super) fn health(report: &Report) -> Table {
 }
 
 pub(super) fn findings(report: &Report) -> Table {
-    let rows = report.health.findings.iter();
-    let rows = rows.map(|f| vec![Cell::Severity(f.severity), text(&f.place), text(&f.text), text(&f.action)]);
+    of_findings(&report.health.findings)
+}
+
+/// What is wrong inside the hosts.
+pub(super) fn inside(report: &Report) -> Table {
+    let mut table = of_findings(&report.inside.findings);
+    table.note = (report.inside.gpus > 0).then(|| format!("Of {} GPUs, at the end of the job.", report.inside.gpus));
+    table
+}
+
+fn of_findings(findings: &[Finding]) -> Table {
+    let rows =
+        findings.iter().map(|f| vec![Cell::Severity(f.severity), text(&f.place), text(&f.text), text(&f.action)]);
     Table::new(&["", "Where", "Finding", "Action"], rows.collect())
 }
 

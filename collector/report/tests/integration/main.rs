@@ -3,5 +3,6 @@
 
 mod common;
 mod cost;
+mod inside;
 mod links;
 mod report;

@@ -46,24 +46,24 @@ pub(crate) async fn authorize(
 ) -> Response {
     let Gate { guard, access, linked, format } = gate;
     if peer.reserved && access != Access::Public {
-        return refuse(&Denied::Connections, format);
+        return refuse(&Denied::Connections, format, request.headers());
     }
     let caller = match guard.admit(&peer, request.headers(), access) {
         Ok(caller) => caller,
-        Err(denied) => return refuse(&denied, format),
+        Err(denied) => return refuse(&denied, format, request.headers()),
     };
     let names = guard.names.as_deref().filter(|_| peer.loopback && access != Access::Public);
     if let Some(host) = names.and_then(|names| host_check::foreign_host(request.headers(), request.uri(), names)) {
         let denied = Denied::ForeignHost { host };
         guard.note(caller.address, &denied);
-        return refuse(&denied, format);
+        return refuse(&denied, format, request.headers());
     }
     let changes = matches!(access, Access::Write | Access::Admin);
     let page = || foreign_page(request.headers(), request.uri(), guard.own_origin.as_deref(), linked);
     if let Some(origin) = (access != Access::Public).then(page).flatten() {
         let denied = Denied::CrossSite { origin };
         guard.note(caller.address, &denied);
-        return refuse(&denied, format);
+        return refuse(&denied, format, request.headers());
     }
     request.extensions_mut().insert(caller.clone());
     if access == Access::Ingest {

@@ -58,9 +58,19 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Name in the accounts of what callers keep here: the credential's, or the address.
+    /// Name in the accounts of what callers keep here: the credential's, or the address (IPv6: the /64 network).
     pub fn sender(&self) -> String {
-        self.name.as_deref().map_or_else(|| self.address.to_string(), str::to_owned)
+        self.name.as_deref().map_or_else(|| client_network(self.address).to_string(), str::to_owned)
+    }
+
+    /// Name of a caller that may speak for any host, for [`fabriclens_base::Sender`]; `None` if it is bound to hosts. Credential
+    /// and address, since many hosts may share a token.
+    pub fn unbound(&self) -> Option<String> {
+        let address = client_network(self.address);
+        (self.hosts == Hosts::Any).then(|| match &self.name {
+            Some(name) => format!("{name:?} at {address}"),
+            None => address.to_string(),
+        })
     }
 }
 
@@ -254,5 +264,20 @@ impl Caller {
     /// Name in logs and messages.
     pub fn log_name(&self) -> &str {
         self.name.as_deref().unwrap_or("anybody")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_without_a_name_are_told_apart_by_network() {
+        let of = |address: &str| Caller::anonymous(address.parse().unwrap()).sender();
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:2"), "one client may have all addresses of its network");
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!([of("10.0.0.1"), of("::ffff:10.0.0.1")], ["10.0.0.1", "10.0.0.1"]);
+        let named = Caller { name: Some("ann".into()), ..Caller::anonymous([10, 0, 0, 1].into()) };
+        assert_eq!(named.sender(), "ann");
     }
 }

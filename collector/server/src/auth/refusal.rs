@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use tonic::{Code, Status};
 
@@ -23,8 +23,8 @@ pub enum ErrorFormat {
     Grpc,
 }
 
-/// Refuses a request.
-pub(super) fn refuse(denied: &Denied, format: ErrorFormat) -> Response {
+/// Refuses a request. Browsers are told to ask for a password, unless a script sent the request: the console asks itself.
+pub(super) fn refuse(denied: &Denied, format: ErrorFormat, asked: &HeaderMap) -> Response {
     let after = match denied {
         Denied::RateLimit { after, .. } => Some(*after),
         Denied::Connections => Some(CONNECTIONS_DELAY),
@@ -58,7 +58,9 @@ pub(super) fn refuse(denied: &Denied, format: ErrorFormat) -> Response {
                     "Basic realm=\"fabriclens (the token is the password)\", charset=\"UTF-8\"",
                 );
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"fabriclens\""));
-                headers.append(header::WWW_AUTHENTICATE, ask);
+                if asked.get("sec-fetch-dest").is_none_or(|dest| dest != "empty") {
+                    headers.append(header::WWW_AUTHENTICATE, ask);
+                }
             }
             if let Some(after) = after {
                 set_retry_after(&mut response, after);

@@ -9,6 +9,7 @@ use super::series::SeriesTable;
 use crate::options::SeriesLimits;
 use crate::rows::Appended;
 use crate::wal::record;
+use fabriclens_base::Sender;
 use fabriclens_model::{Labels, Layout, LayoutId, RowGroup, is_absent, present};
 use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt as _};
@@ -78,24 +79,29 @@ impl Generation {
         let columns = |with_rows: bool| -> usize {
             self.layouts.iter().filter(|l| !with_rows || l.range().is_some()).map(|l| l.series.len()).sum()
         };
-        let mut next = Self::new(number, self.chunk_rows, self.limits.limits());
         if self.refusal().is_some() || columns(true) * KEEP.1 < columns(false) * KEEP.0 {
-            return next;
+            return self.empty_successor(number);
         }
+        let mut next = self.empty_successor(number);
         next.series = self.series.clone();
         next.layouts = self.layouts.iter().map(HeadLayout::successor).collect();
         next.by_id = self.by_id.clone();
         next.by_content = self.by_content.clone();
         next.solo = self.solo.clone();
         next.hasher = self.hasher.clone();
-        next.limits = self.limits.clone();
+        next.limits = self.limits.successor(true);
         next
     }
 
+    /// The generation after this one, without series. What each sender has is reserved for it.
+    pub fn empty_successor(&self, number: u64) -> Self {
+        Self { limits: self.limits.successor(false), ..Self::new(number, self.chunk_rows, &SeriesLimits::default()) }
+    }
+
     /// Logs and stores a group whose shape and times have been checked.
-    pub fn append(&mut self, group: &RowGroup, older: &[Arc<Self>], log: &mut Vec<u8>) -> Appended {
+    pub fn append(&mut self, group: &RowGroup, sender: Sender<'_>, older: &[Arc<Self>], log: &mut Vec<u8>) -> Appended {
         let rows = group.times.len();
-        match self.resolve(&group.series, older) {
+        match self.resolve(&group.series, sender, older) {
             Target::Layout(layout) => {
                 self.log_layout(layout, log);
                 record::put_rows(log, layout, &group.times, &group.values);
@@ -116,7 +122,8 @@ impl Generation {
                 let over_series_limit = present(&group.values) - present(&values);
                 let mut sum = Appended { over_series_limit, ..Appended::default() };
                 if !kept.is_empty() {
-                    sum += self.append(&RowGroup { series, times: group.times.clone(), values }, older, log);
+                    let kept = RowGroup { series, times: group.times.clone(), values };
+                    sum += self.append(&kept, sender, older, log);
                 }
                 sum
             }
@@ -180,7 +187,7 @@ impl Generation {
     }
 
     /// The layout of these columns, defined if it is new.
-    fn resolve(&mut self, columns: &Layout, older: &[Arc<Self>]) -> Target {
+    fn resolve(&mut self, columns: &Layout, sender: Sender<'_>, older: &[Arc<Self>]) -> Target {
         if let Some(layout) = self.by_id.get(&columns.id()) {
             return Target::Layout(*layout);
         }
@@ -188,23 +195,23 @@ impl Generation {
             self.remember_id(layout, columns);
             return Target::Layout(layout);
         }
-        if let Some((series, kept)) = self.limits.cached(columns.id()) {
+        if let Some((series, kept)) = self.limits.cached(sender, columns.id()) {
             return Target::Some(series, kept);
         }
         let of_metric = |metric: &str| self.series.of_metric(metric).len();
         let counts = SeriesCounts { all: self.series.len(), of_metric: &of_metric };
         let known = |c: &Labels| self.series.find(c).is_some();
-        if !self.limits.allow(&counts, columns.iter().filter(|c| !known(c))) {
-            let (series, kept) = self.limits.subset(columns, &counts, known);
+        if !self.limits.allow(sender, &counts, columns.iter().filter(|c| !known(c))) {
+            let (series, kept) = self.limits.subset(sender, columns, &counts, known);
             return Target::Some(series, kept);
         }
         let crowded =
             |c: &Labels| self.series.find(c).is_some_and(|s| self.series[s as usize].locations.len() >= MAX_LAYOUTS);
         if columns.len() > 1 && (columns.iter().any(crowded) || has_duplicates(columns)) {
-            let layouts = columns.iter().map(|c| self.solo(c, older)).collect();
+            let layouts = columns.iter().map(|c| self.solo(c, sender, older)).collect();
             return Target::Solo(layouts);
         }
-        Target::Layout(self.define(columns.clone(), older))
+        Target::Layout(self.define(columns.clone(), Some(sender), older))
     }
 
     /// The layout with exactly these columns.
@@ -214,15 +221,15 @@ impl Generation {
     }
 
     /// The layout that holds this series alone.
-    fn solo(&mut self, labels: &Labels, older: &[Arc<Self>]) -> u32 {
+    fn solo(&mut self, labels: &Labels, sender: Sender<'_>, older: &[Arc<Self>]) -> u32 {
         if let Some(layout) = self.series.find(labels).and_then(|s| self.solo.get(&s)) {
             return *layout;
         }
-        self.define(Layout::new([labels.clone()]), older)
+        self.define(Layout::new([labels.clone()]), Some(sender), older)
     }
 
-    /// Adds a layout; replay calls this with the logged definition.
-    pub fn define(&mut self, columns: Layout, older: &[Arc<Self>]) -> u32 {
+    /// Adds a layout; replay calls this with the logged definition, which names no sender.
+    pub fn define(&mut self, columns: Layout, sender: Option<Sender<'_>>, older: &[Arc<Self>]) -> u32 {
         let layout = self.layouts.len() as u32;
         let mut peers = Vec::new();
         let mut last = i64::MIN;
@@ -233,7 +240,7 @@ impl Generation {
             }
             let (id, new) = self.series.find_or_insert(labels);
             if new {
-                self.limits.count(labels);
+                self.limits.count(labels, sender);
             }
             let locations = &mut self.series.of(id).locations;
             peers.extend(locations.iter().map(|(l, _)| *l).filter(|l| *l != layout));
@@ -245,6 +252,7 @@ impl Generation {
         for peer in &peers {
             self.layouts[*peer as usize].peers.push(layout);
         }
+        self.limits.count_list(&columns, sender);
         if let [only] = series[..] {
             self.solo.insert(only, layout);
         }

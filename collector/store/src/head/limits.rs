@@ -1,17 +1,25 @@
-//! Limits on the series of a generation: in total, per metric, per tenant, and by memory in total and per sender. Without them
-//! one label with a value per request would exhaust memory. Known series continue; refused ones are reported with the limit they exceed.
+//! Limits on the series of a generation: in total, per metric, per tenant, and by memory in total, per host and per sender.
+//! Without them one label with a value per request would exhaust memory. Known series continue; refused ones are reported
+//! with the limit they exceed.
 
 use super::account::{Charges, accounts};
+use super::senders::{Amount, Exceeded, Senders, is_share, open};
 use crate::options::SeriesLimits;
+use fabriclens_base::Sender;
 use fabriclens_model::{Labels, Layout, LayoutId};
+use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt as _};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
-/// Columns of the row groups whose subset is cached, about 30 bytes each.
+/// Columns of the row groups whose subset is cached, about 30 bytes each, and what a subset takes in columns.
 const MAX_CACHED: usize = 1 << 20;
-/// Memory of a series besides its labels: tables, location, first row. Measured in a list of 100 series; 1,000 bytes in a list
-/// of its own.
+const SUBSET: usize = 8;
+/// Memory of a series besides its labels: tables, location, first row. Measured in a list of 100 series.
 const SERIES_BYTES: usize = 256;
+/// Memory of a list of columns besides its series: tables and buffers of rows, and what decoders and detectors remember of it.
+/// Measured in lists of one series.
+const LIST_BYTES: usize = 2048;
 /// Memory of a label besides its value. Names are shared between series.
 const LABEL_BYTES: usize = 32;
 
@@ -26,8 +34,12 @@ pub struct Limits {
     /// Estimated bytes of all series, and by account.
     bytes: usize,
     charges: Charges,
-    /// By identity of the group's column list, and their columns in total.
-    subsets: HashMap<LayoutId, Subset>,
+    senders: Senders,
+    /// Series by metric and sender that is bound to no host, both as one hash.
+    of_sender: HashMap<u64, usize>,
+    hasher: RandomState,
+    /// By identity of the group's column list and the hash of its sender, and their columns in total.
+    subsets: HashMap<(LayoutId, u64), Subset>,
     cached: usize,
     /// Message about the last series that was refused.
     refusal: Option<String>,
@@ -49,56 +61,90 @@ impl Limits {
             tenants: HashMap::new(),
             bytes: 0,
             charges: Charges::default(),
+            senders: Senders::default(),
+            of_sender: HashMap::new(),
+            hasher: RandomState::default(),
             subsets: HashMap::new(),
             cached: 0,
             refusal: None,
         }
     }
 
-    /// The configured limits.
-    pub fn limits(&self) -> &SeriesLimits {
-        &self.limits
+    /// For the generation after this one, which keeps the series or starts without any.
+    pub fn successor(&self, keeps_series: bool) -> Self {
+        let limits = if keeps_series { self.clone() } else { Self::new(self.limits.clone()) };
+        Self { senders: self.senders.successor(keeps_series), ..limits }
     }
 
-    /// Counts a new series.
-    pub fn count(&mut self, labels: &Labels) {
+    /// Counts a new series. After a restart its sender is not known.
+    pub fn count(&mut self, labels: &Labels, sender: Option<Sender<'_>>) {
         if !self.limits.tenant_label.is_empty() {
             add(&mut self.tenants, labels.get(&self.limits.tenant_label), 1);
         }
         let bytes = weight(labels);
         self.bytes += bytes;
         accounts(labels).for_each(|(account, name)| self.charges.add(account, &name, bytes));
+        if let Some(sender) = sender {
+            self.senders.count(sender, Amount::one(bytes));
+            if let Sender::Unbound(name) = sender {
+                *self.of_sender.entry(self.hasher.hash_one((labels.metric(), name))).or_default() += 1;
+            }
+        }
+    }
+
+    /// Counts a list of columns, which may be of known series: to who pays for the first of them.
+    pub fn count_list(&mut self, columns: &[Labels], sender: Option<Sender<'_>>) {
+        let Some(first) = columns.first() else { return };
+        self.bytes += LIST_BYTES;
+        accounts(first).for_each(|(account, name)| self.charges.add(account, &name, LIST_BYTES));
+        if let Some(sender) = sender {
+            self.senders.count(sender, Amount { series: 0, bytes: LIST_BYTES });
+        }
     }
 
     /// Whether all these new series fit into the limits.
-    pub fn allow<'a>(&self, counts: &SeriesCounts<'_>, mut fresh: impl Iterator<Item = &'a Labels>) -> bool {
-        let mut pending = PendingCounts::default();
-        fresh.all(|labels| self.room(counts, &mut pending, labels).is_none())
+    pub fn allow<'a>(
+        &self,
+        sender: Sender<'_>,
+        counts: &SeriesCounts<'_>,
+        mut fresh: impl Iterator<Item = &'a Labels>,
+    ) -> bool {
+        let mut pending = PendingCounts::of_list();
+        fresh.all(|labels| self.room(sender, counts, &mut pending, labels).is_none())
     }
 
     /// The columns of a group that fit into the limits. The result is cached, because the next rows use the same
     /// group.
-    pub fn subset(&mut self, columns: &Layout, counts: &SeriesCounts<'_>, known: impl Fn(&Labels) -> bool) -> Subset {
-        let (mut pending, mut kept) = (PendingCounts::default(), Vec::new());
+    pub fn subset(
+        &mut self,
+        sender: Sender<'_>,
+        columns: &Layout,
+        counts: &SeriesCounts<'_>,
+        known: impl Fn(&Labels) -> bool,
+    ) -> Subset {
+        let (mut pending, mut kept) = (PendingCounts::of_list(), Vec::new());
         for (column, labels) in columns.iter().enumerate() {
-            match if known(labels) { None } else { self.room(counts, &mut pending, labels) } {
+            match if known(labels) { None } else { self.room(sender, counts, &mut pending, labels) } {
                 None => kept.push(column as u32),
                 Some(refusal) => self.refusal = Some(refusal),
             }
         }
         let subset: Subset = (kept.iter().map(|c| columns[*c as usize].clone()).collect(), kept.into());
-        self.cached += subset.0.len() + 1;
+        self.cached += subset.0.len() + SUBSET;
         if self.cached > MAX_CACHED {
             self.subsets.clear();
-            self.cached = subset.0.len() + 1;
+            self.cached = subset.0.len() + SUBSET;
         }
-        self.subsets.insert(columns.id(), subset.clone());
+        self.subsets.insert((columns.id(), self.hasher.hash_one(sender)), subset.clone());
         subset
     }
 
-    /// The cached result of [`Limits::subset`] for a column list.
-    pub fn cached(&self, columns: LayoutId) -> Option<Subset> {
-        self.subsets.get(&columns).cloned()
+    /// The cached result of [`Limits::subset`] for a column list of a sender.
+    pub fn cached(&self, sender: Sender<'_>, columns: LayoutId) -> Option<Subset> {
+        if self.subsets.is_empty() {
+            return None;
+        }
+        self.subsets.get(&(columns, self.hasher.hash_one(sender))).cloned()
     }
 
     /// Message about the last series that was refused, if any.
@@ -107,7 +153,13 @@ impl Limits {
     }
 
     /// Returns a message about the limit that a new series exceeds, or `None` and counts it as pending.
-    fn room(&self, counts: &SeriesCounts<'_>, pending: &mut PendingCounts, labels: &Labels) -> Option<String> {
+    fn room(
+        &self,
+        sender: Sender<'_>,
+        counts: &SeriesCounts<'_>,
+        pending: &mut PendingCounts,
+        labels: &Labels,
+    ) -> Option<String> {
         let refuse = |what: String, limit: usize, key: &str| {
             Some(format!("{what} has reached its series limit ({key} = {limit})"))
         };
@@ -126,7 +178,7 @@ impl Limits {
                 return refuse(what, limits.of_tenant, "ingest.series_per_tenant");
             }
         }
-        let bytes = weight(labels);
+        let bytes = weight(labels) + pending.list;
         let over = |what: String, limit: usize| {
             Some(format!("{what} has reached the limit of memory for series ({limit} bytes, a part of limits.memory)"))
         };
@@ -139,11 +191,34 @@ impl Limits {
                 return over(account.describe(&name), most);
             }
         }
+        if let Sender::Unbound(name) = sender {
+            let share = |of: String, limit: usize| {
+                Some(format!(
+                    "{name}, which is bound to no host, has reached its share of {of} ({} for all such senders)",
+                    open(limits, limit)
+                ))
+            };
+            let all = Amount { series: counts.all + pending.all, bytes: self.bytes + pending.bytes };
+            let own = Amount { series: pending.all, bytes: pending.bytes };
+            match self.senders.check(limits, sender, all, own, Amount::one(bytes)) {
+                Err(Exceeded::Series) => return share("ingest.series".into(), limits.all),
+                Err(Exceeded::Bytes) => {
+                    return share("the memory for series, a part of limits.memory".into(), limits.memory);
+                }
+                Ok(()) => {}
+            }
+            let fresh = of(&pending.metrics, metric) + 1;
+            let sent = self.of_sender.get(&self.hasher.hash_one((metric, name))).copied().unwrap_or(0);
+            if !is_share(open(limits, limits.of_metric), sent + fresh, (counts.of_metric)(metric) + fresh) {
+                return share(format!("ingest.series_per_metric for {metric:?}"), limits.of_metric);
+            }
+        }
         accounts(labels).for_each(|(account, name)| pending.charges.add(account, &name, bytes));
         if !limits.tenant_label.is_empty() {
             add(&mut pending.tenants, labels.get(&limits.tenant_label), 1);
         }
         pending.all += 1;
+        pending.list = 0;
         pending.bytes += bytes;
         add(&mut pending.metrics, metric, 1);
         None
@@ -158,6 +233,15 @@ struct PendingCounts {
     tenants: HashMap<Box<str>, usize>,
     bytes: usize,
     charges: Charges,
+    /// Bytes of the list, until a series pays for it.
+    list: usize,
+}
+
+impl PendingCounts {
+    /// Of a list without new series yet.
+    fn of_list() -> Self {
+        Self { list: LIST_BYTES, ..Self::default() }
+    }
 }
 
 /// Estimated memory of a series without its rows, bytes.
@@ -189,9 +273,9 @@ mod tests {
         let list = || -> Layout { (0..COLUMNS).map(|_| labels.clone()).collect() };
         let lists: Vec<Layout> = (0..10).map(|_| list()).collect();
         for one in &lists {
-            limits.subset(one, &counts, |_| true);
+            limits.subset(Sender::Bound, one, &counts, |_| true);
         }
-        let kept = lists.iter().filter(|one| limits.cached(one.id()).is_some()).count();
+        let kept = lists.iter().filter(|one| limits.cached(Sender::Bound, one.id()).is_some()).count();
         assert!((1..=MAX_CACHED / COLUMNS).contains(&kept), "{kept}");
     }
 }

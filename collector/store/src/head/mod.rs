@@ -8,4 +8,5 @@ pub mod limits;
 mod out_of_order;
 pub mod rows;
 pub mod sealed_times;
+pub mod senders;
 pub mod series;

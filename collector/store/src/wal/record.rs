@@ -24,7 +24,7 @@ const ROWS: u8 = 3;
 #[derive(Debug, PartialEq)]
 pub enum Record {
     /// Layout index and its columns; indexes count from 0 in each log generation.
-    Layout(u32, Arc<[Labels]>),
+    Layout(u32, Box<[Labels]>),
     /// Layout index, times and column-major values.
     Rows(u32, Vec<i64>, Vec<f64>),
 }
@@ -177,7 +177,7 @@ fn word(b: &[u8]) -> u64 {
     b.iter().rev().fold(0, |w, b| w << 8 | u64::from(*b))
 }
 
-fn columns(c: &mut Cursor<'_>) -> Result<Arc<[Labels]>, Corrupt> {
+fn columns(c: &mut Cursor<'_>) -> Result<Box<[Labels]>, Corrupt> {
     let texts = c.count(c.rest().len())?;
     let texts = (0..texts).map(|_| c.text().map(Arc::from)).collect::<Result<Vec<Arc<str>>, _>>()?;
     let sets = c.count(c.rest().len())?;
@@ -240,7 +240,7 @@ mod tests {
         let first = log.len();
         put_rows(&mut log, 7, &[-5, i64::MAX], &[1.0, -0.0, f64::INFINITY, 4.5]);
         let (payload, len) = unframe(&log).unwrap();
-        assert_eq!((decode(payload).unwrap(), len), (Record::Layout(7, Arc::from(columns)), first));
+        assert_eq!((decode(payload).unwrap(), len), (Record::Layout(7, Box::from(columns)), first));
         let (payload, len) = unframe(&log[first..]).unwrap();
         let values = vec![1.0, -0.0, f64::INFINITY, 4.5];
         assert_eq!((decode(payload).unwrap(), len), (Record::Rows(7, vec![-5, i64::MAX], values), log.len() - first));

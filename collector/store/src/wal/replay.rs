@@ -65,7 +65,7 @@ pub fn segment(
     let mut apply = |Step { at, len, what }| match what {
         Ok(Record::Layout(layout, columns)) => {
             let known = head.layout_of(&columns);
-            let index = known.unwrap_or_else(|| head.define(columns.into(), older));
+            let index = known.unwrap_or_else(|| head.define(columns.into(), None, older));
             layouts.insert(layout, index);
         }
         Ok(Record::Rows(layout, times, values)) => match layouts.get(&layout) {

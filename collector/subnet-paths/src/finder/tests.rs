@@ -1,6 +1,7 @@
 use super::*;
 use crate::SubnetPaths;
 use crate::fabric::{end, request, told};
+use fabriclens_base::Sender;
 use fabriclens_forwarding_tables::{Adaptive, Cable, LASTS, Lanes, SwitchTables, TellRequest};
 use std::time::Instant;
 
@@ -105,7 +106,7 @@ fn lanes_are_those_of_the_ingress_port_or_marked() {
 #[test]
 fn old_tables_are_not_used() {
     let (paths, now) = (SubnetPaths::default(), Instant::now());
-    paths.tell(request(), now, |_, _| true).unwrap();
+    paths.tell(Sender::Bound, request(), now, |_, _| true).unwrap();
     assert!(paths.is_usable(now) && !paths.is_usable(now + LASTS));
     assert_eq!(paths.finder(now + LASTS).paths(&end(1), &end(2)), Err(PathError::NoTables));
 }
@@ -158,4 +159,16 @@ fn a_search_among_dead_ends_is_bounded() {
     let found = paths.finder(began).paths(&end(1), &end(3)).unwrap();
     assert!(!found.is_exact() && (1..=64).contains(&found.all.len()), "{}", found.all.len());
     assert!(began.elapsed().as_secs() < 2, "{:?}", began.elapsed());
+}
+
+#[test]
+fn one_finder_tells_the_paths_to_several_switches() {
+    let mut request = request();
+    request.switches.iter_mut().for_each(|switch| switch.adaptive = Adaptive::On as i32);
+    let (paths, now) = (told(request), Instant::now());
+    let one = paths.finder(now);
+    for (from, to) in [(1, 3), (3, 1), (1, 4), (4, 2), (2, 1)] {
+        let [from, to] = [end(from), end(to)];
+        assert_eq!(one.paths(&from, &to), paths.finder(now).paths(&from, &to), "{from:?} to {to:?}");
+    }
 }

@@ -17,7 +17,7 @@ fn second_hop(paths: &SubnetPaths) -> Result<String, PathError> {
 #[test]
 fn changes_replace_what_was_told() {
     let (paths, now) = (SubnetPaths::default(), Instant::now());
-    let tell = |request: TellRequest| paths.tell(request, now, |_, _| true);
+    let tell = |request: TellRequest| paths.tell(Sender::Bound, request, now, |_, _| true);
     assert_eq!(tell(request()), Ok(false));
     assert_eq!((second_hop(&paths).unwrap().as_str(), paths.version()), ("leaf1:3", 1));
     assert_eq!(tell(next(1)), Ok(false));
@@ -40,7 +40,7 @@ fn changes_replace_what_was_told() {
 #[test]
 fn unknown_tellings_begin_anew() {
     let (paths, now) = (SubnetPaths::default(), Instant::now());
-    let tell = |request: TellRequest| paths.tell(request, now, |_, _| true);
+    let tell = |request: TellRequest| paths.tell(Sender::Bound, request, now, |_, _| true);
     assert_eq!(tell(next(3)), Ok(true), "the collector has restarted");
     assert_eq!(tell(request()), Ok(false));
     assert_eq!(tell(next(2)), Ok(true), "a request was lost");
@@ -52,17 +52,17 @@ fn unknown_tellings_begin_anew() {
 #[test]
 fn only_the_reader_tells() {
     let (paths, now) = (SubnetPaths::default(), Instant::now());
-    let refused = paths.tell(request(), now, |_, _| false).unwrap_err();
+    let refused = paths.tell(Sender::Bound, request(), now, |_, _| false).unwrap_err();
     assert!(refused.to_string().contains("host \"mgmt-01\" does not have the lease"), "{refused}");
     assert_eq!(paths.summaries(now), []);
-    paths.tell(request(), now, |_, _| true).unwrap();
+    paths.tell(Sender::Bound, request(), now, |_, _| true).unwrap();
     let other = || TellRequest { host: "mgmt-02".into(), agent: 6, ..request() };
-    let refused = paths.tell(other(), now, |_, _| true).unwrap_err();
+    let refused = paths.tell(Sender::Bound, other(), now, |_, _| true).unwrap_err();
     let words = "switch 0x0000000000000010 is of the subnet that host \"mgmt-01\" reads";
     assert_eq!(refused.to_string(), words, "both have a lease, of different subnets");
     assert_eq!(&*paths.summaries(now)[0].reader, "mgmt-01");
     // The lease has moved.
-    paths.tell(other(), now, |host, _| host == "mgmt-02").unwrap();
+    paths.tell(Sender::Bound, other(), now, |host, _| host == "mgmt-02").unwrap();
     let summaries = paths.summaries(now);
     assert_eq!((summaries.len(), &*summaries[0].reader), (1, "mgmt-02"));
 }
@@ -81,7 +81,7 @@ fn tables_are_bounded() {
         };
         let switches = (0..10).map(large).collect();
         let request = TellRequest { switches, adapters: Vec::new(), complete: false, number, ..request() };
-        if let Err(refused) = paths.tell(request, now, |_, _| true) {
+        if let Err(refused) = paths.tell(Sender::Bound, request, now, |_, _| true) {
             break refused;
         }
         number += 1;
@@ -92,11 +92,11 @@ fn tables_are_bounded() {
     for subnet in 0..SUBNETS as u64 {
         let mut request = TellRequest { agent: subnet, ..request() };
         request.switches.iter_mut().for_each(|switch| switch.guid += subnet << 32);
-        paths.tell(request, now, |_, _| true).unwrap();
+        paths.tell(Sender::Bound, request, now, |_, _| true).unwrap();
     }
     let one_more = |at| {
         let switches = vec![SwitchTables { guid: 99 << 32, ..request().switches.remove(0) }];
-        paths.tell(TellRequest { agent: 99, switches, ..request() }, at, |_, _| true)
+        paths.tell(Sender::Bound, TellRequest { agent: 99, switches, ..request() }, at, |_, _| true)
     };
     assert_eq!(one_more(now), Err(Refused::Full));
     assert_eq!(one_more(now + LASTS), Ok(false), "the others have not been heard of for long");
@@ -107,7 +107,54 @@ fn invalid_requests_are_refused_in_words() {
     let (paths, now) = (SubnetPaths::default(), Instant::now());
     let mut request = request();
     request.switches[1].table = vec![255, 3, 9].into();
-    let refused = paths.tell(request, now, |_, _| true).unwrap_err();
+    let refused = paths.tell(Sender::Bound, request, now, |_, _| true).unwrap_err();
     assert_eq!(refused.to_string(), "0x0000000000000011: the forwarding table names port 9, and the switch has 4");
     assert_eq!(paths.summaries(now), []);
+}
+
+/// Requests that fill a subnet of a caller, until one is refused; its refusal, and the bytes of all subnets then.
+fn fill(paths: &SubnetPaths, sender: Sender<'_>, agent: u64) -> (Refused, usize) {
+    let now = Instant::now();
+    for number in 0.. {
+        let large = |n: u32| SwitchTables {
+            guid: (agent << 32) + u64::from(number * 10 + n + 1),
+            name: "s".into(),
+            ports: 1,
+            table: vec![1; 49_152].into(),
+            ..SwitchTables::default()
+        };
+        let switches = (0..10).map(large).collect();
+        let request = TellRequest { agent, switches, adapters: Vec::new(), complete: false, number, ..request() };
+        let before = paths.summaries(now).iter().map(|subnet| subnet.bytes).sum();
+        if let Err(refused) = paths.tell(sender, request, now, |_, _| true) {
+            return (refused, before);
+        }
+    }
+    unreachable!("no bound")
+}
+
+#[test]
+fn memory_of_all_subnets_is_bounded_and_one_caller_has_a_quarter() {
+    const LIMIT: usize = 16 << 20;
+    let paths = SubnetPaths::default();
+    paths.limit(LIMIT);
+    let (refused, bytes) = fill(&paths, Sender::Unbound("evil"), 1);
+    assert_eq!(refused, Refused::Memory(LIMIT));
+    assert!(bytes <= LIMIT / 4 && bytes > LIMIT / 5, "{bytes}");
+    assert!(refused.to_string().contains("a quarter of it; give the reader a token or certificate of its host"));
+    let (refused, bytes) = fill(&paths, Sender::Bound, 2);
+    assert_eq!(refused, Refused::Memory(LIMIT));
+    assert!(bytes <= LIMIT && bytes > LIMIT - (1 << 20), "{bytes}");
+}
+
+#[test]
+fn what_a_bound_reader_tells_voids_what_any_other_told() {
+    let (paths, now) = (SubnetPaths::default(), Instant::now());
+    let evil = || TellRequest { host: "evil".into(), agent: 6, ..request() };
+    paths.tell(Sender::Unbound("token"), evil(), now, |_, _| true).unwrap();
+    paths.tell(Sender::Bound, request(), now, |_, _| true).unwrap();
+    let summaries = paths.summaries(now);
+    assert_eq!((summaries.len(), &*summaries[0].reader), (1, "mgmt-01"));
+    let refused = paths.tell(Sender::Unbound("token"), evil(), now, |_, _| true).unwrap_err();
+    assert!(matches!(refused, Refused::OtherReader { .. }), "{refused}");
 }

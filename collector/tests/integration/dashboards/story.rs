@@ -54,6 +54,9 @@ impl Story {
         story.put("fabriclens_ingest_senders_away", &[("host", "collector")], away);
         let doubted = [("node", "h6"), ("port", "mlx5_0/1"), ("reason", "leaps")];
         story.put("fabriclens_doubted_counters", &doubted, |t| (t > 1500.0).then_some(1.0));
+        let wrong = [("setting", "pfc_priorities"), ("severity", "critical"), ("reason", "majority")];
+        let wrong = [&[("host", "h1"), ("device", "mlx5_1"), ("port", "1"), ("rail", "1")][..], &wrong].concat();
+        story.put("fabric_setting_drift", &wrong, |t| (t > 1500.0).then_some(1.0));
         story.job();
         story.incidents();
         story
@@ -190,14 +193,43 @@ impl Story {
         self.agent("fabric_module_temperature_celsius", &port, move |_| if host == 5 { 74.0 } else { 52.0 });
         self.agent("fabric_pcie_rate_bytes_per_second", dev, move |_| if host == 6 { 31.5e9 } else { 63e9 });
         self.agent("fabric_pcie_rate_max_bytes_per_second", dev, |_| 63e9);
+        // The firmware of an adapter of h6 dies.
+        let died = [("class", "mlx5_health_lost"), ("pci_address", "0000:3b:00.0"), ("severity", "fatal")];
+        self.agent("fabric_kernel_log_events_total", &[dev, &died].concat(), move |t| {
+            f64::from(u8::from((host, device) == (6, 0) && t > 1500.0))
+        });
         let severity = [dev, &[("severity", "correctable")]].concat();
         self.agent("fabric_pcie_aer_errors_all_total", &severity, always(if host == 6 { 0.1 } else { 0.0 }));
+    }
+
+    /// Series of a GPU of a host and of its nearest adapter.
+    fn gpu(&mut self, h: &str, number: usize) {
+        let (gpu, device) = (number.to_string(), format!("mlx5_{number}"));
+        let own = [("host", h), ("gpu", gpu.as_str())];
+        let pair = [&own[..], &[("device", device.as_str())]].concat();
+        self.agent("fabric_gpu_info", &own, |_| 1.0);
+        self.agent("fabric_gpu_nic_distance", &pair, |_| 10.0);
+        self.agent("fabric_gpu_nic_nearest", &pair, |_| 1.0);
+        self.agent("fabric_gpudirect_available", &[("host", h), ("device", &device), ("method", "dma_buf")], |_| 1.0);
+        self.agent("fabric_gpu_pcie_width", &own, |_| 16.0);
+        self.agent("fabric_gpu_pcie_width_max", &own, |_| 16.0);
+        let link = [&own[..], &[("link", "0")]].concat();
+        for direction in ["transmit", "receive"] {
+            self.agent(
+                "fabric_nvlink_io_bytes_total",
+                &[&link[..], &[("direction", direction)]].concat(),
+                always(2e10),
+            );
+        }
+        self.agent("fabric_nvlink_errors_total", &[&link[..], &[("reason", "replay")]].concat(), always(0.1));
+        self.agent("fabric_nvlink_down", &link, move |_| f64::from(u8::from(number == 1)));
     }
 
     /// Series of a host.
     fn host(&mut self, h: &str, n: usize) {
         let own = [("host", h)];
         let with = |more: &[(&'static str, &'static str)]| [&own[..], more].concat();
+        (0..2).for_each(|gpu| self.gpu(h, gpu));
         self.agent("fabric_host_info", &with(&[("kernel", "6.8.0")]), |_| 1.0);
         self.agent("fabriclens_agent_start_time_seconds", &own, |_| 1.7e9);
         self.agent("fabriclens_agent_process_cpu_seconds_total", &own, always(0.01));

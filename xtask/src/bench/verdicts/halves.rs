@@ -3,7 +3,7 @@
 
 use super::score::Tally;
 use super::sets::Set;
-use super::trials::{Number, Run, Trials};
+use super::trials::{Judged, Number, Run, Trials};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 
@@ -22,16 +22,15 @@ pub fn run(program: &Path, set: &Set, dirs: &[PathBuf], work: &Path) -> Result<(
     let print = |name: &str, flags: &[String]| -> Result<()> {
         print!("| {name} |");
         for half in &halves {
-            print!(" {} |", cells(&trials.judge(half, flags)?.iter().collect()));
+            print!(" {} |", cells(&sum(&trials.judge(half, flags)?)));
         }
         println!();
         Ok(())
     };
     print("defaults", &[])?;
     for (half, name) in halves.iter().zip(["first", "second"]) {
-        let (flags, moved) = choose(&trials, half, &numbers)?;
+        let flags = choose(&trials, half, &numbers)?;
         print(&format!("chosen on the {name} half"), &flags)?;
-        eprintln!("chosen on the {name} half, other than the default: {}", moved.join(", "));
     }
     Ok(())
 }
@@ -41,22 +40,52 @@ fn cells(sum: &Tally) -> String {
     format!("{kind:.0}, {root:.0}, {culprit:.0} %, F1 {:.2}, {} false", sum.victims_f1(), sum.wrong)
 }
 
-/// One threshold after the other, the factor with the best result; flags, and the factors that are not 1.
-fn choose(trials: &Trials<'_>, half: &[&Run], numbers: &[Number]) -> Result<(Vec<String>, Vec<String>)> {
-    let (mut flags, mut moved) = (Vec::new(), Vec::new());
+/// One threshold after the other, the factor with the best result, as flags. Prints each threshold that changes a result.
+fn choose(trials: &Trials<'_>, half: &[&Run], numbers: &[Number]) -> Result<Vec<String>> {
+    let mut flags = Vec::new();
+    let mut chosen = trials.judge(half, &flags)?;
     for number in numbers {
-        let mut values = [0.0; GRID.len()];
-        for (value, factor) in values.iter_mut().zip(GRID) {
-            let tried = [&flags[..], &number.times(factor)].concat();
-            *value = value_of(&trials.judge(half, &tried)?.iter().collect());
+        let mut tried = try_all(trials, half, &chosen, (number, &flags))?;
+        let values = tried.each_ref().map(|judged| value_of(&sum(judged)));
+        let best = middle_of_best(&values);
+        if values.iter().any(|value| *value != values[best]) {
+            eprintln!("{} x {}, of {GRID:?} worth {values:.2?}", number.name, GRID[best]);
         }
-        let factor = GRID[middle_of_best(&values)];
-        flags.extend(number.times(factor));
-        if factor != 1.0 {
-            moved.push(format!("{} x {factor}", number.name));
+        if GRID[best] != 1.0 {
+            flags.extend(number.times(GRID[best]));
+        }
+        chosen = std::mem::take(&mut tried[best]);
+    }
+    Ok(flags)
+}
+
+/// The results of some runs with each factor of a threshold, of which those with factor 1 are known. A run of which the
+/// smallest and the largest factor change nothing is not judged with those between.
+fn try_all(
+    trials: &Trials<'_>,
+    runs: &[&Run],
+    known: &[Judged],
+    (number, flags): (&Number, &[String]),
+) -> Result<[Vec<Judged>; GRID.len()]> {
+    let last = GRID.len() - 1;
+    let mut tried = GRID.map(|_| known.to_vec());
+    for end in [0, last] {
+        tried[end] = trials.judge_with(runs, known, (number, GRID[end]), flags)?;
+    }
+    let changes = |at: &usize| [0, last].iter().any(|end| !tried[*end][*at].tally.names_the_same(&known[*at].tally));
+    let changed: Vec<usize> = (0..runs.len()).filter(changes).collect();
+    let again: Vec<&Run> = changed.iter().map(|at| runs[*at]).collect();
+    for middle in (1..last).filter(|middle| GRID[*middle] != 1.0 && !again.is_empty()) {
+        let judged = trials.judge(&again, &[flags, &number.times(GRID[middle])].concat())?;
+        for (at, judged) in changed.iter().zip(judged) {
+            tried[middle][*at] = judged;
         }
     }
-    Ok((flags, moved))
+    Ok(tried)
+}
+
+fn sum(judged: &[Judged]) -> Tally {
+    judged.iter().map(|judged| &judged.tally).collect()
 }
 
 /// What counts: each right kind, root and culprit as much as the victims of a fault; a false incident as much as a fault.

@@ -54,10 +54,10 @@ pub struct Args {
     /// Judges so many made-up fleets of nothing but ordinary life, every other one InfiniBand, instead of recordings
     #[arg(long, value_name = "COUNT")]
     fleets: Option<u64>,
-    /// Varies the main threshold of each detector by a quarter instead; takes minutes of CPU
+    /// Varies the main threshold of each detector by a quarter instead; takes four minutes of CPU for a set
     #[arg(long)]
     sensitivity: bool,
-    /// Chooses the main threshold of each detector on half of the runs and reports the other half; takes half an hour
+    /// Chooses the main threshold of each detector on half of the runs and reports the other half; takes longer
     #[arg(long, conflicts_with = "sensitivity")]
     halves: bool,
 }

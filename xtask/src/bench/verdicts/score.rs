@@ -39,6 +39,9 @@ pub const NOTHING: &str = "nothing";
 pub struct Answer {
     /// Incidents, in any order.
     pub incidents: Vec<Incident>,
+    /// Thresholds that were read, if the program tells.
+    #[serde(default)]
+    pub thresholds_read: Option<Vec<String>>,
 }
 
 /// The scored fields of an incident.
@@ -82,7 +85,7 @@ impl Incident {
 }
 
 /// Sums over runs.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Tally {
     /// All runs.
     pub runs: usize,
@@ -150,6 +153,12 @@ fn job(id: &str) -> String {
 }
 
 impl Tally {
+    /// Whether the same kinds, locations, culprits and victims are named, and as many false incidents.
+    pub fn names_the_same(&self, other: &Self) -> bool {
+        let named = |tally: &Self| (tally.scored, tally.quiet, tally.right, tally.victims, tally.wrong);
+        named(self) == named(other) && self.confusion == other.confusion
+    }
+
     /// Adds a run; describes the answers.
     pub fn add(&mut self, truth: &Truth, incidents: &[Incident], every: usize, port_seconds: f64) -> String {
         self.count(truth, port_seconds);

@@ -2,7 +2,7 @@
 
 use super::score::Tally;
 use super::sets::Set;
-use super::trials::{Number, Trials};
+use super::trials::{Judged, Number, Trials};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 
@@ -16,11 +16,10 @@ pub fn run(program: &Path, set: &Set, dirs: &[PathBuf], work: &Path) -> Result<(
     let trials = Trials::new(program, set, dirs, work)?;
     let runs = trials.all();
     let usual = trials.judge(&runs, &[])?;
-    let said = |tally: &Tally| (tally.right, tally.wrong, tally.quiet, tally.confusion.clone());
     println!("\nkind, root, false incidents, runs of {} of which something else is said", runs.len());
-    let cells = |tallies: &[Tally]| {
-        let changed = tallies.iter().zip(&usual).filter(|(now, usual)| said(now) != said(usual)).count();
-        let sum: Tally = tallies.iter().collect();
+    let cells = |judged: &[Judged]| {
+        let changed = judged.iter().zip(&usual).filter(|(now, usual)| !now.tally.names_the_same(&usual.tally)).count();
+        let sum: Tally = judged.iter().map(|judged| &judged.tally).collect();
         let [kind, root, _] = sum.right.map(|n| format!("{:.0} %", 100.0 * n as f64 / sum.scored.max(1) as f64));
         format!("{kind}, {root}, {} false, {changed}", sum.wrong)
     };
@@ -29,7 +28,7 @@ pub fn run(program: &Path, set: &Set, dirs: &[PathBuf], work: &Path) -> Result<(
     for number in Number::main()? {
         print!("| `{}` | {} |", number.name, number.default);
         for factor in FACTORS {
-            print!(" {} |", cells(&trials.judge(&runs, &number.times(factor))?));
+            print!(" {} |", cells(&trials.judge_with(&runs, &usual, (&number, factor), &[])?));
         }
         println!();
     }

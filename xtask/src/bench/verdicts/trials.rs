@@ -54,6 +54,22 @@ pub struct Trials<'a> {
     runs: Vec<Run>,
 }
 
+/// What was said of a recording with some thresholds.
+#[derive(Clone)]
+pub struct Judged {
+    /// Its score.
+    pub tally: Tally,
+    /// Thresholds that were read; `None` if unknown.
+    read: Option<Vec<String>>,
+}
+
+impl Judged {
+    /// Whether another value of a threshold may change it.
+    fn depends_on(&self, number: &Number) -> bool {
+        self.read.as_ref().is_none_or(|read| read.contains(&number.name))
+    }
+}
+
 /// A recording.
 pub struct Run {
     dir: PathBuf,
@@ -90,7 +106,7 @@ impl<'a> Trials<'a> {
     ///
     /// # Errors
     /// When a back-test fails.
-    pub fn judge(&self, runs: &[&Run], flags: &[String]) -> Result<Vec<Tally>> {
+    pub fn judge(&self, runs: &[&Run], flags: &[String]) -> Result<Vec<Judged>> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let part = runs.len().div_ceil(threads).max(1);
         std::thread::scope(|scope| {
@@ -104,14 +120,34 @@ impl<'a> Trials<'a> {
         })
     }
 
-    fn one(&self, run: &Run, flags: &[String]) -> Result<Tally> {
+    /// The same with one more threshold, of recordings whose results without it are known: only those that read it are judged.
+    ///
+    /// # Errors
+    /// When a back-test fails.
+    pub fn judge_with(
+        &self,
+        runs: &[&Run],
+        known: &[Judged],
+        (number, factor): (&Number, f64),
+        flags: &[String],
+    ) -> Result<Vec<Judged>> {
+        let depends: Vec<usize> = (0..runs.len()).filter(|at| known[*at].depends_on(number)).collect();
+        let again: Vec<&Run> = depends.iter().map(|at| runs[*at]).collect();
+        let mut all = known.to_vec();
+        for (at, judged) in depends.iter().zip(self.judge(&again, &[flags, &number.times(factor)].concat())?) {
+            all[*at] = judged;
+        }
+        Ok(all)
+    }
+
+    fn one(&self, run: &Run, flags: &[String]) -> Result<Judged> {
         let mut tally = Tally::default();
         let answer: Answer = serde_json::from_value(ask(self.program, self.set, &run.copy, flags)?)?;
         match self.set.judge {
             Judge::Faults => _ = tally.add(&run.truth, &answer.incidents, 1, run.port_seconds),
             Judge::Life => _ = super::life::add(&mut tally, &run.dir, &run.truth, &answer.incidents, run.port_seconds)?,
         }
-        Ok(tally)
+        Ok(Judged { tally, read: answer.thresholds_read })
     }
 }
 

@@ -4,6 +4,7 @@ mod attacks;
 mod clock;
 mod devices;
 mod floods;
+mod insiders;
 mod network;
 mod processes;
 mod resources;
@@ -58,6 +59,7 @@ pub fn all() -> impl Iterator<Item = &'static Fault> {
         devices::FAULTS,
         attacks::FAULTS,
         floods::FAULTS,
+        insiders::FAULTS,
     ]
     .into_iter()
     .flatten()

@@ -14,6 +14,9 @@ mod resources;
 mod software_time;
 mod ticks;
 
+pub use abi::Pd;
+pub use functions::{Functions, functions};
+
 use super::super::sys::{Socket, poll, set_nonblocking};
 use super::super::uevent::{self, Uevent};
 use super::event_kinds::{DEVICE_FATAL, KINDS};
@@ -91,7 +94,6 @@ impl UdPort {
         let pair = |number| QueuePair { number, source_port: is_fixed.then(|| rxe_source_port(number)) };
         let facts = PortFacts {
             address: source.gid.map(|gid| gid.1),
-            lid: source.lid,
             queue_pairs: resources.numbers().map(pair).collect(),
             source_ports: source.source_ports,
             hardware_time: resources.queue.has_hardware_time(),

@@ -27,7 +27,7 @@ impl Bench {
 
     fn ask_as(&mut self, host: &str, agent: u64, switches: &[u64], reading: bool) -> Result<Decision, Refused> {
         let request = AskRequest { host: host.to_owned(), agent, switches: switches.to_vec(), reading };
-        self.table.ask(&request, self.now)
+        self.table.ask(Sender::Bound, &request, self.now)
     }
 
     fn ask(&mut self, host: &str, reading: bool) -> Decision {
@@ -173,4 +173,32 @@ fn requests_that_name_nothing_are_refused() {
     for switches in [&[][..], &[0], &[1; SWITCHES + 1]] {
         assert_eq!(bench.ask_as(A, 1, switches, true), Err(Refused::Switches));
     }
+}
+
+#[test]
+fn invented_hosts_leave_room_to_others() {
+    let mut bench = Bench::new();
+    let fill = |bench: &mut Bench, name: &str| {
+        let ask = |n: u64| {
+            let request = AskRequest { host: format!("{name}-{n}"), agent: n, switches: vec![n + 1], reading: true };
+            bench.table.ask(Sender::Unbound(name), &request, bench.now)
+        };
+        (0..600).map(ask).filter(Result::is_ok).count()
+    };
+    let filled = ["a", "b", "c", "d"].map(|name| fill(&mut bench, name));
+    assert_eq!(filled, [128, 128, 128, 0]);
+    assert!(bench.ask_as(A, 1, &[1 << 40], true).unwrap().granted, "a quarter is kept for those bound to hosts");
+}
+
+#[test]
+fn a_bound_candidate_takes_the_lease_of_one_that_could_be_any_host() {
+    let mut bench = Bench::new();
+    let invented = AskRequest { host: "evil".into(), agent: 1, switches: SUBNET.to_vec(), reading: true };
+    let now = bench.now;
+    assert!(bench.table.ask(Sender::Unbound("token"), &invented, now).unwrap().granted);
+    let own = bench.ask(A, true);
+    assert_eq!((own.granted, own.holder.as_deref(), own.moved), (true, Some(A), true));
+    let lost = bench.table.ask(Sender::Unbound("token"), &invented, now).unwrap();
+    assert_eq!((lost.granted, lost.holder.as_deref()), (false, Some(A)));
+    assert!(bench.ask(A, true).granted);
 }

@@ -41,7 +41,7 @@ pub(super) struct Rows<W> {
     /// Index of each port by node and name, separated by a comma; `None` if it is not wanted.
     known: HashMap<String, Option<u32>>,
     ports: u32,
-    line: String,
+    line: Vec<u8>,
     number: usize,
     key: String,
     /// Index of the port whose key is in `key`.
@@ -91,7 +91,7 @@ impl<W: Fn(&str) -> bool> Rows<W> {
             columns,
             known: HashMap::new(),
             ports: 0,
-            line: String::new(),
+            line: Vec::new(),
             number: 1,
             key: String::new(),
             same: None,
@@ -111,22 +111,32 @@ impl<W: Fn(&str) -> bool> Rows<W> {
     pub(super) fn next(&mut self) -> Result<Option<(Row, NewPort)>, RecordingError> {
         loop {
             self.line.clear();
-            let read = self.lines.read_line(&mut self.line);
+            let read = self.lines.read_until(b'\n', &mut self.line);
             if read.map_err(|error| RecordingError::Read { path: self.path.clone(), error })? == 0 {
                 return Ok(None);
             }
             self.number += 1;
             let wrong = |what: String| RecordingError::Row { path: self.path.clone(), line: self.number, what };
-            let line = self.line.trim_end_matches(['\n', '\r']);
+            let end = self.line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'));
+            let line = &self.line[..end.map_or(0, |last| last + 1)];
             self.ends.clear();
-            self.ends.extend(line.bytes().enumerate().filter(|(_, byte)| *byte == b',').map(|(at, _)| at));
+            for (at, byte) in line.iter().enumerate() {
+                if *byte == b',' {
+                    self.ends.push(at);
+                }
+            }
             self.ends.push(line.len());
             let ends = &self.ends[..];
             if ends.len() != self.cells {
                 return Err(wrong(format!("{} cells under {} columns", ends.len(), self.cells)));
             }
             let cell = |at: usize| &line[at.checked_sub(1).map_or(0, |before| ends[before] + 1)..ends[at]];
-            let (node, port) = (cell(self.node), cell(self.port));
+            let text = |at: usize| {
+                let bytes = cell(at);
+                std::str::from_utf8(bytes)
+                    .map_err(|_| wrong(format!("{:?} is no text", String::from_utf8_lossy(bytes))))
+            };
+            let (node, port) = (text(self.node)?, text(self.port)?);
             let mut new = false;
             let is_same = self.key.split_once(',').is_some_and(|known| known == (node, port));
             if !is_same {
@@ -144,7 +154,7 @@ impl<W: Fn(&str) -> bool> Rows<W> {
                 };
             }
             let Some(index) = self.same else { continue };
-            let bad = |at: usize| wrong(format!("{:?} is no number", cell(at)));
+            let bad = |at: usize| wrong(format!("{:?} is no number", String::from_utf8_lossy(cell(at))));
             let tick = number(cell(self.tick)).ok_or_else(|| bad(self.tick))?;
             let time_ms = (tick as i64).saturating_mul(self.stretch) / 1_000_000;
             let mut values = Vec::with_capacity(self.columns.len());

@@ -42,6 +42,11 @@ impl Routes {
         self.queue_pairs.of(port, span_ns)
     }
 
+    /// Flows whose own newest path crosses any of these egress ports.
+    pub fn flows_over<'a>(&'a self, links: &'a HashSet<usize>) -> impl Iterator<Item = Flow> + 'a {
+        self.paths.flows_over(links)
+    }
+
     /// Drops traced paths that were not told again since an instant, Unix nanoseconds.
     pub(crate) fn forget_paths_before(&mut self, time_ns: i64) {
         self.paths.forget_before(time_ns);

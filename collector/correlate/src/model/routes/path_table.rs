@@ -111,6 +111,15 @@ impl PathTable {
         self.inner.get(&leaves).into_iter().flatten().map(path).collect()
     }
 
+    /// Flows whose own newest path crosses any of these egress ports.
+    pub fn flows_over<'a>(&'a self, links: &'a HashSet<usize>) -> impl Iterator<Item = Flow> + 'a {
+        let is_over = |versions: &Versions| match versions.list.last() {
+            Some((_, Known::Own(path))) => path.hops.iter().any(|hop| links.contains(hop)),
+            _ => false,
+        };
+        self.versions.iter().filter(move |(_, versions)| is_over(versions)).map(|(flow, _)| *flow)
+    }
+
     /// Whether no path is known.
     pub fn is_empty(&self) -> bool {
         self.versions.is_empty()
@@ -175,6 +184,8 @@ mod tests {
         table.set(flow, path(&[0, 4, 7]), 100, Some([1, 2]));
         table.set(flow, path(&[0, 5, 7]), 200, Some([1, 2]));
         let hop = |table: &PathTable, time_ns| table.at(flow, time_ns).map(|path| path.hops[1]);
+        let over = |hop| table.flows_over(&HashSet::from([hop])).collect::<Vec<_>>();
+        assert_eq!([over(4), over(5)], [vec![], vec![flow]], "by its newest path");
         assert_eq!([99, 100, 199, 200].map(|time_ns| hop(&table, time_ns)), [None, Some(4), Some(4), Some(5)]);
         assert_eq!(table.at(flow.reverse(), 200), None, "the answers may take another path");
         table.set_one_of(flow, vec![path(&[0, 4, 7]), path(&[0, 5, 7])], 300);

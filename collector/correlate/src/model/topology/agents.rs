@@ -1,7 +1,7 @@
 //! What agents report about their ports in `fabric_port_info`: names, rail, and the switch port at the other end of the
 //! cable: heard by LLDP, or read from an InfiniBand subnet, whose agent reports the ports of all switches.
 
-use super::source::{Cable, CableEnd, TopologySource};
+use super::source::{Cable, CableEnd, TopologySource, announced_addresses};
 use super::types::{Provenance, Role};
 use fabriclens_base::infiniband::is_switch_type;
 use fabriclens_model::Labels;
@@ -36,6 +36,9 @@ pub struct PortInfo {
     pub switch: String,
     /// Port of the LLDP neighbor.
     pub switch_port: String,
+    /// Management address of the LLDP neighbor.
+    #[serde(default)]
+    pub switch_address: String,
     /// The port is a switch's: an agent reads its InfiniBand subnet, and `host` is the switch.
     #[serde(default)]
     pub of_switch: bool,
@@ -62,6 +65,7 @@ impl PortInfo {
             rail_by_order: get("rail_source") == "order",
             switch: get("switch"),
             switch_port: get("switch_port"),
+            switch_address: get("switch_address"),
             of_switch: infiniband && is_switch_type(labels.get("node_type")),
             neighbor_guid: guid("switch_id").filter(|_| infiniband),
         };
@@ -86,7 +90,8 @@ pub fn from_agents(ports: &[PortInfo]) -> Vec<TopologySource> {
     let mut inferred = TopologySource::new("the rails of ports", "rails");
     let mut subnet = TopologySource::new("agents (InfiniBand)", "subnet");
     let switches: BTreeSet<u64> = ports.iter().filter(|p| p.of_switch).filter_map(|p| p.guids[0]).collect();
-    let mut rails: BTreeMap<&str, Vec<&PortInfo>> = BTreeMap::new();
+    let mut rails: BTreeMap<(&str, &str), Vec<&PortInfo>> = BTreeMap::new();
+    let mut announced = Vec::new();
     for (n, port) in ports.into_iter().enumerate() {
         let (source, role) = if port.of_switch { (&mut subnet, Role::Spine) } else { (&mut heard, Role::Host) };
         if source.nodes.last().is_none_or(|(last, _)| *last != port.host) {
@@ -98,15 +103,20 @@ pub fn from_agents(ports: &[PortInfo]) -> Vec<TopologySource> {
         } else if !port.switch.is_empty() {
             let far = CableEnd { node: port.switch.clone(), port: port.switch_port.clone(), ..CableEnd::default() };
             heard.cable(n + 1, cable(port, far, Provenance::Lldp));
+            announced.push((&*port.switch_address, &*port.switch));
         } else if !port.rail.is_empty() && !port.rail_by_order && !port.device.is_empty() {
-            rails.entry(&port.rail).or_default().push(port);
+            // Planes of one adapter go to switches of their own.
+            let number = port.port.rsplit_once('/').map_or("1", |(_, number)| number);
+            rails.entry((&port.rail, number)).or_default().push(port);
         }
     }
-    for (rail, ports) in rails {
+    heard.addresses = announced_addresses(announced);
+    for ((rail, number), ports) in rails {
         let hosts: BTreeSet<&str> = ports.iter().map(|p| p.host.as_str()).collect();
         if (2..=ON_ONE).contains(&hosts.len()) {
+            let node = if number == "1" { format!("rail {rail}") } else { format!("rail {rail} port {number}") };
             for port in ports {
-                let far = CableEnd { node: format!("rail {rail}"), ..CableEnd::default() };
+                let far = CableEnd { node: node.clone(), ..CableEnd::default() };
                 inferred.cable(0, cable(port, far, Provenance::Inferred));
             }
         }

@@ -326,7 +326,9 @@ impl<'a> Build<'a> {
             Some((end, rail.to_owned()))
         };
         topology.rails = self.names.rails().filter_map(rail).collect();
-        for (ip, node, port) in self.described.iter().flat_map(|one| &one.addresses) {
+        // What LLDP announces is a hint and comes last.
+        let (announced, stated): (Vec<_>, Vec<_>) = self.described.iter().partition(|one| one.format == "LLDP");
+        for (ip, node, port) in stated.into_iter().chain(announced).flat_map(|one| &one.addresses) {
             let at = self.index.get(self.names.host(node).unwrap_or(node)).map(|at| place[*at]);
             if let Some(node) = at.filter(|at| *at != usize::MAX && topology.nodes[*at].role != Role::Host) {
                 let port = Some(port.clone()).filter(|port| !port.is_empty());

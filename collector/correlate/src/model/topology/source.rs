@@ -1,6 +1,7 @@
 //! What one source states about the topology.
 
 use super::types::{Provenance, Role};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::net::IpAddr;
 
@@ -88,3 +89,18 @@ impl TopologySource {
 
 /// Why a whole file cannot be read: line, from 1, and what is wrong.
 pub(super) type FormatError = (usize, String);
+
+/// Addresses of switches, as [`TopologySource::addresses`], from what switches announce: pairs of address and name. An address that
+/// two names announce is that of neither: a default of the vendor, or one in several networks.
+pub(super) fn announced_addresses<'a>(
+    announced: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Vec<(IpAddr, String, String)> {
+    let mut names: BTreeMap<IpAddr, BTreeSet<&str>> = BTreeMap::new();
+    for (address, name) in announced {
+        if let Ok(address) = address.parse::<IpAddr>() {
+            names.entry(address.to_canonical()).or_default().insert(name);
+        }
+    }
+    let sole = names.into_iter().filter(|(_, names)| names.len() == 1);
+    sole.flat_map(|(ip, names)| names.into_iter().map(move |name| (ip, name.to_owned(), String::new()))).collect()
+}

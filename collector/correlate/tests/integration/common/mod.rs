@@ -52,13 +52,19 @@ pub fn link(a: &str, b: &str) -> Location {
 
 /// A fabric with rails: four hosts with two ports each, a leaf for each rail, a spine; job `all` has every host.
 pub fn rails() -> Fabric {
+    rails_at(["1", "2"])
+}
+
+/// The same with other names of the hosts' ports.
+pub fn rails_at(names: [&str; 2]) -> Fabric {
     let node = |name: String, role| Node { name, role };
     let mut nodes: Vec<Node> = (0..4).map(|h| node(format!("h{h}"), Role::Host)).collect();
     nodes.extend((0..2).map(|l| node(format!("leaf{l}"), Role::Leaf)));
     nodes.push(node("spine".into(), Role::Spine));
     let end = |node: usize, port: usize| LinkEnd { node, port: port.to_string() };
     let link = |a, b| Link::new([a, b], Some(RATE));
-    let mut links: Vec<Link> = (0..8).map(|i| link(end(i / 2, 1 + i % 2), end(4 + i % 2, 1 + i / 2))).collect();
+    let of_host = |i: usize| LinkEnd { node: i / 2, port: names[i % 2].to_owned() };
+    let mut links: Vec<Link> = (0..8).map(|i| link(of_host(i), end(4 + i % 2, 1 + i / 2))).collect();
     links.extend((0..2).map(|l| link(end(4 + l, 5), end(6, 1 + l))));
     let topology = Topology::new(nodes, links);
     let ports = Ports::new(&topology);

@@ -47,17 +47,41 @@ impl Fabric {
 
     /// A report with leaf switches from a topology.
     pub fn report_in(&self, leaves: Leaves, job: &Job, others: &[Job], now_s: i64) -> Report {
-        self.build(Input { job, others, now_ns: ns(now_s), incidents: Vec::new(), leaves, links: Vec::new() })
+        self.build(Input {
+            job,
+            others,
+            now_ns: ns(now_s),
+            incidents: Vec::new(),
+            leaves,
+            links: Vec::new(),
+            paths: None,
+        })
     }
 
     /// A report with incidents.
     pub fn report_with(&self, incidents: Vec<Incident>, job: &Job, now_s: i64) -> Report {
-        self.build(Input { job, others: &[], now_ns: ns(now_s), incidents, leaves: Leaves::new(), links: Vec::new() })
+        self.build(Input {
+            job,
+            others: &[],
+            now_ns: ns(now_s),
+            incidents,
+            leaves: Leaves::new(),
+            links: Vec::new(),
+            paths: None,
+        })
     }
 
     /// A report with links of the fabric.
     pub fn report_on(&self, links: Vec<Link>, job: &Job, now_s: i64) -> Report {
-        self.build(Input { job, others: &[], now_ns: ns(now_s), incidents: Vec::new(), leaves: Leaves::new(), links })
+        self.build(Input {
+            job,
+            others: &[],
+            now_ns: ns(now_s),
+            incidents: Vec::new(),
+            leaves: Leaves::new(),
+            links,
+            paths: None,
+        })
     }
 
     fn build(&self, input: Input<'_>) -> Report {

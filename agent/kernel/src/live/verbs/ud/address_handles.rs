@@ -62,9 +62,6 @@ impl std::fmt::Debug for AddressHandles {
     }
 }
 
-// SAFETY: the handles are used by the owner only.
-unsafe impl Send for AddressHandles {}
-
 impl AddressHandles {
     /// No handles yet. `gid`: index of the port's GID; `None` on InfiniBand. `labels`: the flow label chooses the source port.
     ///

@@ -49,9 +49,6 @@ pub struct Memory {
     sends: Vec<Option<SendSlot>>,
 }
 
-// SAFETY: the memory is owned by the value and is reached through it only (and by the NIC).
-unsafe impl Send for Memory {}
-
 impl Memory {
     /// Zeroed memory for so many queue pairs.
     pub fn new(pairs: usize) -> Self {

@@ -1,0 +1,70 @@
+//! Collectives of jobs (`[collectives]`), as the communication library reports them. One host of a job reads them for all of it.
+
+use super::units::*;
+
+metrics! {
+    COLLECTIVE_READABLE, Gauge, Host, "fabric.collective.readable", None, ["cluster", "job", "reason", "scheduler"],
+        "1 if this host's last question to the RAS service of the job's NCCL was answered completely; 0 if not, with the reason: `refused`, `silent` (the process may be stopped), `slow`, `cut`, `too_large`, `denied`, `malformed`, `foreign_service`, `failed`, `unknown_job`. Other series of the job end while it is 0.";
+    COLLECTIVE_COMMUNICATOR_INFO, Info, Host, "fabric.collective.communicator.info", None,
+        ["cluster", "communicator", "job", "library_version", "scheduler", "size"],
+        "A communicator of a job: its hash in NCCL, the number of ranks that it was created with, and the version of NCCL. At most 64 for each job, those with stragglers first, then the largest.";
+    COLLECTIVE_OMITTED, Gauge, Host, "fabric.collective.omitted", Count("{communicator}"),
+        ["cluster", "job", "scheduler"],
+        "Communicators of the job without series of their own, because there are too many, or because a NCCL older than 2.28 only counts them.";
+    COLLECTIVE_RANKS, Gauge, Host, "fabric.collective.ranks", Count("{rank}"),
+        ["cluster", "communicator", "job", "scheduler", "state"],
+        "Ranks of a communicator by state: `initializing`, `running`, `finalizing`, `aborted`, `failed`, `without_communicator` (the process answers and does not have the communicator), `unresponsive` (no answer in time), `dead` (as NCCL considers them).";
+    COLLECTIVE_OPERATIONS, Counter, Host, "fabric.collective.operations", Count("{operation}"),
+        ["bound", "cluster", "communicator", "job", "operation", "scheduler"],
+        "Operations that ranks have launched, by kind of operation: of the rank with the most (`highest`) and the fewest (`lowest`). A rank without an answer counts as it last answered. Launched operations may still be waiting on the GPU. NCCL before 2.26 counts all kinds together as `all`.";
+    COLLECTIVE_LAG, Gauge, Host, "fabric.collective.lag", Count("{operation}"),
+        ["cluster", "communicator", "job", "operation", "scheduler"],
+        "Operations by which the rank with the fewest is behind the rank with the most, in one answer. Ranks answer at slightly different times, so a few are normal; `fabric_collective_behind` tells of ranks that stay behind.";
+    COLLECTIVE_BEHIND, Gauge, Host, "fabric.collective.behind", Count("{rank}"),
+        ["cluster", "communicator", "job", "scheduler"],
+        "Ranks that are behind: at two answers in a row they have not launched what another rank had launched one answer before.";
+    COLLECTIVE_STRAGGLER_INFO, Info, Host, "fabric.collective.straggler.info", None,
+        ["cluster", "communicator", "gpu", "job", "operation", "pid", "rank", "rank_host", "reason", "scheduler"],
+        "A rank that holds back others or cannot work, as long as that is so: its number, the address of its host, its process and GPU, and the reason: `behind` in the operation of the label, `unresponsive` or `without_communicator` at two answers in a row, `dead`, `failed`, `aborted`. At most 4 for each communicator, the furthest behind first.";
+    COLLECTIVE_IDLE, Gauge, Host, "fabric.collective.idle", Seconds, ["cluster", "communicator", "job", "scheduler"],
+        "Time since a rank of the communicator was first seen to have launched another operation.";
+    COLLECTIVE_EXECUTIONS, Counter, Host, "fabric.collective.executions", Count("{operation}"),
+        ["cluster", "communicator", "job", "operation", "scheduler", "size"],
+        "Operations that ranks of this host have completed, each rank's counted, from files of NCCL's Inspector, by kind and class of message size (`size` is the smallest of the class). At most 128 combinations for each job.";
+    COLLECTIVE_EXECUTION_TIME, Counter, Host, "fabric.collective.execution.time", Seconds,
+        ["cluster", "communicator", "job", "operation", "scheduler", "size"],
+        "Time of these operations, added up over the ranks of this host. It includes the wait for the last rank.";
+    COLLECTIVE_EXECUTION_MEAN, Gauge, Host, "fabric.collective.execution.mean", Seconds,
+        ["cluster", "communicator", "job", "operation", "scheduler", "size"],
+        "Mean time of an operation in the last period with any, over the ranks of this host.";
+    COLLECTIVE_BUS_BANDWIDTH, Gauge, Host, "fabric.collective.bus_bandwidth", BytesPerSecond,
+        ["cluster", "communicator", "job", "operation", "scheduler", "size"],
+        "Bus bandwidth of operations in the last period with any, as NCCL defines it: comparable with the rate of the slowest link. Mean over the ranks of this host, weighted by time.";
+    COLLECTIVE_WAIT, Gauge, Host, "fabric.collective.wait", Seconds,
+        ["cluster", "communicator", "job", "operation", "scheduler", "size"],
+        "Time by which an operation took longer, in the mean of the ranks of this host, than for the rank with the shortest: the time that they waited for the rank that came last. Absent with one rank.";
+    COLLECTIVE_LATE_INFO, Info, Host, "fabric.collective.late.info", None,
+        ["cluster", "communicator", "job", "member", "operation", "scheduler", "size"],
+        "The rank of this host (or GPU, where files have no rank) for which the others waited in more than 30 % of their time, at three periods in a row.";
+    COLLECTIVE_LOG_LINES, Counter, Host, "fabric.collective.log.lines", Count("{line}"),
+        ["cluster", "job", "kind", "rdma_device", "scheduler"],
+        "Lines of the job's log (`collectives.log_files`) by kind: `slow_work_request`, `failed_work_request`, `no_device` (NCCL found no RDMA device), `network`, `devices`, `socket_interfaces`, `channel`, `abort`, `timeout`, `ras_port_taken`; with the RDMA device where the line names one.";
+    COLLECTIVE_NETWORK_INFO, Info, Host, "fabric.collective.network.info", None,
+        ["cluster", "job", "network", "scheduler"],
+        "Network that NCCL chose for the job by its log: `IB` (RDMA), `Socket` (TCP), or the name of a plugin.";
+    COLLECTIVE_QUEUE_PAIR_INFO, Info, Host, "fabric.collective.queue_pair.info", None,
+        ["cluster", "job", "kind", "local", "peer", "rdma_device", "remote", "scheduler"],
+        "A queue pair of a slow or failed work request in the job's log. `local` is the number in `fabric_queue_pair_info`. The last 16 of each job.";
+    COLLECTIVE_FILES, Gauge, Host, "fabriclens.agent.collectives.files", Count("{file}"), [],
+        "Files of NCCL's Inspector that are followed.";
+    COLLECTIVE_FILES_SKIPPED, Counter, Host, "fabriclens.agent.collectives.files.skipped", Bytes, [],
+        "Bytes of these files that were not read, because they grew faster than the agent reads.";
+    COLLECTIVE_RECORDS_LOST, Counter, Host, "fabriclens.agent.collectives.records.lost", Count("{record}"), ["reason"],
+        "Records of these files without a series: `unreadable` (cut, of another form, or without their communicator), `limit` (too many series).";
+    COLLECTIVE_QUESTIONS, Counter, Host, "fabriclens.agent.collectives.questions", Count("{question}"), ["result"],
+        "Questions to RAS services of jobs by result: `answered`, or the reason of `fabric_collective_readable`.";
+    COLLECTIVE_SERVICES, Gauge, Host, "fabriclens.agent.collectives.services", Count("{service}"), ["role"],
+        "RAS services of jobs on this host: `asked` each period, `followed` (another host of the job asks), `foreign` (another service on the port, which is left alone).";
+    COLLECTIVE_DURATION, Gauge, Host, "fabriclens.agent.collectives.duration", Seconds, [],
+        "Longest question of the last round.";
+}

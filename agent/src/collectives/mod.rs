@@ -1,0 +1,31 @@
+//! `[collectives]`: asks the RAS services of the host's jobs for their communicators and ranks, and follows the files of NCCL's
+//! Inspector.
+//!
+//! One thread of the engine finds the services and asks each on a thread that is restricted to that connection. Of a job, the host
+//! of the lowest rank asks each period and the others rarely, because each question reaches all processes of the job.
+
+mod answer;
+mod doctor;
+mod inspector;
+mod job_log;
+mod logs;
+mod question;
+mod reader;
+mod series;
+mod services;
+mod settings;
+
+pub use doctor::state;
+pub use inspector::InspectorReader;
+pub use logs::check_pattern;
+pub use question::Enter;
+pub use reader::Reader;
+pub use settings::Collectives;
+
+/// Job of a file or of what stands in it, and its cluster; `None` where nothing tells.
+type Job = Option<(fabriclens_agent_workload::Key, String)>;
+
+/// Name of a host without its domain.
+fn short(host: &str) -> &str {
+    host.split('.').next().unwrap_or(host)
+}

@@ -1,0 +1,190 @@
+//! Asks the services that are due, and keeps the progress of each job between questions.
+
+use super::answer::Answer;
+use super::question::{Enter, question};
+use super::series;
+use super::services::{Found, JobProcess, Service, find};
+use super::settings::Collectives;
+use fabriclens_agent_collectives::model::{RankState, Snapshot};
+use fabriclens_agent_collectives::progress::Progress;
+use fabriclens_agent_collectives::ras::RasError;
+use fabriclens_agent_host::batch::Batch;
+use fabriclens_agent_workload::{Jobs, Key};
+use fabriclens_base::error_chain::with_causes;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Periods between two questions of a host that is not the one that asks, and longest pause after failures, in periods.
+const RARELY: u32 = 20;
+
+/// Reader of the services of a host.
+pub struct Reader {
+    config: Collectives,
+    proc: PathBuf,
+    jobs: Arc<Jobs>,
+    enter: Enter,
+    services: HashMap<(u64, SocketAddr), State>,
+    /// Questions by result.
+    questions: BTreeMap<&'static str, u64>,
+    longest: Duration,
+}
+
+/// What is known of a service.
+struct State {
+    sockets: BTreeSet<u64>,
+    job: Option<(Key, String)>,
+    role: Role,
+    due: Instant,
+    failures: u32,
+    progress: Progress,
+    /// Last answer, or why there is none.
+    last: Result<Answer, &'static str>,
+}
+
+/// Who asks the job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Asks,
+    Follows,
+    Foreign,
+}
+
+impl Reader {
+    /// Reads the processes of this procfs; `enter` restricts the threads that connect.
+    pub fn new(config: Collectives, proc: PathBuf, jobs: Arc<Jobs>, enter: Enter) -> Self {
+        let (services, questions) = (HashMap::new(), BTreeMap::new());
+        Self { config, proc, jobs, enter, services, questions, longest: Duration::ZERO }
+    }
+
+    /// Finds services, asks those that are due, and writes the series of all. `stopping` ends it between two questions.
+    pub fn look(&mut self, now: Instant, stopping: &dyn Fn() -> bool, out: &mut Batch) {
+        let Found { processes, services } = find(&self.proc, &self.jobs, self.config.port);
+        let present: HashMap<(u64, SocketAddr), &Service> =
+            services.iter().map(|service| (service.id, service)).collect();
+        // A service whose sockets are all new is of another job.
+        self.services
+            .retain(|id, state| present.get(id).is_some_and(|service| !service.sockets.is_disjoint(&state.sockets)));
+        self.longest = Duration::ZERO;
+        for service in &services {
+            let state = self.services.entry(service.id).or_insert_with(|| State::new(now));
+            state.sockets.clone_from(&service.sockets);
+            if state.role == Role::Foreign || now < state.due || stopping() {
+                continue;
+            }
+            let begin = Instant::now();
+            let answer = question(&self.proc, service, &self.config.limits, &self.enter);
+            self.longest = self.longest.max(begin.elapsed());
+            let result = state.take(answer, service, &processes, now, self.config.period);
+            *self.questions.entry(result).or_default() += 1;
+        }
+        self.tell(out);
+    }
+
+    fn tell(&self, out: &mut Batch) {
+        let mut services: Vec<_> = self.services.iter().collect();
+        services.sort_unstable_by_key(|(id, _)| **id);
+        let count = |role: Role| services.iter().filter(|(_, state)| state.role == role).count() as u64;
+        series::own(
+            out,
+            [count(Role::Asks), count(Role::Follows), count(Role::Foreign)],
+            &self.questions,
+            self.longest,
+        );
+        // Two services of a job in one namespace would give the same series twice.
+        let mut told = HashSet::new();
+        for (_, state) in services.iter().filter(|(_, state)| state.role == Role::Asks) {
+            let Some((key, cluster)) = state.job.as_ref().filter(|job| told.insert(*job)) else { continue };
+            match &state.last {
+                Ok(answer) => series::job(out, key, cluster, answer),
+                Err(reason) => series::unreadable(out, key, cluster, reason),
+            }
+        }
+    }
+}
+
+impl State {
+    fn new(due: Instant) -> Self {
+        let (sockets, progress) = (BTreeSet::new(), Progress::default());
+        Self { sockets, job: None, role: Role::Asks, due, failures: 0, progress, last: Err("silent") }
+    }
+
+    /// Takes an answer into account; returns its result for the count of questions.
+    fn take(
+        &mut self,
+        answer: Result<Snapshot, RasError>,
+        service: &Service,
+        processes: &[JobProcess],
+        now: Instant,
+        period: Duration,
+    ) -> &'static str {
+        match answer {
+            Ok(snapshot) => {
+                let job = job(&snapshot, service, processes);
+                if self.job != job {
+                    (self.job, self.progress) = (job, Progress::default());
+                }
+                self.failures = 0;
+                self.role = if asks(&snapshot, &service.addresses) { Role::Asks } else { Role::Follows };
+                self.due = now + if self.role == Role::Asks { period } else { period * RARELY };
+                let communicators = self.progress.observe(&snapshot, now);
+                let omitted = snapshot.unnamed + snapshot.communicators_omitted;
+                self.last = Ok(Answer { version: snapshot.version, communicators, omitted });
+                if self.job.is_none() {
+                    self.last = Err("unknown_job");
+                    return "unknown_job";
+                }
+                "answered"
+            }
+            Err(error) => {
+                let reason = error.label();
+                tracing::debug!(address = %service.id.1, reason, why = with_causes(&error), "RAS service of a job gave no answer");
+                self.failures = self.failures.saturating_add(1);
+                let pause = 1 << (self.failures - 1).min(4);
+                self.due = now + period * pause.min(RARELY);
+                if reason == "foreign_service" {
+                    self.role = Role::Foreign;
+                    tracing::info!(address = %service.id.1, "the port of NCCL's RAS belongs to another service; it is left alone");
+                }
+                if self.job.is_none() && service.jobs.len() == 1 {
+                    self.job = service.jobs.first().cloned();
+                }
+                self.last = Err(reason);
+                reason
+            }
+        }
+    }
+}
+
+/// Job of an answer: the one whose processes on this host are ranks; otherwise the only one that the socket may belong to.
+fn job(snapshot: &Snapshot, service: &Service, processes: &[JobProcess]) -> Option<(Key, String)> {
+    let mut by_pid: HashMap<u32, &JobProcess> = HashMap::new();
+    let own = |process: &&JobProcess| process.namespace.is_none_or(|namespace| namespace == service.id.0);
+    for process in processes.iter().filter(own) {
+        by_pid.insert(process.inner, process);
+    }
+    let ranks = snapshot.communicators.iter().flat_map(|communicator| &communicator.ranks);
+    let local = ranks.filter(|rank| is_local(&rank.process.host, &service.addresses));
+    let mut votes: BTreeMap<&(Key, String), usize> = BTreeMap::new();
+    for process in local.filter_map(|rank| by_pid.get(&rank.process.pid?)) {
+        *votes.entry(&process.job).or_default() += 1;
+    }
+    let most = votes.into_iter().max_by_key(|(_, votes)| *votes).map(|(job, _)| job.clone());
+    most.or_else(|| service.jobs.first().filter(|_| service.jobs.len() == 1).cloned())
+}
+
+/// Whether this host asks: the lowest rank of the largest communicator that answers runs here, or nobody knows where it runs.
+fn asks(snapshot: &Snapshot, addresses: &HashSet<IpAddr>) -> bool {
+    let largest = snapshot.communicators.iter().max_by_key(|c| (c.ranks.len(), std::cmp::Reverse(c.id)));
+    let silent = |state| matches!(state, RankState::Unresponsive | RankState::Dead | RankState::WithoutCommunicator);
+    let answering = largest.into_iter().flat_map(|c| &c.ranks).filter(|rank| !silent(rank.state));
+    let lowest = answering.filter(|rank| rank.number.is_some()).min_by_key(|rank| rank.number);
+    lowest.is_none_or(|rank| is_local(&rank.process.host, addresses))
+}
+
+/// Whether the address of a host is one of these; an unknown one may be.
+fn is_local(host: &str, addresses: &HashSet<IpAddr>) -> bool {
+    host.parse().map_or(true, |host: IpAddr| host.is_loopback() || addresses.is_empty() || addresses.contains(&host))
+}

@@ -1,0 +1,181 @@
+//! Links between switches that delay packets, by probes alone: nearly all probes over the link take longer than any queue of it
+//! can hold them, while the hosts at their ends answer others as fast as before.
+
+use crate::detectors::context::DetectorContext;
+use crate::detectors::detector::Detector;
+use crate::detectors::evidence::name;
+use crate::detectors::hosts_alone::judges;
+use crate::detectors::loss_votes::path_over;
+use crate::detectors::thresholds::thresholds;
+use crate::model::finding::{Evidence, Finding};
+use crate::model::kind::IncidentKind;
+use crate::model::routes::probes::{DELAYED_NS, DETAILED, LinkProbes, Probe, ProbeWindow};
+use crate::model::signal::Signal;
+use crate::model::stats::mean;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+pub(super) const DETECTOR: Detector = Detector {
+    name: "probe_delay",
+    warm_up_s: 45.0,
+    baseline_s: 0.0,
+    looks_back: true,
+    per_fault_domain: false,
+    thresholds: THRESHOLDS,
+    run,
+};
+
+thresholds! {
+    /// mean delay of probes over a link, beyond the shortest round trip, that no queue of a fast link explains
+    QUEUED = "probe_delay.queued", 4e6, "nanoseconds";
+    /// what a queue can hold, where hosts send enough to fill the link
+    BUFFER = "probe_delay.buffer", 64e6, "bytes";
+    /// probes over a link that must be delayed by 2 ms or longer: a queue is short now and then, another way is not
+    DELAYED = "probe_delay.delayed", 0.9, "share of answered probes";
+    /// probes by other links that may be delayed at a host that is trusted
+    HOST = "probe_delay.host", 0.5, "share of answered probes";
+    /// answered probes over the link between trusted hosts that this needs
+    PROBES = "probe_delay.probes", 12.0, "probes";
+    /// ports at the ends of the probes over the link: with fewer, a slow host looks like a slow link
+    ENDS = "probe_delay.ends", 4.0, "ports";
+}
+
+/// Ports that must be trusted: two pairs at least.
+const TRUSTED: usize = 3;
+/// Probes by other links without which a host is not trusted.
+const OTHERS: u32 = 3;
+
+fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    let probes = &ctx.fabric.routes.probes;
+    let windows = probes.newest_within(ctx.window.time_range_ns(), DETAILED);
+    // Windows without a delayed probe have no details.
+    if windows.len() < DETAILED
+        || windows.iter().any(|window| window.details.is_empty())
+        || !judges(ctx, Signal::Tx, &[Signal::PauseTx, Signal::PauseRx])
+    {
+        return Vec::new();
+    }
+    let mut links: BTreeMap<usize, LinkProbes> = BTreeMap::new();
+    for (link, of_link) in windows.iter().flat_map(|window| &window.links) {
+        links.entry(*link).or_default().merge(of_link);
+    }
+    links.retain(|link, of| {
+        let is_late = f64::from(of.delayed) >= ctx.threshold(&DELAYED) * f64::from(of.answered.max(1));
+        is_late && ctx.fabric.is_between_switches(*link) && probes.was_prompt(*link)
+    });
+    let mut left: Vec<Late> = links.into_keys().filter_map(|link| Late::of(ctx, link, &windows)).collect();
+    let mut found: Vec<Finding> = Vec::new();
+    while let Some(worst) = left.iter().max_by(|a, b| a.delay_ns.total_cmp(&b.delay_ns)).map(|late| late.egress) {
+        // Links that meet at a switch may be on the same paths; others are faults of their own.
+        let (near, rest): (Vec<Late>, Vec<Late>) = left.into_iter().partition(|late| meet(ctx, worst, late.egress));
+        found.push(finding(ctx, near, windows[0].begin_ns));
+        left = rest;
+    }
+    found
+}
+
+/// A link that delays probes.
+struct Late {
+    egress: usize,
+    /// Mean delay of the probes over it.
+    delay_ns: f64,
+    /// A port at the end of one of them, and the way of that.
+    example: Probe,
+}
+
+impl Late {
+    /// Judges a link by the probes between hosts that answer probes by other links in time.
+    fn of(ctx: &DetectorContext<'_>, egress: usize, windows: &[&Arc<ProbeWindow>]) -> Option<Self> {
+        let peer = ctx.fabric.ports.list[egress].peer;
+        let is_over = |probe: &Probe| probe.links.iter().any(|link| *link == egress || Some(*link) == peer);
+        let is_late = |probe: &Probe| probe.rtt_ns.is_some_and(|ns| ns >= DELAYED_NS);
+        let probes = || windows.iter().flat_map(|window| &window.details);
+        let mut others: BTreeMap<usize, [u32; 2]> = BTreeMap::new();
+        for (probe, end) in
+            probes().filter(|probe| !is_over(probe)).flat_map(|probe| probe.ends.map(|end| (probe, end)))
+        {
+            let [all, late] = others.entry(end).or_default();
+            (*all, *late) = (*all + 1, *late + u32::from(is_late(probe)));
+        }
+        let is_trusted = |end: &usize| {
+            let of = others.get(end).filter(|[all, _]| *all >= OTHERS);
+            of.is_some_and(|[all, late]| f64::from(*late) < ctx.threshold(&HOST) * f64::from(*all))
+        };
+        let over: Vec<&Probe> = probes().filter(|probe| probe.links.contains(&egress)).collect();
+        let ends: BTreeSet<usize> = over.iter().flat_map(|probe| probe.ends).collect();
+        let judged: Vec<&Probe> = over.into_iter().filter(|probe| probe.ends.iter().all(is_trusted)).collect();
+        let trusted: BTreeSet<usize> = judged.iter().flat_map(|probe| probe.ends).collect();
+        let late = judged.iter().filter(|probe| is_late(probe)).count() as f64;
+        let is_judged = (judged.len() as f64) >= ctx.threshold(&PROBES)
+            && ends.len() as f64 >= ctx.threshold(&ENDS)
+            && trusted.len() >= TRUSTED
+            && late >= ctx.threshold(&DELAYED) * judged.len() as f64;
+        let delay_ns = mean(judged.iter().filter_map(|probe| probe.rtt_ns))?;
+        let example = judged.iter().find(|probe| is_late(probe))?;
+        is_judged.then(|| Self { egress, delay_ns, example: (*example).clone() })
+    }
+}
+
+/// Whether two egress ports are of the same cable, or of cables that meet at a switch.
+fn meet(ctx: &DetectorContext<'_>, one: usize, other: usize) -> bool {
+    let nodes = |port: usize| [Some(ctx.fabric.ports.list[port].end.node), ctx.fabric.peer_node(port)];
+    nodes(one).into_iter().flatten().any(|node| nodes(other).contains(&Some(node)))
+}
+
+/// Longest time for which a queue of a link can hold a packet, nanoseconds.
+fn bound(ctx: &DetectorContext<'_>, link: usize) -> f64 {
+    let floor = ctx.threshold(&QUEUED);
+    let sent: f64 = ctx.sum(Signal::Tx, ctx.host_ports());
+    // What all hosts send together bounds what a link carries: a link that is never full has no queue that stands.
+    let rate = ctx.fabric.nominal_rate(link).filter(|rate| sent >= *rate);
+    rate.map_or(floor, |rate| floor.max(ctx.threshold(&BUFFER) / rate * 1e9))
+}
+
+fn finding(ctx: &DetectorContext<'_>, mut near: Vec<Late>, began_ns: i64) -> Finding {
+    near.sort_by(|a, b| b.delay_ns.total_cmp(&a.delay_ns));
+    let Late { egress: worst, delay_ns, .. } = near[0];
+    let cable = |port: usize| ctx.fabric.ports.list[port].link;
+    let mut others: Vec<usize> = Vec::new();
+    for port in near[1..].iter().map(|late| late.egress) {
+        if cable(port) != cable(worst) && !others.iter().any(|known| cable(*known) == cable(port)) {
+            others.push(port);
+        }
+    }
+    let (whom, bound_ns) = (name(ctx, worst), bound(ctx, worst));
+    let (ms, most_ms) = (delay_ns / 1e6, bound_ns / 1e6);
+    let exceeds = delay_ns >= bound_ns;
+    let why = if exceeds {
+        format!("longer than any queue of it can hold them ({most_ms:.1} ms)")
+    } else {
+        format!("which a full queue may explain (up to {most_ms:.1} ms)")
+    };
+    let then: String = others.iter().map(|port| format!(", then the link at {}", name(ctx, *port))).collect();
+    let which = if others.is_empty() {
+        " Probes of the same hosts over other links are as fast as before.".to_owned()
+    } else {
+        format!(" Several links are on the same paths; likeliest is the link at {whom}{then}.")
+    };
+    let text = format!("nearly all probes over the link at {whom} take {ms:.1} ms longer, {why}.{which}");
+    let evidence = Evidence {
+        metric: "probe_delay_ns".to_owned(),
+        at: whom,
+        value: delay_ns,
+        threshold: bound_ns,
+        window_ns: ctx.window.time_range_ns(),
+    };
+    let sure = match (exceeds, others.is_empty()) {
+        (true, true) => 0.75,
+        (true, false) => 0.6,
+        _ => 0.45,
+    };
+    let root = ctx.fabric.link_or_port(worst);
+    let action = "Check what changed on this link: the way of a leased or optical line, the forward error correction and the \
+                  rate of both ends, forwarding by the switch's processor. Take the link out of ECMP until it is found.";
+    let found = Finding::new(IncidentKind::DegradedLink, root, sure, evidence, text).with_action(action);
+    let example = &near[0].example;
+    let mut found = found.began_at(Some(began_ns)).observed_at(example.ends[0]);
+    if let Some(path) = path_over(ctx.fabric, example, &[worst]) {
+        found = found.along(&path);
+    }
+    if others.is_empty() && exceeds { found } else { found.as_inferred() }
+}

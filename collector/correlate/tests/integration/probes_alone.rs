@@ -1,0 +1,402 @@
+//! Verdicts from probes alone: no switch is read and no job suffers.
+
+use crate::common::RATE;
+use fabriclens_correlate::{
+    Fabric, FlowName, Frame, Incident, IncidentKind, IncidentTracker, Link, LinkEnd, Location, LocationId, Node,
+    PathSource, PortName, Ports, ProbeTransport, Role, RouteUpdate, Severity, Signal, SuspectFlows, Thresholds,
+    Topology,
+};
+
+const S: i64 = 1_000_000_000;
+/// Seconds of calm, and of all.
+const CALM: i64 = 120;
+const ALL: i64 = 300;
+const RTT: f64 = 8_000.0;
+const TURN: f64 = 3_000.0;
+const SPINES: usize = 2;
+
+/// Leaf of each host, and probes that a host sends each second.
+#[derive(Clone, Copy)]
+struct Plan {
+    leaf_of: &'static [usize],
+    rate: usize,
+}
+
+const THREE_LEAVES: Plan = Plan { leaf_of: &[0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2], rate: 4 };
+/// Leaves with a single host.
+const FEW: Plan = Plan { leaf_of: &[0, 0, 1, 2], rate: 10 };
+/// Both trunks of a spine are on all paths between leaves.
+const TWO_LEAVES: Plan = Plan { leaf_of: &[0, 0, 0, 0, 1, 1, 1, 1], rate: 4 };
+
+/// A probe under way: ports from node to node, there and back.
+struct Probe {
+    second: i64,
+    ends: [usize; 2],
+    hops: Vec<(String, String)>,
+    /// Of these, 0 to 1, evenly spread.
+    random: Vec<f64>,
+}
+
+impl Probe {
+    /// How often it goes from one node to the other.
+    fn crosses(&self, from: &str, to: &str) -> usize {
+        self.hops.iter().filter(|(a, b)| a == from && b == to).count()
+    }
+
+    /// The same in both directions.
+    fn crosses_either(&self, a: &str, b: &str) -> usize {
+        self.crosses(a, b) + self.crosses(b, a)
+    }
+
+    /// Whether a loss of so large a share at each of so many crossings hits it.
+    fn is_hit(&self, crossings: usize, loss: f64) -> bool {
+        self.random.iter().take(crossings).any(|chance| *chance < loss)
+    }
+}
+
+/// Round trip in nanoseconds; `None` if it is lost.
+type Answer<'a> = &'a dyn Fn(&Probe) -> Option<f64>;
+
+fn mix(seed: &mut u64) -> f64 {
+    *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *seed;
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+impl Plan {
+    fn leaves(self) -> usize {
+        self.leaf_of.iter().max().unwrap() + 1
+    }
+
+    fn fabric(self) -> Fabric {
+        let (hosts, leaves) = (self.leaf_of.len(), self.leaves());
+        let node = |name: String, role| Node { name, role };
+        let mut nodes: Vec<Node> = (0..hosts).map(|h| node(format!("h{h}"), Role::Host)).collect();
+        nodes.extend((0..leaves).map(|l| node(format!("leaf{l}"), Role::Leaf)));
+        nodes.extend((0..SPINES).map(|s| node(format!("spine{s}"), Role::Spine)));
+        let end = |node: usize, port: String| LinkEnd { node, port };
+        let link = |a, b| Link::new([a, b], Some(RATE));
+        let of_host = |h: usize| link(end(h, "1".into()), end(hosts + self.leaf_of[h], format!("h{h}")));
+        let mut links: Vec<Link> = (0..hosts).map(of_host).collect();
+        for (leaf, spine) in (0..leaves).flat_map(|leaf| (0..SPINES).map(move |spine| (leaf, spine))) {
+            let ends = [end(hosts + leaf, format!("spine{spine}")), end(hosts + leaves + spine, format!("leaf{leaf}"))];
+            let [up, down] = ends;
+            links.push(link(up, down));
+        }
+        let topology = Topology::new(nodes, links);
+        let ports = Ports::new(&topology);
+        Fabric::new(topology, ports, Vec::new())
+    }
+
+    /// Nodes of a path.
+    fn nodes(self, [from, to]: [usize; 2], spine: usize) -> Vec<String> {
+        let leaf = |h: usize| format!("leaf{}", self.leaf_of[h]);
+        let mut all = vec![format!("h{from}"), leaf(from)];
+        if leaf(from) != leaf(to) {
+            all.extend([format!("spine{spine}"), leaf(to)]);
+        }
+        all.push(format!("h{to}"));
+        all
+    }
+
+    fn flow([from, to]: [usize; 2], spine: usize) -> FlowName {
+        let end = |h: usize| PortName { node: format!("h{h}"), port: "1".into() };
+        FlowName { from: end(from), to: end(to), source_port: Some(50_000 + spine as u16) }
+    }
+
+    fn hops(self, ends: [usize; 2], spine: usize) -> Vec<PortName> {
+        let egress = |pair: &[String]| PortName {
+            node: pair[0].clone(),
+            port: if pair[0].starts_with('h') { "1".into() } else { pair[1].clone() },
+        };
+        self.nodes(ends, spine).windows(2).map(egress).collect()
+    }
+
+    fn tracker(self) -> (Fabric, IncidentTracker) {
+        let fabric = self.fabric();
+        let mut tracker = IncidentTracker::new(fabric.clone(), Thresholds::default());
+        let hosts = self.leaf_of.len();
+        let ends = (0..hosts).flat_map(|from| (0..hosts).map(move |to| [from, to])).filter(|[from, to]| from != to);
+        for (ends, spine) in ends.flat_map(|ends| (0..SPINES).map(move |spine| (ends, spine))) {
+            let (flow, hops) = (Self::flow(ends, spine), self.hops(ends, spine));
+            tracker.learn(0, RouteUpdate::Path { flow, hops, source: PathSource::Traced });
+        }
+        (fabric, tracker)
+    }
+
+    /// Probes of a second with their results, and their TCP twins by `twin`.
+    fn probe(
+        self,
+        tracker: &mut IncidentTracker,
+        second: i64,
+        answer: Answer<'_>,
+        twin: Option<Answer<'_>>,
+        seed: &mut u64,
+    ) {
+        let hosts = self.leaf_of.len();
+        for at in 0..hosts * self.rate {
+            let from = at % hosts;
+            let to = (from + 1 + (mix(seed) * (hosts - 1) as f64) as usize) % hosts;
+            let [there, back] = [0, 1].map(|_| (mix(seed) * SPINES as f64) as usize);
+            let pairs = |nodes: Vec<String>| nodes.windows(2).map(|p| (p[0].clone(), p[1].clone())).collect::<Vec<_>>();
+            let hops = [pairs(self.nodes([from, to], there)), pairs(self.nodes([to, from], back))].concat();
+            let random = (0..hops.len()).map(|_| mix(seed)).collect();
+            let probe = Probe { second, ends: [from, to], hops, random };
+            let update = |answer: Option<f64>, transport| RouteUpdate::Probe {
+                flow: Self::flow([from, to], there),
+                answer_port: Some(50_000 + back as u16),
+                transport,
+                sent_ns: second * S + at as i64 * S / (hosts * self.rate) as i64,
+                rtt_ns: answer,
+                turn_ns: answer.map(|_| TURN),
+            };
+            let same = self.leaf_of[from] == self.leaf_of[to];
+            let rtt = answer(&probe).map(|rtt| if same { rtt - RTT / 2.0 } else { rtt });
+            tracker.learn(second * S + S, update(rtt, ProbeTransport::Rdma));
+            if let Some(twin) = twin {
+                tracker.learn(second * S + S, update(twin(&probe), ProbeTransport::Tcp));
+            }
+        }
+    }
+
+    fn frame(fabric: &Fabric, second: i64) -> Frame {
+        let mut frame = Frame::new(second * S);
+        for port in fabric.host_ports() {
+            let all = [(Signal::Tx, 1e8), (Signal::Rx, 1e8), (Signal::Rate, RATE), (Signal::Up, 1.0)];
+            let none = [Signal::PauseTx, Signal::PauseRx, Signal::SequenceNaks].map(|signal| (signal, 0.0));
+            all.into_iter().chain(none).for_each(|(signal, value)| frame.set(signal, port, value));
+        }
+        frame
+    }
+
+    /// All incidents, also observations; `answer` counts after the calm time.
+    fn incidents(self, answer: Answer<'_>, twin: Option<Answer<'_>>, mut seed: u64) -> Vec<Incident> {
+        let ((fabric, mut tracker), mut found) = (self.tracker(), Vec::new());
+        for second in 0..ALL {
+            let calm: Answer<'_> = &|_| Some(RTT);
+            self.probe(&mut tracker, second, if second < CALM { calm } else { answer }, twin, &mut seed);
+            found.extend(tracker.tick(Self::frame(&fabric, second + 1)));
+        }
+        found.extend(tracker.open());
+        found
+    }
+
+    fn link(self, a: &str, b: &str) -> Location {
+        let fabric = self.fabric();
+        let ends = [a, b].map(|name| fabric.topology.node(name).unwrap());
+        let between = |l: &Link| l.ends.each_ref().map(|end| end.node) == ends;
+        Location::of(&fabric, &LocationId::Link(fabric.topology.links.iter().position(between).unwrap()))
+    }
+}
+
+/// Incidents that page.
+fn paged(all: Vec<Incident>) -> Vec<Incident> {
+    all.into_iter().filter(|incident| incident.severity != Severity::Info).collect()
+}
+
+/// The only incident that pages.
+fn only(all: Vec<Incident>) -> Incident {
+    let told = format!("{all:#?}");
+    let mut paged = paged(all);
+    assert_eq!(paged.len(), 1, "{told}");
+    paged.remove(0)
+}
+
+#[test]
+fn a_link_that_loses_some_probes_is_named() {
+    for (plan, seed) in [(THREE_LEAVES, 1), (THREE_LEAVES, 2), (FEW, 3), (FEW, 4)] {
+        let both = |probe: &Probe| (!probe.is_hit(probe.crosses_either("leaf1", "spine0"), 0.02)).then_some(RTT);
+        let found = only(plan.incidents(&both, None, seed));
+        assert_eq!((found.kind, &found.root), (IncidentKind::LossyLink, &plan.link("leaf1", "spine0")));
+        let took = (found.detected_ns - CALM * S) / S;
+        assert!(took < 70, "after {took} s");
+        assert_eq!(found.path.as_ref().unwrap().known, PathSource::Traced);
+        assert!(found.explanation.contains("Probes by other links pass."), "{}", found.explanation);
+        let one = |probe: &Probe| (!probe.is_hit(probe.crosses("spine1", "leaf2"), 0.05)).then_some(RTT);
+        let found = only(plan.incidents(&one, None, seed));
+        assert_eq!(
+            (found.kind, &found.root),
+            (IncidentKind::LossyLink, &plan.link("leaf2", "spine1")),
+            "one direction"
+        );
+    }
+}
+
+#[test]
+fn two_links_that_lose_probes_are_both_named() {
+    let answer = |probe: &Probe| {
+        let crossings = probe.crosses_either("leaf1", "spine0") + probe.crosses_either("leaf2", "spine1");
+        (!probe.is_hit(crossings, 0.03)).then_some(RTT)
+    };
+    let found = paged(THREE_LEAVES.incidents(&answer, None, 5));
+    let mut roots: Vec<&Location> = found.iter().map(|incident| &incident.root).collect();
+    roots.dedup();
+    let named = |a, b| roots.contains(&&THREE_LEAVES.link(a, b));
+    assert!(roots.len() == 2 && named("leaf1", "spine0") && named("leaf2", "spine1"), "{found:#?}");
+}
+
+#[test]
+fn an_incident_of_lost_probes_ends_with_the_losses() {
+    let answer = |probe: &Probe| {
+        let lost = probe.second < 180 && probe.is_hit(probe.crosses_either("leaf1", "spine0"), 0.03);
+        (!lost).then_some(RTT)
+    };
+    let found = only(THREE_LEAVES.incidents(&answer, None, 6));
+    let end = found.end_ns.unwrap() / S;
+    assert!((180..225).contains(&end), "{end}");
+}
+
+#[test]
+fn losses_that_no_link_explains_accuse_nobody() {
+    let calm: Answer<'_> = &|probe| (!probe.is_hit(1, 1e-4)).then_some(RTT);
+    let everywhere: Answer<'_> = &|probe| (!probe.is_hit(1, 0.02)).then_some(RTT);
+    let at = |probe: &Probe, hosts: &[usize]| probe.ends.iter().any(|end| hosts.contains(end));
+    let stopped: Answer<'_> = &|probe| (probe.ends[1] != 2).then_some(RTT);
+    let host: Answer<'_> = &|probe| (!(at(probe, &[2]) && probe.is_hit(1, 0.1))).then_some(RTT);
+    let stalls: Answer<'_> = &|probe| (!(probe.ends[1] == 2 && probe.second % 20 < 2)).then_some(RTT);
+    let leaf: Answer<'_> = &|probe| (!(at(probe, &[0, 1]) && probe.is_hit(1, 0.05))).then_some(RTT);
+    let pair: Answer<'_> = &|probe| (!(probe.ends == [0, 2] && probe.second % 5 == 0)).then_some(RTT);
+    let burst: Answer<'_> = &|probe| (probe.second != 150).then_some(RTT);
+    let cases = [
+        ("calm", calm),
+        ("everywhere", everywhere),
+        ("stopped", stopped),
+        ("host", host),
+        ("stalls", stalls),
+        ("leaf", leaf),
+    ];
+    for (name, answer) in cases.into_iter().chain([("pair", pair), ("burst", burst)]) {
+        for (plan, seed) in [(THREE_LEAVES, 7), (FEW, 8), (TWO_LEAVES, 10)] {
+            let found = paged(plan.incidents(answer, None, seed));
+            assert!(found.is_empty(), "{name} {seed}: {found:#?}");
+        }
+    }
+}
+
+#[test]
+fn links_on_the_same_paths_are_named_in_order() {
+    let answer =
+        |loss: f64| move |probe: &Probe| (!probe.is_hit(probe.crosses_either("leaf1", "spine0"), loss)).then_some(RTT);
+    let found = only(TWO_LEAVES.incidents(&answer(0.02), None, 11));
+    assert!(found.explanation.contains("Several links are on the same paths; likeliest is"), "{}", found.explanation);
+    assert!(found.confidence < 0.7);
+    let few = |probe: &Probe| answer(0.02)(probe).or((probe.second > CALM + 12).then_some(RTT));
+    let found = TWO_LEAVES.incidents(&few, None, 11);
+    assert!(paged(found.clone()).is_empty() && !found.is_empty(), "thin evidence is an observation: {found:#?}");
+}
+
+#[test]
+fn a_link_that_loses_only_rdma_probes_is_no_bad_cable() {
+    let rdma = |probe: &Probe| (!probe.is_hit(probe.crosses_either("leaf1", "spine0"), 0.05)).then_some(RTT);
+    let passes: Answer<'_> = &|_| Some(60_000.0);
+    let found = only(THREE_LEAVES.incidents(&rdma, Some(passes), 12));
+    assert_eq!((found.kind, &found.root), (IncidentKind::TransportErrors, &THREE_LEAVES.link("leaf1", "spine0")));
+    assert!(found.explanation.contains("Only RDMA is lost: "), "{}", found.explanation);
+    let found = only(THREE_LEAVES.incidents(&rdma, Some(&rdma), 12));
+    assert_eq!(found.kind, IncidentKind::LossyLink, "TCP is lost too");
+}
+
+/// Round trips with so much more at each crossing of a link.
+fn later<'a>(a: &'a str, b: &'a str, ns: f64) -> impl Fn(&Probe) -> Option<f64> + 'a {
+    move |probe| Some(RTT + probe.crosses_either(a, b) as f64 * ns + probe.random[0] * 1e5)
+}
+
+#[test]
+fn a_link_that_delays_probes_is_named() {
+    for (plan, seed) in [(THREE_LEAVES, 21), (FEW, 22), (FEW, 23)] {
+        let found = only(plan.incidents(&later("leaf0", "spine0", 5e6), None, seed));
+        assert_eq!((found.kind, &found.root), (IncidentKind::DegradedLink, &plan.link("leaf0", "spine0")));
+        let took = (found.detected_ns - CALM * S) / S;
+        assert!(took < 45, "after {took} s");
+        assert!(
+            found.explanation.contains("longer than any queue of it can hold them (4.0 ms)"),
+            "{}",
+            found.explanation
+        );
+        let one = |probe: &Probe| Some(RTT + probe.crosses("spine1", "leaf1") as f64 * 5e6);
+        let found = only(plan.incidents(&one, None, seed));
+        assert_eq!(found.root, plan.link("leaf1", "spine1"), "one direction");
+    }
+    let found = only(TWO_LEAVES.incidents(&later("leaf0", "spine0", 5e6), None, 24));
+    assert!(found.explanation.contains("Several links are on the same paths"), "{}", found.explanation);
+    let found = THREE_LEAVES.incidents(&later("leaf0", "spine0", 2.5e6), None, 25);
+    let observed: Vec<_> = found.iter().map(|incident| (incident.kind, incident.severity)).collect();
+    assert_eq!(observed, [(IncidentKind::DegradedLink, Severity::Info)], "a full queue may hold packets for so long");
+}
+
+#[test]
+fn delays_that_no_link_explains_accuse_nobody() {
+    let at = |probe: &Probe, host: usize| probe.ends.contains(&host);
+    let host: Answer<'_> = &|probe| Some(if at(probe, 2) { RTT + 9e6 } else { RTT });
+    let mostly: Answer<'_> = &|probe| Some(if at(probe, 2) && probe.random[0] < 0.85 { RTT + 9e6 } else { RTT });
+    let everywhere: Answer<'_> = &|_| Some(RTT + 9e6);
+    let noise: Answer<'_> = &|probe| Some(RTT + if probe.random[0] < 0.6 { 9e6 } else { 0.0 });
+    let queue: Answer<'_> = &|probe| Some(RTT + probe.crosses("leaf0", "spine0") as f64 * probe.random[0] * 9e6);
+    for (name, answer) in
+        [("host", host), ("mostly", mostly), ("everywhere", everywhere), ("noise", noise), ("queue", queue)]
+    {
+        for (plan, seed) in [(THREE_LEAVES, 31), (FEW, 32), (TWO_LEAVES, 34)] {
+            let found = paged(plan.incidents(answer, None, seed));
+            assert!(found.is_empty(), "{name} {seed}: {found:#?}");
+        }
+    }
+    // It was always so: a link to another site.
+    let ((fabric, mut tracker), mut seed) = (THREE_LEAVES.tracker(), 35);
+    for second in 0..ALL {
+        THREE_LEAVES.probe(&mut tracker, second, &later("leaf0", "spine0", 5e6), None, &mut seed);
+        tracker.tick(Plan::frame(&fabric, second + 1));
+        assert!(tracker.open().is_empty(), "{:?}", tracker.open());
+    }
+}
+
+/// Suspect flows after some seconds.
+fn suspects(plan: Plan, seconds: i64, answer: Answer<'_>) -> SuspectFlows {
+    let ((fabric, mut tracker), mut seed) = (plan.tracker(), 41);
+    for second in 0..seconds {
+        plan.probe(&mut tracker, second, answer, None, &mut seed);
+        tracker.tick(Plan::frame(&fabric, second + 1));
+    }
+    tracker.suspect_flows()
+}
+
+#[test]
+fn flows_over_links_that_lose_probes_are_suspect_at_once() {
+    let few = Plan { rate: 1, ..FEW };
+    assert!(suspects(few, 60, &|_| Some(RTT)).is_empty());
+    let lost = |probe: &Probe| (!(probe.second >= 55 && probe.crosses("leaf0", "spine0") == 1)).then_some(RTT);
+    let found = suspects(few, 60, &lost);
+    assert!(!found.is_empty(), "two seconds later, long before the window is complete");
+    let spines: Vec<u16> = found.values().flatten().copied().collect();
+    assert!(spines.contains(&50_000), "{found:?}");
+    let stopped = suspects(few, 90, &|probe| (probe.ends[1] != 2 || probe.second < 40).then_some(RTT));
+    assert!(stopped.is_empty(), "no link explains a host that answers nobody: {stopped:?}");
+}
+
+#[test]
+fn a_link_that_loses_two_in_a_hundred_is_named_within_two_minutes_at_the_usual_rate_of_four_hosts() {
+    let answer = |probe: &Probe| (!probe.is_hit(probe.crosses_either("leaf1", "spine0"), 0.02)).then_some(RTT);
+    for mut seed in 51..54 {
+        let (fabric, mut tracker) = FEW.tracker();
+        // Agents follow a new plan some 15 s after a suspicion; suspects fill what a port may send, TCP twins included.
+        let (mut suspect_since, mut named) = (None, None);
+        for second in 0..CALM + 120 {
+            let dense = suspect_since.is_some_and(|since| second >= since + 15);
+            let plan = Plan { rate: if dense { 8 } else { 2 }, ..FEW };
+            let calm: Answer<'_> = &|_| Some(RTT);
+            plan.probe(&mut tracker, second, if second < CALM { calm } else { &answer }, None, &mut seed);
+            tracker.tick(Plan::frame(&fabric, second + 1));
+            if tracker.suspect_flows().is_empty() {
+                suspect_since = None;
+            } else if suspect_since.is_none() {
+                suspect_since = Some(second);
+            }
+            let paged = paged(tracker.open());
+            assert!(paged.iter().all(|one| one.root == FEW.link("leaf1", "spine0")), "{paged:#?}");
+            named = named.or((!paged.is_empty()).then_some(second - CALM));
+        }
+        println!("seed {seed}: named after {named:?} s");
+        assert!(named.is_some(), "seed {seed}: nothing is named, suspect since {suspect_since:?}");
+    }
+}
