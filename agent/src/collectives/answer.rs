@@ -1,6 +1,8 @@
 //! Answer of a service.
 
 use fabriclens_agent_collectives::progress::CommunicatorStatus;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// An answer, with its progress.
 pub struct Answer {
@@ -10,4 +12,6 @@ pub struct Answer {
     pub communicators: Vec<CommunicatorStatus>,
     /// Number of communicators without a state.
     pub omitted: u64,
+    /// Addresses by which ranks name this host; at most those that it has.
+    pub own_names: BTreeSet<Arc<str>>,
 }

@@ -95,6 +95,14 @@ impl Reader {
         );
         // Two services of a job in one namespace would give the same series twice.
         let mut told = HashSet::new();
+        let mut named = BTreeSet::new();
+        for (_, state) in &services {
+            let (Some(job), Ok(answer)) = (&state.job, &state.last) else { continue };
+            named.extend(answer.own_names.iter().map(|name| (job, name)));
+        }
+        for ((key, cluster), name) in named {
+            series::own_name(out, key, cluster, name);
+        }
         for (_, state) in services.iter().filter(|(_, state)| state.role == Role::Asks) {
             let Some((key, cluster)) = state.job.as_ref().filter(|job| told.insert(*job)) else { continue };
             match &state.last {
@@ -131,7 +139,8 @@ impl State {
                 self.due = now + if self.role == Role::Asks { period } else { period * RARELY };
                 let communicators = self.progress.observe(&snapshot, now);
                 let omitted = snapshot.unnamed + snapshot.communicators_omitted;
-                self.last = Ok(Answer { version: snapshot.version, communicators, omitted });
+                let own_names = own_names(&snapshot, &service.addresses);
+                self.last = Ok(Answer { version: snapshot.version, communicators, omitted, own_names });
                 if self.job.is_none() {
                     self.last = Err("unknown_job");
                     return "unknown_job";
@@ -182,6 +191,14 @@ fn asks(snapshot: &Snapshot, addresses: &HashSet<IpAddr>) -> bool {
     let answering = largest.into_iter().flat_map(|c| &c.ranks).filter(|rank| !silent(rank.state));
     let lowest = answering.filter(|rank| rank.number.is_some()).min_by_key(|rank| rank.number);
     lowest.is_none_or(|rank| is_local(&rank.process.host, addresses))
+}
+
+/// Addresses of ranks that are certainly of this host.
+fn own_names(snapshot: &Snapshot, addresses: &HashSet<IpAddr>) -> BTreeSet<Arc<str>> {
+    let ranks = snapshot.communicators.iter().flat_map(|communicator| &communicator.ranks);
+    let is_own = |host: IpAddr| !host.is_loopback() && addresses.contains(&host);
+    let own = ranks.filter(|rank| rank.process.host.parse().is_ok_and(is_own));
+    own.map(|rank| rank.process.host.clone()).collect()
 }
 
 /// Whether the address of a host is one of these; an unknown one may be.

@@ -35,6 +35,12 @@ pub fn unreadable(out: &mut Batch, key: &Key, cluster: &str, reason: &str) {
     out.fact(&COLLECTIVE_READABLE, &labels, Value::Int(0));
 }
 
+/// An address by which the ranks of a job name this host.
+pub fn own_name(out: &mut Batch, key: &Key, cluster: &str, name: &str) {
+    let labels = [("cluster", cluster), ("job", &*key.job), ("rank_host", name), ("scheduler", key.scheduler)];
+    out.fact(&COLLECTIVE_HOST_INFO, &labels, Value::Int(1));
+}
+
 /// A job with its communicators.
 pub fn job(out: &mut Batch, key: &Key, cluster: &str, answer: &Answer) {
     let labels = [("cluster", cluster), ("job", &*key.job), ("scheduler", key.scheduler)];

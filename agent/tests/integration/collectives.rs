@@ -75,6 +75,7 @@ fn a_rank_that_stops_is_named_with_its_host_and_gpu() {
     let mut reader = reader(&server, &procfs);
     let first = look(&mut reader, begin);
     let common = "communicator=0000000000000abc,job=7";
+    assert_eq!(with(&first, "host.info"), ["collective.host.info job=7,rank_host=10.0.0.1,scheduler=slurm 1"]);
     assert_eq!(with(&first, "readable"), ["collective.readable job=7,scheduler=slurm 1"]);
     let info = format!("collective.communicator.info {common},library_version=2.30.4,scheduler=slurm,size=8 1");
     assert_eq!(with(&first, "communicator.info"), [info]);
@@ -185,7 +186,8 @@ fn the_host_of_the_lowest_rank_asks_and_the_others_rarely() {
     let looks: Vec<Vec<String>> = (0..20).map(|number| look(&mut reader, begin + PERIOD * number)).collect();
     assert_eq!(server.lines().iter().filter(|line| *line == "STATUS").count(), 1);
     assert_eq!(with(&looks[19], "role=followed"), ["fabriclens.agent.collectives.services role=followed 1"]);
-    assert_eq!(with(&looks[19], "collective."), [""; 0], "the other host sends the series");
+    let own = "collective.host.info job=7,rank_host=10.0.0.2,scheduler=slurm 1";
+    assert_eq!(with(&looks[19], "collective."), [own], "the other host sends the other series");
     // The hosts of the lower ranks are gone.
     server.set(status([None, None, None, None, Some(1), Some(1), Some(1), Some(1)]));
     look(&mut reader, begin + PERIOD * 20);

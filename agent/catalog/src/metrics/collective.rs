@@ -26,6 +26,8 @@ metrics! {
     COLLECTIVE_STRAGGLER_INFO, Info, Host, "fabric.collective.straggler.info", None,
         ["cluster", "communicator", "gpu", "job", "operation", "pid", "rank", "rank_host", "reason", "scheduler"],
         "A rank that holds back others or cannot work, as long as that is so: its number, the address of its host, its process and GPU, and the reason: `behind` in the operation of the label, `unresponsive` or `without_communicator` at two answers in a row, `dead`, `failed`, `aborted`. At most 4 for each communicator, the furthest behind first.";
+    COLLECTIVE_HOST_INFO, Info, Host, "fabric.collective.host.info", None, ["cluster", "job", "rank_host", "scheduler"],
+        "Address by which NCCL names this host in the status of the job: `rank_host` of other series. Each host of the job tells its own.";
     COLLECTIVE_IDLE, Gauge, Host, "fabric.collective.idle", Seconds, ["cluster", "communicator", "job", "scheduler"],
         "Time since a rank of the communicator was first seen to have launched another operation.";
     COLLECTIVE_EXECUTIONS, Counter, Host, "fabric.collective.executions", Count("{operation}"),
