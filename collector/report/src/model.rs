@@ -1,5 +1,6 @@
 //! The contents of a report. Its JSON is the response of the API; `docs/report.schema.json` is its published schema.
 
+mod collectives;
 mod congestion;
 mod cost;
 mod evidence;
@@ -10,6 +11,9 @@ mod paths;
 mod summary;
 mod traffic;
 
+pub use collectives::{
+    Bandwidth, Collectives, Communicator, Conclusion, Dip, Operation, RankNetwork, RankStraggler, WaitsFor,
+};
 pub use congestion::{CongestedPort, Congestion};
 pub use cost::{Cost, Slowed, Why};
 pub use evidence::{Finding, Health, Neighbour, Over, Pair, Pattern, Peers, Quality, Shares, Transport};
@@ -40,6 +44,9 @@ pub struct Report {
     pub range: Range,
     /// Main points, cost and cause.
     pub summary: Summary,
+    /// Collectives, as the communication library reports them.
+    #[serde(default)]
+    pub collectives: Collectives,
     /// Bytes and rates.
     pub traffic: Traffic,
     /// Congestion suffered and caused.

@@ -53,6 +53,25 @@ pub(crate) struct Source<'a> {
     pub method: Method,
 }
 
+/// First and last sample of an uninterrupted stretch, Unix ms.
+pub(crate) type Interval = (i64, i64);
+
+fn intervals(times: &[i64], values: &[f64]) -> Vec<Interval> {
+    let mut all: Vec<Interval> = Vec::new();
+    let mut open = false;
+    for (time, value) in times.iter().copied().zip(values.iter().copied()) {
+        match all.last_mut().filter(|(_, end)| open && time - *end <= NEAR_MS) {
+            _ if is_stale(value) => open = false,
+            Some((_, end)) => *end = time,
+            None => {
+                all.push((time, time));
+                open = true;
+            }
+        }
+    }
+    all
+}
+
 /// Points of a plot; `None`: not measured.
 pub(crate) type Points = Vec<Option<f64>>;
 
@@ -192,6 +211,13 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Intervals, Unix ms, in which each series of the job's hosts has samples. A stale marker ends one, and so does a gap of
+    /// more than [`NEAR_MS`].
+    pub fn intervals(&self, metric: &str) -> Result<Vec<(Labels, Vec<Interval>)>, QueryError> {
+        let series = self.select(metric, self.start_ms, self.end_ms, Hint::default())?;
+        Ok(series.into_iter().map(|s| (s.labels.clone(), intervals(&s.times, &s.values))).collect())
+    }
+
     /// Series of a counter of the job's hosts in a time range, Unix ms.
     fn select(&self, metric: &str, from: i64, to: i64, hint: Hint) -> Result<Vec<SharedSeries>, QueryError> {
         let mut series = self.read(metric, self.of_hosts.clone(), from, to, hint)?;
@@ -282,6 +308,15 @@ mod tests {
         let want: [(&str, &[(i64, f64)]); 4] =
             [("a", &[(20, 3.0)]), ("b", &[(10, 1.0), (20, 4.0)]), ("c", &[(20, 5.0)]), ("d", &[(10, 2.0)])];
         assert_eq!(got, want);
+    }
+
+    #[test]
+    fn stale_markers_and_gaps_end_intervals() {
+        let stale = f64::from_bits(0x7ff0_0000_0000_0002);
+        let times = [0, 30_000, 60_000, 90_000, 120_000, 400_000];
+        let found = intervals(&times, &[1.0, 1.0, stale, 1.0, 1.0, 1.0]);
+        assert_eq!(found, [(0, 30_000), (90_000, 120_000), (400_000, 400_000)]);
+        assert_eq!(intervals(&[0], &[stale]), []);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Computes a [`Report`] from series: one file per section, and the context that they share.
 
 mod cable;
+mod collectives;
 mod congestion;
 mod cost;
 mod flows;
@@ -90,6 +91,7 @@ pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Inpu
     let quality = quality::quality(&context)?;
     let paths = paths.map(|lookup| paths::find(&context, lookup, &concurrent, now_ns)).transpose()?.flatten();
     let links = links::links(&context, links, paths)?;
+    let cost = cost::cost(&context, &incidents)?;
     let mut report = Report {
         version: VERSION,
         generated_ns: now_ns,
@@ -100,7 +102,8 @@ pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Inpu
             step_seconds: context.source.step_ms as f64 / 1000.0,
             method: context.source.method,
         },
-        summary: summary::numbers(&context, &incidents, others, now_ns)?,
+        collectives: collectives::collectives(&context, &cost.slowed)?,
+        summary: summary::numbers(&context, cost, others, now_ns)?,
         traffic,
         congestion,
         incidents,
@@ -112,6 +115,7 @@ pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Inpu
         peers,
         quality,
     };
+    report.collectives.conclusion = collectives::conclusion(&report);
     summary::judge(&mut report);
     Ok(report)
 }

@@ -3,7 +3,8 @@
 use super::ports::{Aggregation, figure};
 use super::{ReportContext, attributed, cost, rollup};
 use crate::model::{
-    Cause, CauseKind, Cost, Earlier, Grade, Incident, Part, Point, Report, Severity, StandsOut, Summary, Unit, Why,
+    Cause, CauseKind, Cost, Earlier, Grade, Incident, Part, Point, Report, Severity, Slowed, StandsOut, Summary, Unit,
+    WaitsFor, Why,
 };
 use crate::render::words::{between, clock, duration, of_figure, percent};
 use fabriclens_jobs::Job;
@@ -18,12 +19,11 @@ const HURTS: f64 = 0.1;
 /// The part of the summary that does not depend on other sections.
 pub(super) fn numbers(
     context: &ReportContext<'_>,
-    incidents: &[Incident],
+    cost: Cost,
     others: &[Job],
     now_ns: i64,
 ) -> Result<Summary, QueryError> {
     let cause = Cause { kind: CauseKind::Unknown, text: String::new() };
-    let cost = cost::cost(context, incidents)?;
     Ok(Summary { points: Vec::new(), cost, cause, earlier: earlier(context, others, now_ns)? })
 }
 
@@ -43,6 +43,13 @@ fn cause(report: &Report) -> Cause {
         return of(CauseKind::Unknown, "No host of this job was measured.".into());
     }
     let share = cost.at_most_share.largest();
+    if let Some(text) = incident(report) {
+        return of(CauseKind::Incident, text);
+    }
+    let conclusion = report.collectives.conclusion.as_ref();
+    if let Some(own) = conclusion.filter(|c| c.waits_for == WaitsFor::OwnWork && share.is_none_or(|s| s < NOTICED)) {
+        return of(CauseKind::Application, own.text.clone());
+    }
     let straggler = report.traffic.straggler.as_ref();
     let place =
         |s: &crate::model::Straggler| s.device.as_ref().map_or(s.host.clone(), |device| format!("{} {device}", s.host));
@@ -85,6 +92,31 @@ fn cause(report: &Report) -> Cause {
     }
 }
 
+/// The incident that explains the most lost time of the job, as the collector judged it; it knows more than this job's ports.
+fn incident(report: &Report) -> Option<String> {
+    let slowed = &report.summary.cost.slowed;
+    let lost = |incident: &Incident| -> f64 {
+        let end = incident.end_ns.unwrap_or(i64::MAX);
+        let overlap = |s: &&Slowed| incident.start_ns < s.end_ns && s.start_ns < end;
+        slowed.iter().filter(overlap).map(|s| s.at_most).sum()
+    };
+    let concerns = |i: &&Incident| i.role != "bystander" && i.severity >= Severity::Warning;
+    let all: Vec<&Incident> = report.incidents.iter().filter(concerns).collect();
+    let rank = |i: &Incident| (lost(i), i.severity, std::cmp::Reverse(i.start_ns));
+    let first = all.iter().copied().max_by(|a, b| {
+        let (a, b) = (rank(a), rank(b));
+        a.0.total_cmp(&b.0).then_with(|| (a.1, a.2).cmp(&(b.1, b.2)))
+    })?;
+    let role = if first.role == "culprit" { "This job caused an incident" } else { "An incident held this job back" };
+    let more = match all.len() - 1 {
+        0 => String::new(),
+        1 => " One more incident concerns it.".to_owned(),
+        n => format!(" {n} more incidents concern it."),
+    };
+    let kind = first.kind.replace('_', " ");
+    Some(format!("{role} ({kind}, from {}): {}{more}", clock(first.start_ns, true), first.explanation))
+}
+
 fn points(report: &Report) -> Vec<Point> {
     let Summary { cost, cause, earlier, .. } = &report.summary;
     let seconds = (report.range.end_ns - report.range.start_ns) as f64 / 1e9;
@@ -121,6 +153,15 @@ fn points(report: &Report) -> Vec<Point> {
         _ => Severity::Warning,
     };
     say(severity, cause.text.clone());
+    let conclusion = report.collectives.conclusion.as_ref();
+    if let Some(conclusion) = conclusion.filter(|c| c.agree.is_some() && c.text != cause.text) {
+        let severity = match (conclusion.waits_for, conclusion.agree) {
+            (WaitsFor::Nothing, Some(true)) => Severity::Good,
+            (WaitsFor::Nothing, _) => Severity::Info,
+            _ => Severity::Warning,
+        };
+        say(severity, format!("Collectives: {}", conclusion.text));
+    }
     if let Some(expired) = cost.timeouts.largest().filter(|n| *n >= 1.0) {
         let text = format!(
             "{expired:.0} retransmission timers expired. Each stopped one connection, for 4 ms up to seconds depending on \

@@ -67,6 +67,10 @@ pub struct Cause {
 pub enum CauseKind {
     /// Nothing that was measured held the job back.
     None,
+    /// An incident that the collector found, with the job as victim or culprit.
+    Incident,
+    /// The job waited for a rank that waited for its own GPU, CPU or data.
+    Application,
     /// A host or port of the job does not drain its received data.
     SlowReceiver,
     /// A faulty link of the job.

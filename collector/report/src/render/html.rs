@@ -1,9 +1,10 @@
 //! Renders the report as one HTML file for mail and print, without external resources and scripts.
 
 use super::tables::{self, Cell, Table};
-use super::{path_drawing, path_words, svg, words};
+use super::{collective_tables, path_drawing, path_words, svg, words};
 use crate::model::{Figure, Grade, Path, Paths, Plot, Report, Severity};
 use fabriclens_base::escape;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 const STYLE: &str = include_str!("style.css");
@@ -24,6 +25,7 @@ pub fn html(report: &Report) -> String {
     let about = tables::about(report).into_iter().map(|(n, v)| format!("<span>{n} <b>{}</b></span>", escape::html(&v)));
     _ = write!(out, "<p class=\"about\">{}</p>", about.collect::<String>());
     summary(&mut out, report);
+    collectives(&mut out, report);
     traffic(&mut out, report);
     congestion(&mut out, report);
     rest(&mut out, report);
@@ -61,6 +63,31 @@ fn summary(out: &mut String, report: &Report) {
     }
 }
 
+fn collectives(out: &mut String, report: &Report) {
+    let c = &report.collectives;
+    if c.is_empty() {
+        return;
+    }
+    out.push_str("<h2>Collectives</h2>");
+    if let Some(conclusion) = &c.conclusion {
+        _ = write!(out, "<p>{}</p>", escape::html(&conclusion.text));
+    }
+    if let Some(bandwidth) = &c.bandwidth {
+        _ = write!(out, "<p>{}</p>", escape::html(&collective_tables::bandwidth(c)));
+        plot(out, &bandwidth.plot);
+    }
+    for (head, rows) in [
+        ("Ranks that held others back", collective_tables::stragglers(c)),
+        ("Operations", collective_tables::operations(c)),
+        ("Communicators", collective_tables::communicators(c)),
+    ] {
+        if !rows.rows.is_empty() {
+            _ = write!(out, "<h3>{head}</h3>");
+            table(out, &rows);
+        }
+    }
+}
+
 fn traffic(out: &mut String, report: &Report) {
     let t = &report.traffic;
     out.push_str("<h2>Volume and rate</h2>");
@@ -86,7 +113,14 @@ fn congestion(out: &mut String, report: &Report) {
         if plots.is_empty() {
             _ = write!(out, "<p class=\"none\">{}</p>", words::NONE);
         }
-        plots.iter().for_each(|p| plot(out, p));
+        let (zero, drawn): (Vec<&Plot>, Vec<&Plot>) = plots.iter().partition(|p| is_zero(p));
+        drawn.into_iter().for_each(|p| plot(out, p));
+        if !zero.is_empty() {
+            let titles: Vec<String> = zero.iter().map(|p| escape::html(&p.title)).collect();
+            let grades: BTreeSet<Grade> = zero.iter().flat_map(|p| &p.lines).map(|line| line.grade).collect();
+            let grades: String = grades.into_iter().map(grade).collect();
+            _ = write!(out, "<p class=\"zero\">0 throughout{grades}: {}</p>", titles.join("; "));
+        }
     }
     if !c.ports.is_empty() {
         out.push_str("<h3>Ports that stand out</h3>");
@@ -238,16 +272,20 @@ fn grade(grade: Grade) -> String {
     format!("<span class=\"g {class}\" title=\"{}\">{letter}</span>", grade.text())
 }
 
+/// Whether something was measured, and all of it is 0.
+fn is_zero(plot: &Plot) -> bool {
+    let mut values = plot.lines.iter().flat_map(|l| &l.points).flatten().peekable();
+    values.peek().is_some() && values.all(|v| *v == 0.0)
+}
+
 fn plot(out: &mut String, plot: &Plot) {
     _ = write!(out, "<figure><figcaption>{}</figcaption>", escape::html(&plot.title));
     if plot.lines.iter().all(|l| l.points.iter().all(Option::is_none)) {
         _ = write!(out, "<p class=\"none\">{}</p></figure>", words::NONE);
         return;
     }
-    if plot.lines.iter().flat_map(|l| &l.points).flatten().all(|v| *v == 0.0) {
-        let grades: std::collections::BTreeSet<Grade> = plot.lines.iter().map(|l| l.grade).collect();
-        let grades: String = grades.into_iter().map(grade).collect();
-        _ = write!(out, "<p>0 throughout{grades}</p></figure>");
+    if is_zero(plot) {
+        out.push_str("<p>0 throughout</p></figure>");
         return;
     }
     out.push_str(&svg::draw(plot));

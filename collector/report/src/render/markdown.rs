@@ -1,7 +1,7 @@
 //! Renders the report as Markdown for tickets and chats; plots become lines of block characters.
 
 use super::tables::{self, Cell, Table};
-use super::{path_words, words};
+use super::{collective_tables, path_words, words};
 use crate::model::{Plot, Report};
 use fabriclens_base::escape::turns_direction;
 use std::fmt::Write as _;
@@ -28,6 +28,7 @@ pub fn markdown(report: &Report) -> String {
     section(&mut out, "When the network slowed it down", &tables::slowed(report));
     _ = writeln!(out, "\n{}", escape(&report.summary.cost.basis));
     section(&mut out, "Earlier jobs of this user and size", &tables::earlier(report));
+    collectives(&mut out, report);
     out.push_str("\n## Volume and rate\n");
     plot(&mut out, &report.traffic.plot);
     if let Some(s) = &report.traffic.straggler {
@@ -75,6 +76,24 @@ pub fn markdown(report: &Report) -> String {
     }
     _ = writeln!(out, "\nMade by Fabriclens, {}.", words::time(report.generated_ns));
     out
+}
+
+fn collectives(out: &mut String, report: &Report) {
+    let c = &report.collectives;
+    if c.is_empty() {
+        return;
+    }
+    out.push_str("\n## Collectives\n");
+    if let Some(conclusion) = &c.conclusion {
+        _ = writeln!(out, "\n{}", escape(&conclusion.text));
+    }
+    if let Some(bandwidth) = &c.bandwidth {
+        _ = writeln!(out, "\n{}", escape(&collective_tables::bandwidth(c)));
+        plot(out, &bandwidth.plot);
+    }
+    table(out, &collective_tables::stragglers(c));
+    table(out, &collective_tables::operations(c));
+    table(out, &collective_tables::communicators(c));
 }
 
 /// A table under a heading; nothing if it has no rows.

@@ -1,5 +1,6 @@
 //! Renders a report as HTML or Markdown. All texts of jobs, hosts and devices are untrusted and are escaped.
 
+mod collective_tables;
 mod html;
 mod markdown;
 mod path_drawing;

@@ -24,11 +24,11 @@ pub(super) struct Table {
     pub note: Option<String>,
 }
 
-fn text(t: impl Into<String>) -> Cell {
+pub(super) fn text(t: impl Into<String>) -> Cell {
     Cell::Text(t.into())
 }
 
-fn fact(t: impl std::fmt::Display) -> Cell {
+pub(super) fn fact(t: impl std::fmt::Display) -> Cell {
     Cell::Fact(t.to_string())
 }
 
@@ -47,7 +47,7 @@ fn named(cluster: &str, id: &str, name: &str) -> String {
 }
 
 impl Table {
-    fn new(heads: &[&'static str], rows: Vec<Vec<Cell>>) -> Self {
+    pub(super) fn new(heads: &[&'static str], rows: Vec<Vec<Cell>>) -> Self {
         Self { heads: heads.to_vec(), rows, note: None }
     }
 }

@@ -1,0 +1,116 @@
+//! Completed operations by kind and class of message size, from files of NCCL's Inspector.
+
+use super::{is_own, over_time};
+use crate::build::ReportContext;
+use crate::model::Operation;
+use fabriclens_model::Labels;
+use fabriclens_promql::QueryError;
+use std::collections::BTreeMap;
+
+/// Maximum number of listed operations.
+const LISTED: usize = 24;
+
+/// Communicator, kind, class of message size.
+pub(super) type Key = [String; 3];
+
+fn key(labels: &Labels) -> Key {
+    ["communicator", "operation", "size"].map(|name| labels.get(name).to_owned())
+}
+
+/// Number and time of operations on one host.
+#[derive(Default)]
+pub(super) struct OnHost {
+    pub count: f64,
+    pub seconds: f64,
+    /// The same by step of the report; NaN: not measured.
+    pub count_steps: Vec<f64>,
+    pub seconds_steps: Vec<f64>,
+}
+
+/// Operations of the job, by key and host.
+pub(super) struct Executions {
+    pub by_key: BTreeMap<Key, BTreeMap<String, OnHost>>,
+}
+
+impl Executions {
+    pub fn read(context: &ReportContext<'_>) -> Result<Self, QueryError> {
+        let mut by_key: BTreeMap<Key, BTreeMap<String, OnHost>> = BTreeMap::new();
+        let count = context.source.increases("fabric_collective_executions_total")?;
+        let seconds = context.source.increases("fabric_collective_execution_time_seconds_total")?;
+        for (is_count, increase) in count.into_iter().map(|i| (true, i)).chain(seconds.into_iter().map(|i| (false, i)))
+        {
+            if !is_own(context, &increase.labels) {
+                continue;
+            }
+            let hosts = by_key.entry(key(&increase.labels)).or_default();
+            let on_host = hosts.entry(increase.labels.get("host").to_owned()).or_default();
+            let (total, steps) = match is_count {
+                true => (&mut on_host.count, &mut on_host.count_steps),
+                false => (&mut on_host.seconds, &mut on_host.seconds_steps),
+            };
+            *total += increase.total + increase.beyond;
+            *steps = increase.steps;
+        }
+        by_key.values_mut().for_each(|hosts| hosts.retain(|_, on_host| on_host.count > 0.0));
+        by_key.retain(|_, hosts| !hosts.is_empty());
+        Ok(Self { by_key })
+    }
+
+    /// Time in all operations, over all ranks, seconds.
+    pub fn seconds(&self) -> f64 {
+        self.by_key.values().flat_map(BTreeMap::values).map(|on_host| on_host.seconds).sum()
+    }
+
+    /// Time in operations for each of `ranks` ranks, as a fraction of the job's time.
+    pub fn share(&self, context: &ReportContext<'_>, ranks: u64) -> Option<f64> {
+        (!self.by_key.is_empty() && ranks > 0).then(|| self.seconds() / (ranks as f64 * context.source.seconds()))
+    }
+
+    /// The key with the most time.
+    pub fn main(&self) -> Option<&Key> {
+        let seconds = |hosts: &BTreeMap<String, OnHost>| hosts.values().map(|on_host| on_host.seconds).sum::<f64>();
+        self.by_key.iter().max_by(|a, b| seconds(a.1).total_cmp(&seconds(b.1))).map(|(key, _)| key)
+    }
+
+    /// Rows of the report.
+    pub fn operations(&self, context: &ReportContext<'_>) -> Result<Vec<Operation>, QueryError> {
+        let all = self.seconds();
+        let bandwidths =
+            self.weighted(over_time(context, "avg_over_time", "fabric_collective_bus_bandwidth_bytes_per_second")?);
+        let waits = self.weighted(over_time(context, "avg_over_time", "fabric_collective_wait_seconds")?);
+        let mut totals: BTreeMap<[String; 2], (f64, f64)> = BTreeMap::new();
+        for ([_, operation, size], hosts) in &self.by_key {
+            let total = totals.entry([operation.clone(), size.clone()]).or_default();
+            for on_host in hosts.values() {
+                *total = (total.0 + on_host.count, total.1 + on_host.seconds);
+            }
+        }
+        let row = |(key, (count, seconds)): (&[String; 2], &(f64, f64))| Operation {
+            operation: key[0].clone(),
+            size: key[1].clone(),
+            executions: *count,
+            mean_seconds: seconds / count,
+            share: if all > 0.0 { seconds / all } else { 0.0 },
+            bandwidth: bandwidths.get(key).copied(),
+            wait_seconds: waits.get(key).copied(),
+        };
+        let mut rows: Vec<Operation> = totals.iter().map(row).collect();
+        rows.sort_by(|a, b| b.share.total_cmp(&a.share));
+        rows.truncate(LISTED);
+        Ok(rows)
+    }
+
+    /// Means of a gauge by kind and size, weighted by the time in operations.
+    fn weighted(&self, samples: Vec<(Labels, f64)>) -> BTreeMap<[String; 2], f64> {
+        let mut sums: BTreeMap<[String; 2], (f64, f64)> = BTreeMap::new();
+        for (labels, value) in samples {
+            let on_host = self.by_key.get(&key(&labels)).and_then(|hosts| hosts.get(labels.get("host")));
+            let Some(weight) = on_host.map(|on_host| on_host.seconds).filter(|seconds| *seconds > 0.0) else {
+                continue;
+            };
+            let sum = sums.entry(["operation", "size"].map(|name| labels.get(name).to_owned())).or_default();
+            *sum = (sum.0 + weight * value, sum.1 + weight);
+        }
+        sums.into_iter().map(|(key, (sum, weight))| (key, sum / weight)).collect()
+    }
+}

@@ -1,0 +1,256 @@
+//! The section about collectives: operations, stragglers, and whether the library and the counters agree.
+
+use crate::common::{BEGIN, Fabric, job};
+use fabriclens_report::model::{CauseKind, Incident, RankNetwork, Report, Severity, WaitsFor};
+use fabriclens_report::{html, markdown};
+
+const HOSTS: [(&str, &[&str]); 4] = [("gpu-01", &[]), ("gpu-02", &[]), ("gpu-03", &[]), ("gpu-04", &[])];
+const HOUR: i64 = 3600;
+
+/// Counters of four hosts with one port each; `paused` returns the paused fraction of a host at a second.
+fn ports(paused: impl Fn(&str, i64) -> f64 + Copy) -> Fabric {
+    let fabric = Fabric::new();
+    for (host, _) in HOSTS {
+        // A job that is paused sends less.
+        let speed = |s: i64| if HOSTS.iter().any(|(h, _)| paused(h, s) > 0.0) { 4e9 } else { 10e9 };
+        for direction in ["transmit", "receive"] {
+            counter(&fabric, host, "fabric_port_io_bytes_total", direction, speed);
+        }
+        counter(&fabric, host, "fabric_pfc_pause_seconds_total", "receive", |s| paused(host, s));
+        counter(&fabric, host, "fabric_pfc_pause_seconds_total", "transmit", |_| 0.0);
+        let rate =
+            [("__name__", "fabric_port_rate_bytes_per_second"), ("host", host), ("device", "mlx5_0"), ("port", "1")];
+        fabric.put(&rate, (-60..=HOUR + 60).step_by(30), |_| 50e9);
+    }
+    fabric
+}
+
+fn counter(fabric: &Fabric, host: &str, metric: &str, direction: &str, rate: impl Fn(i64) -> f64) {
+    let labels = [
+        ("__name__", metric),
+        ("host", host),
+        ("device", "mlx5_0"),
+        ("port", "1"),
+        ("direction", direction),
+        ("priority", "3"),
+    ];
+    let sum = |until: i64| (-60..until).step_by(10).map(|s| 10.0 * rate(s)).sum::<f64>();
+    fabric.put(&labels, (-60..=HOUR + 60).step_by(10), |s| 1e12 + sum(s));
+}
+
+/// Inspector series of a host: 8 ranks with 10 operations a second; `mean` returns seconds of an operation.
+fn inspector(fabric: &Fabric, host: &str, mean: impl Fn(i64) -> f64 + Copy, bandwidth: impl Fn(i64) -> f64) {
+    let labels = |metric| {
+        [
+            ("__name__", metric),
+            ("host", host),
+            ("job", "1"),
+            ("communicator", "c0"),
+            ("operation", "AllReduce"),
+            ("size", "32MiB"),
+        ]
+    };
+    let seconds = || (30..HOUR).step_by(30);
+    fabric.put(&labels("fabric_collective_executions_total"), seconds(), |s| 80.0 * s as f64);
+    let time = |until: i64| (0..until).step_by(30).map(|s| 80.0 * 30.0 * mean(s)).sum::<f64>();
+    fabric.put(&labels("fabric_collective_execution_time_seconds_total"), seconds(), time);
+    fabric.put(&labels("fabric_collective_bus_bandwidth_bytes_per_second"), seconds(), bandwidth);
+    fabric.put(&labels("fabric_collective_wait_seconds"), seconds(), |_| 0.0005);
+}
+
+/// A straggler of RAS, seen from one second to another.
+fn behind(fabric: &Fabric, host: &str, seconds: std::ops::Range<i64>) {
+    let address =
+        [("__name__", "fabric_collective_host_info"), ("host", host), ("job", "1"), ("rank_host", "10.0.0.3")];
+    fabric.put(&address, (30..HOUR).step_by(30), |_| 1.0);
+    let labels = [
+        ("__name__", "fabric_collective_straggler_info"),
+        ("host", "gpu-01"),
+        ("job", "1"),
+        ("communicator", "c0"),
+        ("rank", "21"),
+        ("rank_host", "10.0.0.3"),
+        ("gpu", "5"),
+        ("pid", "4242"),
+        ("reason", "behind"),
+        ("operation", "AllReduce"),
+    ];
+    fabric.put(&labels, seconds.step_by(30), |_| 1.0);
+}
+
+fn report(fabric: &Fabric) -> Report {
+    fabric.report(&job("1", "bert", (0, Some(HOUR)), &HOSTS), &[], HOUR + 400)
+}
+
+fn never(_: &str, _: i64) -> f64 {
+    0.0
+}
+
+#[test]
+fn operations_have_counts_times_and_bandwidth() {
+    let fabric = ports(never);
+    HOSTS.iter().for_each(|(host, _)| inspector(&fabric, host, |_| 0.004, |_| 40e9));
+    let info = [
+        ("__name__", "fabric_collective_communicator_info"),
+        ("host", "gpu-01"),
+        ("job", "1"),
+        ("communicator", "c0"),
+        ("size", "32"),
+        ("library_version", "2.30.4"),
+    ];
+    fabric.put(&info, (30..HOUR).step_by(30), |_| 1.0);
+    let report = report(&fabric);
+    let collectives = &report.collectives;
+    let operation = &collectives.operations[0];
+    // The last sample is of second 3570: 80 operations a second on each of four hosts.
+    assert_eq!((operation.operation.as_str(), operation.size.as_str()), ("AllReduce", "32MiB"));
+    assert!((operation.executions - 4.0 * 80.0 * 3570.0).abs() < 1.0, "{operation:?}");
+    assert!((operation.mean_seconds - 0.004).abs() < 1e-6 && operation.share == 1.0, "{operation:?}");
+    assert_eq!((operation.bandwidth, operation.wait_seconds), (Some(40e9), Some(0.0005)));
+    // 32 ranks, 10 operations a second of 4 ms each.
+    let share = collectives.share.unwrap();
+    assert!((share - 0.04).abs() < 0.001, "{share}");
+    let bandwidth = collectives.bandwidth.as_ref().unwrap();
+    assert_eq!((bandwidth.usual, bandwidth.line_rate, &bandwidth.unexplained), (Some(40e9), Some(50e9), &None));
+    let conclusion = collectives.conclusion.as_ref().unwrap();
+    assert_eq!((conclusion.waits_for, conclusion.agree), (WaitsFor::Nothing, Some(true)), "{}", conclusion.text);
+    for rendered in [html(&report), markdown(&report)] {
+        assert!(rendered.contains("320 Gb/s, which is 80.0 % of the line rate"), "{rendered}");
+    }
+}
+
+#[test]
+fn a_rank_behind_without_trouble_of_its_ports_waits_for_its_own_work() {
+    let fabric = ports(never);
+    behind(&fabric, "gpu-03", 1200..1800);
+    let report = report(&fabric);
+    let [straggler] = &report.collectives.stragglers[..] else { panic!("{:?}", report.collectives) };
+    assert_eq!((straggler.host.as_str(), straggler.rank.as_str()), ("gpu-03", "rank 21, GPU 5, process 4242"));
+    assert_eq!((straggler.network, straggler.seconds), (RankNetwork::Clean, 570.0));
+    assert_eq!(straggler.start_ns, (BEGIN + 1_200_000) * 1_000_000);
+    let conclusion = report.collectives.conclusion.as_ref().unwrap();
+    assert_eq!((conclusion.waits_for, conclusion.agree), (WaitsFor::OwnWork, Some(true)), "{}", conclusion.text);
+    assert_eq!(report.summary.cause.kind, CauseKind::Application, "{}", report.summary.cause.text);
+    assert!(report.summary.points.iter().any(|p| p.text.contains("gpu-03, rank 21")), "{:?}", report.summary.points);
+}
+
+#[test]
+fn a_rank_behind_whose_port_is_paused_has_its_reason_in_the_network() {
+    let fabric = ports(|host, s| if host == "gpu-03" && (1200..1800).contains(&s) { 0.4 } else { 0.0 });
+    behind(&fabric, "gpu-03", 1200..1800);
+    let report = report(&fabric);
+    let straggler = &report.collectives.stragglers[0];
+    assert_eq!(straggler.network, RankNetwork::Troubled, "{}", straggler.text);
+    assert!(straggler.text.contains("gpu-03 mlx5_0 was paused for 40.0 % of that time"), "{}", straggler.text);
+    let conclusion = report.collectives.conclusion.as_ref().unwrap();
+    assert_eq!((conclusion.waits_for, conclusion.agree), (WaitsFor::OnePeer, Some(true)));
+}
+
+#[test]
+fn a_rank_behind_on_a_host_without_counters_is_not_explained() {
+    let fabric = ports(never);
+    behind(&fabric, "gpu-09", 1200..1800);
+    let straggler = &report(&fabric).collectives.stragglers[0];
+    assert_eq!((straggler.host.as_str(), straggler.network), ("10.0.0.3", RankNetwork::Unknown), "{}", straggler.text);
+}
+
+#[test]
+fn ranks_that_end_with_the_job_held_nobody_back() {
+    let fabric = ports(never);
+    behind(&fabric, "gpu-03", HOUR - 50..HOUR);
+    assert_eq!(report(&fabric).collectives.stragglers, []);
+}
+
+#[test]
+fn slow_collectives_while_all_ports_are_paused_are_the_fabric() {
+    let held = |s: i64| (1200..1800).contains(&s);
+    let fabric = ports(move |_, s| if held(s) { 0.5 } else { 0.0 });
+    for (host, _) in HOSTS {
+        inspector(
+            &fabric,
+            host,
+            move |s| if held(s) { 0.010 } else { 0.004 },
+            move |s| if held(s) { 16e9 } else { 40e9 },
+        );
+    }
+    let report = report(&fabric);
+    let conclusion = report.collectives.conclusion.as_ref().unwrap();
+    assert_eq!((conclusion.waits_for, conclusion.agree), (WaitsFor::Fabric, Some(true)), "{}", conclusion.text);
+    let bandwidth = report.collectives.bandwidth.as_ref().unwrap();
+    assert!(
+        bandwidth.slowed.unwrap() < 20e9 && bandwidth.usual == Some(40e9) && bandwidth.unexplained.is_none(),
+        "{bandwidth:?}"
+    );
+    assert!(report.summary.points.iter().any(|p| p.text.starts_with("Collectives: All ranks waited alike")));
+}
+
+#[test]
+fn lost_time_that_collectives_do_not_feel_is_doubted() {
+    let fabric = ports(|_, s| if (1200..1800).contains(&s) { 0.5 } else { 0.0 });
+    HOSTS.iter().for_each(|(host, _)| inspector(&fabric, host, |_| 0.004, |_| 40e9));
+    let conclusion = report(&fabric).collectives.conclusion.unwrap();
+    assert_eq!((conclusion.waits_for, conclusion.agree), (WaitsFor::Nothing, Some(false)), "{}", conclusion.text);
+}
+
+#[test]
+fn slow_collectives_without_a_reason_in_the_counters_are_told() {
+    let fabric = ports(never);
+    let low = |s: i64| if (1200..1800).contains(&s) { 16e9 } else { 40e9 };
+    HOSTS.iter().for_each(|(host, _)| inspector(&fabric, host, |_| 0.004, low));
+    let report = report(&fabric);
+    let dip = report.collectives.bandwidth.as_ref().unwrap().unexplained.as_ref().unwrap();
+    assert!((dip.seconds - 600.0).abs() < 61.0 && (dip.mean - 16e9).abs() < 1e6, "{dip:?}");
+    let conclusion = report.collectives.conclusion.as_ref().unwrap();
+    assert_eq!((conclusion.waits_for, conclusion.agree), (WaitsFor::Unknown, Some(false)), "{}", conclusion.text);
+}
+
+#[test]
+fn the_host_whose_ranks_come_last_is_named() {
+    let fabric = ports(never);
+    for (host, _) in HOSTS {
+        inspector(&fabric, host, move |_| if host == "gpu-02" { 0.001 } else { 0.004 }, |_| 40e9);
+    }
+    let report = report(&fabric);
+    let [straggler] = &report.collectives.stragglers[..] else { panic!("{:?}", report.collectives.stragglers) };
+    assert_eq!((straggler.host.as_str(), straggler.reason.as_str()), ("gpu-02", "late"));
+    assert_eq!(straggler.network, RankNetwork::Clean);
+    assert_eq!(report.collectives.conclusion.as_ref().unwrap().waits_for, WaitsFor::OwnWork);
+}
+
+#[test]
+fn an_incident_outranks_the_rule_of_thumb() {
+    let fabric = ports(|_, s| if (1200..1800).contains(&s) { 0.5 } else { 0.0 });
+    let at = |s: i64| (BEGIN + s * 1000) * 1_000_000;
+    let incident = |kind: &str, role: &str, from: i64| Incident {
+        id: kind.to_owned(),
+        kind: kind.to_owned(),
+        severity: Severity::Critical,
+        start_ns: at(from),
+        end_ns: Some(at(from + 600)),
+        explanation: format!("The explanation of {kind}."),
+        action: "act".to_owned(),
+        role: role.to_owned(),
+        path: None,
+    };
+    let incidents = vec![
+        incident("lossy_link", "victim", 0),
+        incident("pfc_storm", "victim", 1200),
+        incident("incast", "bystander", 1200),
+    ];
+    let report = fabric.report_with(incidents, &job("1", "bert", (0, Some(HOUR)), &HOSTS), HOUR + 400);
+    let cause = &report.summary.cause;
+    assert_eq!(cause.kind, CauseKind::Incident);
+    assert!(
+        cause.text.contains("(pfc storm, from") && cause.text.contains("The explanation of pfc_storm."),
+        "{}",
+        cause.text
+    );
+    assert!(cause.text.ends_with("One more incident concerns it."), "{}", cause.text);
+}
+
+#[test]
+fn jobs_without_collectives_have_no_section() {
+    let report = report(&ports(never));
+    assert!(report.collectives.is_empty() && report.collectives.conclusion.is_none());
+    assert!(!html(&report).contains("Collectives") && !markdown(&report).contains("Collectives"));
+}
