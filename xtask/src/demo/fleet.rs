@@ -1,6 +1,7 @@
 //! The processes of the demo: builds, starts, monitors and stops them.
 
 use crate::sim::fabric::Job;
+use crate::sim::inspector;
 use crate::sim::layout::{HOSTS, LEAVES, SPINES, host_name};
 use crate::steps::{cargo, must, target, tied};
 use anyhow::{Context, Result, bail};
@@ -60,6 +61,13 @@ pub struct Fleet {
     logs: PathBuf,
 }
 
+/// Configuration of the agent of a simulated host: it follows the files of NCCL's Inspector there.
+fn agent_config(tree: &Path) -> String {
+    // A JSON string is a TOML string too.
+    let dir = serde_json::json!(inspector::directory(tree).display().to_string());
+    format!("[collectives]\nenabled = true\nperiod = \"5s\"\ninspector_dirs = [{dir}]\n")
+}
+
 /// The wanted port if it is free, else any free port.
 fn free_port(wanted: u16) -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", wanted)).or_else(|_| TcpListener::bind(("127.0.0.1", 0)));
@@ -108,13 +116,16 @@ impl Fleet {
         )?;
         for host in 0..HOSTS {
             let name = host_name(host);
-            let tree = dir.join("hosts").join(&name).display().to_string();
+            let tree = dir.join("hosts").join(&name);
+            let config = dir.join("hosts").join(format!("{name}.toml"));
+            std::fs::write(&config, agent_config(&tree)).with_context(|| format!("write {}", config.display()))?;
+            let (tree, config) = (tree.display().to_string(), config.display().to_string());
             // Port 0: a port that was free a moment ago may be in use as another agent's source port.
             let http = local(0);
             fleet.spawn(
                 &name,
                 &binaries.agent,
-                &["run", "--root", &tree, "--collector", &collector, "--http", &http],
+                &["run", "--config", &config, "--root", &tree, "--collector", &collector, "--http", &http],
             )?;
         }
         Ok(fleet)

@@ -65,6 +65,10 @@ pub fn run(args: Args) -> Result<()> {
         let (fabric, stop) = (fabric.clone(), stop.clone());
         move || crate::sim::run(&fabric, &mut trees, TICK, &stop)
     });
+    let inspector = std::thread::spawn({
+        let (fabric, stop, hosts) = (fabric.clone(), stop.clone(), dir.join("hosts"));
+        move || crate::sim::inspector::run(&fabric, &hosts, &stop)
+    });
     let spines = switches::Spines::start(&binaries.gnmi_target, spines(), &switches::links(&fabric)?)?;
     let fleet = fleet::Fleet::start(&binaries, &dir, spines.process, &spines.config)?;
     let mut values = spines.values;
@@ -82,10 +86,11 @@ pub fn run(args: Args) -> Result<()> {
     let result = story::run(&fleet.collector_url, &fabric, &stop, args.r#for.map(Duration::from_secs));
     let result = result.and_then(|()| fleet.write_reports(jobs));
     stop.store(true, Ordering::SeqCst);
-    let (simulated, switches) = (simulator.join(), switches.join());
+    let (simulated, switches, inspected) = (simulator.join(), switches.join(), inspector.join());
     let ended = fleet.stop();
     result?;
     simulated.unwrap_or_else(|_| Err(anyhow::anyhow!("the simulator panicked")))?;
+    inspected.unwrap_or_else(|_| Err(anyhow::anyhow!("the thread that writes files of the Inspector panicked")))?;
     switches.unwrap_or_else(|_| Err(anyhow::anyhow!("the thread of the switches panicked")))?;
     ended
 }

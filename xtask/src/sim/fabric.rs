@@ -44,7 +44,22 @@ pub struct Job {
     compute_s: f64,
     /// Seconds of computing left before the next all-reduce.
     computing: f64,
+    /// Seconds since the begin of the current all-reduce.
+    reducing: f64,
 }
+
+/// An all-reduce that has ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AllReduce {
+    /// Index of the job.
+    pub job: usize,
+    /// Bytes that each NIC sent.
+    pub bytes: f64,
+    /// Time from the first byte to the barrier.
+    pub seconds: f64,
+}
+/// Ended all-reduces that are kept for [`Fabric::take_all_reduces`].
+const KEPT: usize = 1024;
 
 struct Flow {
     job: usize,
@@ -77,6 +92,7 @@ pub struct Fabric {
     flows: Vec<Flow>,
     /// Seconds since all messages of an incast arrived.
     gap_s: f64,
+    all_reduces: Vec<AllReduce>,
 }
 
 impl Fabric {
@@ -89,6 +105,7 @@ impl Fabric {
             volume,
             compute_s,
             computing: 0.0,
+            reducing: 0.0,
         };
         Self {
             nics: vec![Nic::default(); HOSTS * RAILS],
@@ -101,7 +118,13 @@ impl Fabric {
             ],
             flows: Vec::new(),
             gap_s: 0.0,
+            all_reduces: Vec::new(),
         }
+    }
+
+    /// The all-reduces that have ended since the last call; at most the first [`KEPT`].
+    pub fn take_all_reduces(&mut self) -> Vec<AllReduce> {
+        std::mem::take(&mut self.all_reduces)
     }
 
     fn flow(&self, job: usize, src: Port, dst: Port, left: f64, ring: bool) -> Flow {
@@ -201,7 +224,25 @@ impl Fabric {
             _ => {}
         }
         let keeps_sending = matches!(self.fault, Some(Fault::Incast { .. }));
+        let before = self.reducing();
         self.flows.retain(|f| if f.ring { f.left > 1.0 } else { keeps_sending });
+        let after = self.reducing();
+        for (n, job) in self.jobs.iter_mut().enumerate().filter(|(n, _)| before[*n]) {
+            job.reducing += dt;
+            if !after[n] {
+                let seconds = std::mem::take(&mut job.reducing);
+                if self.all_reduces.len() < KEPT {
+                    self.all_reduces.push(AllReduce { job: n, bytes: job.volume, seconds });
+                }
+            }
+        }
+    }
+
+    /// Whether each job is in an all-reduce.
+    fn reducing(&self) -> Vec<bool> {
+        let mut reducing = vec![false; self.jobs.len()];
+        self.flows.iter().filter(|f| f.ring).for_each(|f| reducing[f.job] = true);
+        reducing
     }
 
     /// The link whose frames arrive corrupted.

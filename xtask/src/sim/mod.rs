@@ -1,11 +1,12 @@
 //! A flow-level simulator of a RoCE fabric, whose hosts the real agent reads in `demo`, `chaos` and `bench`.
 //!
 //! `layout` has the hosts and links, `switch` the ports of switches, `nic` and `link` the counters; `fabric` moves the
-//! bytes (with `dcqcn` for an incast), `tree` writes the counters to files as the kernel shows them; `scenario` records
+//! bytes (with `dcqcn` for an incast), `inspector` writes what NCCL's Inspector would say of its jobs, `tree` writes the counters to files as the kernel shows them; `scenario` records
 //! runs with ground truth.
 
 mod dcqcn;
 pub mod fabric;
+pub mod inspector;
 pub mod layout;
 pub mod link;
 pub mod nic;
