@@ -301,6 +301,35 @@ export interface ReportPlot {
   readonly lines: readonly { readonly name: string; readonly points: readonly (number | null)[] }[];
 }
 
+/** A rank that held others back, and what the ports of its host counted at that time. */
+export interface RankStraggler {
+  readonly host: string;
+  readonly rank: string;
+  readonly start_ns: number;
+  readonly seconds: number;
+  readonly network: "clean" | "troubled" | "like_others" | "unknown";
+  readonly text: string;
+}
+
+/** Operations of one kind and class of message size. */
+export interface ReportOperation {
+  readonly operation: string;
+  readonly size: string;
+  readonly executions: number;
+  readonly mean_seconds: number;
+  readonly share: number;
+  readonly bandwidth: number | null;
+  readonly wait_seconds: number | null;
+}
+
+/** A problem of a link, of PCIe, of a GPU or of a setting. */
+export interface ReportFinding {
+  readonly severity: string;
+  readonly place: string;
+  readonly text: string;
+  readonly action: string;
+}
+
 /** A job as its report names it. */
 export interface ReportJob {
   readonly cluster: string;
@@ -399,16 +428,20 @@ export interface Report {
     readonly seconds: number;
   }[];
   readonly health: {
-    readonly findings: readonly {
-      readonly severity: string;
-      readonly place: string;
-      readonly text: string;
-      readonly action: string;
-    }[];
+    readonly findings: readonly ReportFinding[];
     readonly link_errors: Figure;
     readonly discards: Figure;
     readonly retransmits: Figure;
   };
+  /** What the communication library reports; empty if no agent read it. */
+  readonly collectives: {
+    readonly operations: readonly ReportOperation[];
+    readonly stragglers: readonly RankStraggler[];
+    readonly bandwidth: { readonly plot: ReportPlot } | null;
+    readonly conclusion: { readonly agree: boolean | null; readonly text: string } | null;
+  };
+  /** GPUs and their ways to the network; no GPUs if no agent reads them. */
+  readonly inside: { readonly gpus: number; readonly findings: readonly ReportFinding[] };
   readonly transport: {
     readonly rdma: Figure;
     readonly tcp: Figure;

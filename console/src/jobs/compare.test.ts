@@ -50,6 +50,8 @@ function report(changed: { mean?: number; paused?: Figure; seconds?: number; rai
     incidents: [],
     neighbours: [],
     health: { findings: [], link_errors: none("{count}"), discards: none("{count}"), retransmits: none("{count}") },
+    collectives: { operations: [], stragglers: [], bandwidth: null, conclusion: null },
+    inside: { gpus: 0, findings: [] },
     transport: { rdma: none("By"), tcp: none("By"), tcp_share: null, red_flag: null },
     peers: { pattern: "ring", text: "", pairs: 0 },
     quality: { measured: 2, missing: [], exclusive_ports: 2, shared_ports: 0, notes: [] },

@@ -13,6 +13,7 @@ import type { PageProps } from "../pages";
 import { href } from "../router";
 import { token } from "../session";
 import { ReportPlots, ReportSummary } from "./job/report";
+import { Collectives } from "./job/collectives";
 import { ReportDetails } from "./job/details";
 
 export default function JobPage({ of }: PageProps) {
@@ -38,6 +39,7 @@ export default function JobPage({ of }: PageProps) {
             {(of) => (
               <>
                 <ReportSummary of={of} />
+                <Collectives of={of} />
                 <ReportPlots of={of} />
                 <Standing of={of} />
               </>

@@ -1,6 +1,6 @@
 /** The rest of a job's report: rails, hosts, health, transport, neighbors, quality. */
 
-import type { Report, ReportHost } from "../../api/types";
+import type { Report, ReportFinding, ReportHost } from "../../api/types";
 import { figureText, total } from "../../jobs/figures";
 import { nameOf } from "../../jobs/compare";
 import { duration, percent } from "../../lib/format";
@@ -15,6 +15,7 @@ export function ReportDetails({ of }: { of: Report }) {
       <Rails of={of} />
       <Hosts of={of} />
       <Health of={of} />
+      <Inside of={of} />
       <div class="columns">
         <Neighbors of={of} />
         <Earlier of={of} />
@@ -128,14 +129,34 @@ function Health({ of }: { of: Report }) {
         <dt>Pattern</dt>
         <dd>{peers.text}</dd>
       </dl>
-      <ul class="plain">
-        {health.findings.map(({ severity, place, text, action }, n) => (
-          <li key={n} class={`point ${severity}`}>
-            <b>{place}</b>: {text} {action}
-          </li>
-        ))}
-      </ul>
+      <Findings of={health.findings} />
     </section>
+  );
+}
+
+function Inside({ of }: { of: Report }) {
+  const { gpus, findings } = of.inside;
+  if (gpus === 0) return null;
+  return (
+    <section>
+      <h2>Inside the hosts</h2>
+      <p class="soft">
+        {gpus} GPUs at the end of the job{findings.length === 0 && ": no problem of GPUs, NVLinks and their ways to the network"}.
+      </p>
+      <Findings of={findings} />
+    </section>
+  );
+}
+
+function Findings({ of }: { of: readonly ReportFinding[] }) {
+  return (
+    <ul class="plain">
+      {of.map(({ severity, place, text, action }, n) => (
+        <li key={n} class={`point ${severity}`}>
+          <b>{place}</b>: {text}; {action}
+        </li>
+      ))}
+    </ul>
   );
 }
 

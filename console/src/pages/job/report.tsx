@@ -59,7 +59,7 @@ function hasValues(plot: ReportPlot): boolean {
   return plot.unit === "By/s" || plot.lines.some((line) => line.points.some((value) => (value ?? 0) > 0));
 }
 
-function OnePlot({ of, top }: { of: ReportPlot; top?: number }) {
+export function OnePlot({ of, top }: { of: ReportPlot; top?: number }) {
   const lines = useMemo<Line[]>(
     () =>
       of.lines.map(({ name, points }) => ({
