@@ -3,6 +3,7 @@
 
 use super::ReportContext;
 use super::ports::{Counter, Port, sum};
+use super::settings;
 use crate::model::{Finding, Health, Severity, Unit};
 use fabriclens_model::Labels;
 use fabriclens_promql::QueryError;
@@ -106,6 +107,7 @@ pub(super) fn health(context: &ReportContext<'_>) -> Result<Health, QueryError> 
     for (metric, setting) in SETTINGS {
         findings.extend(differing(context, &devices, metric, setting)?);
     }
+    findings.extend(settings::settings(context)?);
     findings.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.place.cmp(&b.place)));
     findings.truncate(LISTED);
     let ports = &context.ports;

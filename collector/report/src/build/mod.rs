@@ -14,6 +14,7 @@ mod paths;
 mod peers;
 mod ports;
 mod quality;
+mod settings;
 mod slowed;
 mod sockets;
 mod summary;

@@ -334,3 +334,33 @@ fn schema_matches_the_report() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/report.schema.json");
     fabriclens_testing::golden(path, &schema());
 }
+
+#[test]
+fn settings_that_drifted_are_findings_with_their_time() {
+    let fabric = Fabric::new();
+    for device in ["mlx5_0", "mlx5_1"] {
+        fabric.port("h1", device, "fabric_port_io_bytes_total", "transmit", 1e9, 3660);
+    }
+    let drift = |device, setting, severity, reason, from: i64| {
+        let labels = [
+            ("__name__", "fabric_setting_drift"),
+            ("host", "h1"),
+            ("device", device),
+            ("port", "1"),
+            ("setting", setting),
+            ("severity", severity),
+            ("reason", reason),
+        ];
+        fabric.put(&labels, (from..3660).step_by(60), |_| 1.0);
+    };
+    drift("mlx5_0", "pfc_priorities", "critical", "far_end", 1800);
+    drift("mlx5_0", "mtu", "warning", "majority", -60);
+    drift("mlx5_1", "mtu", "warning", "majority", -60);
+    drift("mlx5_0", "firmware", "info", "majority", -60);
+    drift("mlx5_9", "mtu", "critical", "majority", -60);
+    let report = fabric.report(&job("1", "bert", (0, Some(3600)), &[("h1", &["mlx5_0", "mlx5_1"])]), &[], 4000);
+    let found: Vec<(&str, &str)> = report.health.findings.iter().map(|f| (f.place.as_str(), f.text.as_str())).collect();
+    let pfc = "the setting pfc_priorities is not what the other end of the cable has, since 22:43:20";
+    let mtu = "the setting mtu is not what most ports of the rail have";
+    assert_eq!(found, [("h1 mlx5_0", pfc), ("h1 mlx5_0, h1 mlx5_1", mtu)]);
+}
