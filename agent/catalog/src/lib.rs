@@ -15,6 +15,7 @@
 //! ```
 
 mod bind;
+mod collective;
 pub mod counters;
 mod family;
 mod growth_limit;
@@ -28,6 +29,7 @@ mod unit;
 mod vendor_counter;
 
 pub use bind::{BoundCounter, bind};
+pub use collective::waits_for_all;
 pub use family::{DriverFamily, LinkLayer, is_fast};
 pub use growth_limit::GrowthLimit;
 pub use metric::{Metric, MetricKind, Scope};

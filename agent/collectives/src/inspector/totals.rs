@@ -1,6 +1,7 @@
 //! Adds up observations of one job by communicator, operation and class of size.
 
 use super::{Observation, SizeClass};
+use fabriclens_catalog::waits_for_all;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -64,7 +65,8 @@ pub struct Series {
     pub mean: f64,
     /// Bus bandwidth in the last window, bytes per second, weighted by time.
     pub bus_bandwidth: Option<f64>,
-    /// Time by which the mean member took longer than the one that came last, seconds; `None` with one member.
+    /// Time by which the mean member took longer than the one that came last, seconds; `None` with one member, and for
+    /// operations in which not all wait for each other.
     pub wait: Option<f64>,
     /// The member for which the others wait, over several windows.
     pub late: Option<Late>,
@@ -123,7 +125,7 @@ impl Sums {
             let weight: f64 = window.values().map(|w| w.weight).sum();
             let weighted: f64 = window.values().map(|w| w.weighted).sum();
             // Who comes last spends the least time in the operation: all others are in it already.
-            let wait = (members.len() > 1).then(|| mean - members[0].1);
+            let wait = (members.len() > 1 && waits_for_all(&key.1)).then(|| mean - members[0].1);
             let late = wait.filter(|wait| *wait > WAITED * mean).map(|_| Arc::clone(members[0].0));
             self.late = match late {
                 Some(member) if member == self.late.0 => (member, self.late.1 + 1),
@@ -136,5 +138,41 @@ impl Sums {
         let late = (self.late.1 >= CONFIRMED).then(|| Late { member: Arc::clone(&self.late.0) });
         let Shown { mean, bus_bandwidth, wait } = shown;
         Some(Series { key: key.clone(), count: self.count, seconds: self.seconds, mean, bus_bandwidth, wait, late })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn late(operation: &str) -> (Option<f64>, Option<Late>) {
+        let mut totals = Totals::default();
+        let mut last = Vec::new();
+        for _ in 0..CONFIRMED {
+            for (member, seconds) in [("0", 0.001), ("1", 0.010), ("2", 0.010)] {
+                totals.add(&Observation {
+                    communicator: "c0".into(),
+                    host: "".into(),
+                    pid: None,
+                    slurm_job: None,
+                    member: member.into(),
+                    operation: operation.into(),
+                    size: SizeClass::of(1 << 20),
+                    seconds,
+                    bus_bandwidth: None,
+                    is_mean: false,
+                });
+            }
+            last = totals.end_window();
+        }
+        (last[0].wait, last[0].late.clone())
+    }
+
+    #[test]
+    fn who_is_done_first_came_last_only_where_all_wait_for_each_other() {
+        let (wait, late_rank) = late("AllReduce");
+        assert!((wait.unwrap() - 0.006).abs() < 1e-9);
+        assert_eq!(late_rank, Some(Late { member: "0".into() }));
+        assert_eq!(late("Broadcast"), (None, None), "the root of a broadcast is done first");
     }
 }

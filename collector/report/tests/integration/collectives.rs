@@ -40,13 +40,23 @@ fn counter(fabric: &Fabric, host: &str, metric: &str, direction: &str, rate: imp
 
 /// Inspector series of a host: 8 ranks with 10 operations a second; `mean` returns seconds of an operation.
 fn inspector(fabric: &Fabric, host: &str, mean: impl Fn(i64) -> f64 + Copy, bandwidth: impl Fn(i64) -> f64) {
+    operations(fabric, "AllReduce", host, mean, bandwidth);
+}
+
+fn operations(
+    fabric: &Fabric,
+    operation: &str,
+    host: &str,
+    mean: impl Fn(i64) -> f64 + Copy,
+    bandwidth: impl Fn(i64) -> f64,
+) {
     let labels = |metric| {
         [
             ("__name__", metric),
             ("host", host),
             ("job", "1"),
             ("communicator", "c0"),
-            ("operation", "AllReduce"),
+            ("operation", operation),
             ("size", "32MiB"),
         ]
     };
@@ -215,6 +225,15 @@ fn the_host_whose_ranks_come_last_is_named() {
     assert_eq!((straggler.host.as_str(), straggler.reason.as_str()), ("gpu-02", "late"));
     assert_eq!(straggler.network, RankNetwork::Clean);
     assert_eq!(report.collectives.conclusion.as_ref().unwrap().waits_for, WaitsFor::OwnWork);
+}
+
+#[test]
+fn the_root_of_a_broadcast_is_done_first_and_not_late() {
+    let fabric = ports(never);
+    for (host, _) in HOSTS {
+        operations(&fabric, "Broadcast", host, move |_| if host == "gpu-02" { 0.001 } else { 0.004 }, |_| 40e9);
+    }
+    assert_eq!(report(&fabric).collectives.stragglers, []);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::rank_network::rank_network;
 use super::stragglers::sentence;
 use crate::build::ReportContext;
 use crate::model::RankStraggler;
+use fabriclens_catalog::waits_for_all;
 use std::collections::BTreeMap;
 
 /// Share of the median time of all hosts that the others wait at least.
@@ -14,16 +15,12 @@ const WAITED: f64 = 0.3;
 const IN_A_ROW: usize = 3;
 /// Minimum share of the time in all operations, so that rare ones accuse nobody.
 const WORTH: f64 = 0.05;
-/// Operations in which not all ranks wait for each other.
-const PAIRWISE: [&str; 2] = ["Send", "Recv"];
 
 pub(super) fn late_hosts(context: &ReportContext<'_>, executions: &Executions) -> Vec<RankStraggler> {
     let all = executions.seconds();
     let counts = |hosts: &BTreeMap<String, OnHost>| hosts.values().map(|h| h.seconds).sum::<f64>() >= WORTH * all;
-    let keys = executions
-        .by_key
-        .iter()
-        .filter(|(key, hosts)| hosts.len() > 1 && counts(hosts) && !PAIRWISE.contains(&key[1].as_str()));
+    let keys =
+        executions.by_key.iter().filter(|(key, hosts)| hosts.len() > 1 && counts(hosts) && waits_for_all(&key[1]));
     let of_key = |(key, hosts): (&[String; 3], &BTreeMap<String, OnHost>)| {
         let latest: Vec<Option<&str>> = (0..context.steps.len()).map(|n| latest(hosts, n)).collect();
         let names: Vec<&String> = hosts.keys().collect();
