@@ -57,7 +57,7 @@ pub struct Engine {
     watch: Option<std::thread::JoinHandle<()>>,
     host: Option<std::thread::JoinHandle<()>>,
     ib_fabric: Option<std::thread::JoinHandle<()>>,
-    collectives: [Option<std::thread::JoinHandle<()>>; 2],
+    collectives: [Option<std::thread::JoinHandle<()>>; 3],
     tracer: Option<std::thread::JoinHandle<()>>,
     prober: Option<std::thread::JoinHandle<()>>,
 }
@@ -81,6 +81,9 @@ impl Engine {
         let followed = asked.clone().filter(|config| config.inspector).map(|config| {
             guarded(&core, "inspector", "the reader of Inspector files", move |core| collectives::files(core, &config))
         });
+        let counted = asked.clone().filter(|config| config.mpi).map(|config| {
+            guarded(&core, "mpi", "the reader of MPI counters", move |core| collectives::mpi(core, &config))
+        });
         let asked = asked.map(|config| {
             guarded(&core, "collectives", "the reader of collectives", move |core| collectives::services(core, &config))
         });
@@ -94,7 +97,7 @@ impl Engine {
             guarded(&core, "prober", "the prober of ports", move |core| prober::run(core, &probing, &plans))
         });
         let (ib_fabric, tracer, prober) = (reader.transpose()?, tracer.transpose()?, prober.transpose()?);
-        let collectives = [asked.transpose()?, followed.transpose()?];
+        let collectives = [asked.transpose()?, followed.transpose()?, counted.transpose()?];
         Ok(Self { watch: Some(watch), host: Some(host), ib_fabric, collectives, tracer, prober, core })
     }
 

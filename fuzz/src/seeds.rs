@@ -401,7 +401,7 @@ pub(crate) fn processes() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn collectives() -> Vec<Vec<u8>> {
-    [
+    let texts = [
         r#"{"nccl_version": "2.28.9", "communicators": [{"hash": "0xab", "secondary_hash": "0x1:0x2", "size": 2, "ranks": [{"rank": 0, "host":
             "10.0.0.1", "pid": 7, "nvml_dev": 0, "status": {"init_state": 0, "abort_flag": false}, "collective_counts": {"AllReduce": 4}}],
             "missing_ranks": [{"rank": 1, "nvml_dev": 1 "status": {"unresponsive": true, "considered_dead": false}}]}], "ras": {"timeouts_count": 1}}"#,
@@ -415,9 +415,24 @@ pub(crate) fn collectives() -> Vec<Vec<u8>> {
         "  sl  local_address\n   0: 0100007F:6D7C 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1001        0 40001 1\n",
         "h:1:2 [0] NCCL WARN NET/IB: WQE slow: peer=10.1.2.3<1> | local: qpn=1 dev=mlx5_3 port=1 | remote: qpn=2 | thr=1ns delta=2ns count=7 |\n\
          h:1:2 [0] NCCL WARN NET/IB: Got CQE with error (qp_num=3)\nh:1:2 [0] NCCL INFO Channel 00 : 1[1] -> 2[0] via NET/IB/0\n",
-    ]
-    .map(Into::into)
-    .into()
+    ];
+    texts.map(Into::into).into_iter().chain([mpi_counters()]).collect()
+}
+
+/// A file of MPI counters with one operation.
+fn mpi_counters() -> Vec<u8> {
+    let mut bytes = vec![0; 256 + 320];
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    put(0, b"FLNSIPI1");
+    for (at, value) in [(8, 1_u32), (12, 576), (16, 1), (20, 7), (24, 2), (28, 4), (280, 1)] {
+        put(at, &value.to_ne_bytes());
+    }
+    for (at, value) in [(32, 5_u64), (288, 9), (296, 72), (304, 1000)] {
+        put(at, &value.to_ne_bytes());
+    }
+    put(72, b"Open MPI v4.1.4");
+    put(256, b"Allreduce");
+    bytes
 }
 
 pub(crate) fn agent_config() -> Vec<Vec<u8>> {

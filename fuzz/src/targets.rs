@@ -3,7 +3,7 @@
 use crate::paths::scratch;
 use crate::{method_seeds, seeds, switch_seeds};
 use fabriclens_agent::schedule;
-use fabriclens_agent_collectives::{inspector, listeners, log, ras};
+use fabriclens_agent_collectives::{inspector, listeners, log, mpi, ras};
 use fabriclens_agent_host::sysfile;
 use fabriclens_agent_samplers::kernel_log::matching::find;
 use fabriclens_agent_samplers::kernel_log::record::Record;
@@ -93,7 +93,7 @@ pub const ALL: &[Target] = &[
     row("processes", "processes: control groups, environments", seeds::processes, processes),
     row(
         "collectives",
-        "jobs: answers of NCCL's RAS service, its Inspector's files, its log",
+        "jobs: answers of NCCL's RAS service, its Inspector's files, its log, counters of MPI",
         seeds::collectives,
         collectives,
     ),
@@ -136,6 +136,11 @@ fn collectives(bytes: &[u8]) {
     let mut totals = inspector::Totals::default();
     observations.iter().for_each(|observation| totals.add(observation));
     totals.end_window();
+    if let Ok(counters) = mpi::parse(bytes) {
+        let mut follower = mpi::Follower::default();
+        follower.look(&counters, 1);
+        follower.look(&counters, 1 << 40);
+    }
 }
 
 fn otlp(bytes: &[u8]) {

@@ -72,6 +72,12 @@ pub const IBSIM: Need = Need {
     packages: &["ibsim-utils", "opensm", "infiniband-diags"],
     proof: &["/usr/bin/ibsim", "/usr/sbin/opensm", "/usr/sbin/ibtracert", "/usr/sbin/perfquery"],
 };
+/// Open MPI and MPICH, side by side.
+pub const MPI: Need = Need {
+    without: "the library that counts MPI operations is not tested",
+    packages: &["gcc", "libc6-dev", "make", "openmpi-bin", "libopenmpi-dev", "mpich", "libmpich-dev"],
+    proof: &["/usr/bin/mpicc.openmpi", "/usr/bin/mpirun.openmpi", "/usr/bin/mpicc.mpich", "/usr/bin/mpirun.mpich"],
+};
 /// Needed to build libFuzzer (C++).
 pub const COMPILER: Need = Need { without: "fuzzing is not possible", packages: &["g++"], proof: &["/usr/bin/c++"] };
 /// Compared with in `bench agent`.

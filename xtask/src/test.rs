@@ -113,6 +113,7 @@ const STEPS: &[Step] = &[
             &setup::CURL,
             &setup::MANUAL,
             &setup::IBSIM,
+            &setup::MPI,
         ],
         run: tests,
     },

@@ -26,6 +26,21 @@ impl Default for Budget {
     }
 }
 
+/// Opens a regular file, without following a link and without waiting for a pipe.
+///
+/// # Errors
+/// If it cannot be opened, or is no regular file.
+pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let file = File::from(open(path, flags, Mode::empty())?);
+    let metadata = file.metadata()?;
+    if metadata.is_file() {
+        Ok((file, metadata))
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
+    }
+}
+
 /// A file that grows.
 #[derive(Debug)]
 pub struct Growing {
@@ -72,14 +87,7 @@ impl Growing {
     /// # Errors
     /// If it cannot be opened, or is no regular file.
     pub fn open(&self) -> io::Result<(File, Metadata)> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let file = File::from(open(&self.path, flags, Mode::empty())?);
-        let metadata = file.metadata()?;
-        if metadata.is_file() {
-            Ok((file, metadata))
-        } else {
-            Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
-        }
+        open_regular(&self.path)
     }
 
     /// What is new, within the budget; [`Growing::took`] tells how much of it is done with.

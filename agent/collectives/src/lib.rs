@@ -5,6 +5,7 @@
 //!   command that changes a job.
 //! - [`progress`] compares several answers, because one answer is taken at slightly different times on each rank.
 //! - [`inspector`] follows the files that NCCL's Inspector plugin writes: time and bus bandwidth of each operation.
+//! - [`mpi`] reads the counters of MPI operations that the preload library `deploy/mpi` writes.
 //! - [`log`] reads log lines of NCCL and RCCL.
 //! - [`listeners`] finds the sockets on which the service may be reached.
 //!
@@ -25,6 +26,7 @@ pub mod inspector;
 pub mod listeners;
 pub mod log;
 pub mod model;
+pub mod mpi;
 pub mod progress;
 pub mod ras;
 

@@ -14,6 +14,10 @@ pub fn state(config: &Collectives, proc: &Path, jobs: &Jobs) -> String {
         "asks the RAS services of jobs on port {port}, each at most every {period} s; {services} found now, {} processes of jobs",
         found.processes.len()
     )];
+    if config.mpi {
+        let directory = config.mpi_dir.display();
+        parts.push(format!("reads counters of MPI operations in {directory}, where processes have libfabriclens-mpi.so"));
+    }
     if !capabilities::may_look() {
         parts.push(
             "without CAP_SYS_PTRACE a socket is taken for a job's if a process of the job runs as its user".to_owned(),

@@ -1,5 +1,5 @@
 //! `[collectives]`: asks the RAS services of the host's jobs for their communicators and ranks, and follows the files of NCCL's
-//! Inspector.
+//! Inspector and the counters of MPI operations.
 //!
 //! One thread of the engine finds the services and asks each on a thread that is restricted to that connection. Of a job, the host
 //! of the lowest rank asks each period and the others rarely, because each question reaches all processes of the job.
@@ -9,15 +9,18 @@ mod doctor;
 mod inspector;
 mod job_log;
 mod logs;
+mod mpi;
 mod question;
 mod reader;
 mod series;
 mod services;
 mod settings;
+mod straggler;
 
 pub use doctor::state;
 pub use inspector::InspectorReader;
 pub use logs::check_pattern;
+pub use mpi::MpiReader;
 pub use question::Enter;
 pub use reader::Reader;
 pub use settings::Collectives;

@@ -2,6 +2,7 @@
 
 use super::answer::Answer;
 use super::job_log::JobLog;
+use super::straggler::Rank;
 use fabriclens_agent_collectives::inspector::Series;
 use fabriclens_agent_collectives::model::RankState;
 use fabriclens_agent_collectives::progress::{CommunicatorStatus, Reason};
@@ -9,12 +10,15 @@ use fabriclens_agent_host::batch::Batch;
 use fabriclens_agent_workload::Key;
 use fabriclens_catalog::metrics::collective::*;
 use fabriclens_wire::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Most communicators of a job with series of their own, and most operations of one.
 const COMMUNICATORS: usize = 64;
 const OPERATIONS: usize = 12;
+/// Most ranks of a job on this host with a series of their own.
+const RANKS: usize = 64;
 /// States whose series exist at 0 too, so that an alert ends.
 const ALWAYS: [RankState; 3] = [RankState::Running, RankState::Unresponsive, RankState::Dead];
 
@@ -135,6 +139,7 @@ pub fn executions(out: &mut Batch, job: Option<(&Key, &str)>, all: &[Series]) {
             out.fact(&COLLECTIVE_EXECUTIONS, &labels, Value::Int(series.count));
             out.fact(&COLLECTIVE_EXECUTION_TIME, &labels, Value::Float(series.seconds));
         }
+        out.fact_if(&COLLECTIVE_MESSAGE_BYTES, &labels, series.bytes.map(Value::Int));
         out.fact(&COLLECTIVE_EXECUTION_MEAN, &labels, Value::Float(series.mean));
         out.fact_if(&COLLECTIVE_BUS_BANDWIDTH, &labels, series.bus_bandwidth.map(Value::Float));
         out.fact_if(&COLLECTIVE_WAIT, &labels, series.wait.map(Value::Float));
@@ -151,6 +156,50 @@ pub fn files(out: &mut Batch, files: u64, lost: u64, skipped: u64, omitted: u64)
     out.fact(&COLLECTIVE_RECORDS_LOST, &[("reason", "unreadable")], Value::Int(lost));
     out.fact(&COLLECTIVE_RECORDS_LOST, &[("reason", "limit")], Value::Int(omitted));
     out.fact(&COLLECTIVE_FILES_SKIPPED, &[], Value::Int(skipped));
+}
+
+/// Programs and ranks of a job that use MPI.
+pub struct MpiJob {
+    /// MPI libraries, each with the number of ranks.
+    pub programs: BTreeSet<(Arc<str>, u32)>,
+    /// Ranks on this host.
+    pub ranks: Vec<Rank>,
+}
+
+/// MPI library of a job, and the share of time that its ranks on this host are in MPI.
+pub fn mpi(out: &mut Batch, job: Option<(&Key, &str)>, of: &MpiJob) {
+    let (key, cluster) = job.unzip();
+    let (scheduler, job) = key.map_or(("", ""), |key| (key.scheduler, &*key.job));
+    let cluster = cluster.unwrap_or_default();
+    for (library, size) in &of.programs {
+        let labels = [
+            ("cluster", cluster),
+            ("job", job),
+            ("library", library),
+            ("scheduler", scheduler),
+            ("size", &size.to_string()),
+        ];
+        out.fact(&COLLECTIVE_MPI_INFO, &labels, Value::Int(1));
+    }
+    // Of two programs of a job only the first has a rank's series.
+    let shares: BTreeMap<u32, f64> =
+        of.ranks.iter().rev().filter_map(|rank| Some((rank.number, rank.share?))).collect();
+    for (rank, share) in shares.iter().take(RANKS) {
+        let labels = [("cluster", cluster), ("job", job), ("rank", &*rank.to_string()), ("scheduler", scheduler)];
+        out.fact(&COLLECTIVE_MPI_SHARE, &labels, Value::Float(*share));
+    }
+}
+
+/// The agent's own series of files of MPI counters: processes by state.
+pub fn mpi_processes(out: &mut Batch, states: &BTreeMap<&'static str, u64>) {
+    for (state, count) in states {
+        out.fact(&COLLECTIVE_MPI_PROCESSES, &[("state", state)], Value::Int(*count));
+    }
+}
+
+/// Operations of MPI without series, because there are too many.
+pub fn mpi_omitted(out: &mut Batch, omitted: u64) {
+    out.fact(&COLLECTIVE_MPI_OMITTED, &[], Value::Int(omitted));
 }
 
 /// What the logs of a job tell.

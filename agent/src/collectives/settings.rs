@@ -17,6 +17,10 @@ pub struct Collectives {
     pub inspector: bool,
     /// Directories with such files, besides those that environments of jobs name.
     pub inspector_dirs: Vec<PathBuf>,
+    /// Whether counters of MPI operations are read.
+    pub mpi: bool,
+    /// Directory in which the preload library has its files.
+    pub mpi_dir: PathBuf,
     /// Patterns of logs of jobs; see [`super::check_pattern`].
     pub log_files: Vec<String>,
 }
@@ -29,6 +33,8 @@ impl Default for Collectives {
             limits: Limits::default(),
             inspector: true,
             inspector_dirs: Vec::new(),
+            mpi: true,
+            mpi_dir: PathBuf::from("/dev/shm"),
             log_files: Vec::new(),
         }
     }

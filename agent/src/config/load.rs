@@ -285,6 +285,9 @@ fn collectives(raw: super::raw::Collectives) -> Result<Collectives, ConfigError>
     let absolute = c.inspector_dirs.iter().all(|dir| dir.is_absolute());
     needs("collectives.inspector_dirs", absolute, "a list of absolute paths")?;
     needs("collectives.inspector_dirs", c.inspector_dirs.len() <= 16, "at most 16 directories")?;
+    c.mpi = raw.mpi.unwrap_or(c.mpi);
+    c.mpi_dir = raw.mpi_dir.map_or(c.mpi_dir, PathBuf::from);
+    needs("collectives.mpi_dir", c.mpi_dir.is_absolute(), "an absolute path")?;
     needs("collectives.log_files", raw.log_files.len() <= 16, "at most 16 patterns")?;
     for pattern in &raw.log_files {
         check_pattern(pattern).or_else(|why| bad("collectives.log_files", &format!("{pattern:?}: {why}")))?;

@@ -55,6 +55,8 @@ pub const KEYS: &[(&str, Form)] = &[
     ("collectives.port", Form::Integer),
     ("collectives.inspector", Form::Bool),
     ("collectives.inspector_dirs", Form::List),
+    ("collectives.mpi", Form::Bool),
+    ("collectives.mpi_dir", Form::Text),
     ("collectives.log_files", Form::List),
     ("probes.enabled", Form::Bool),
     ("probes.trace", Form::Bool),
@@ -186,6 +188,8 @@ pub struct Collectives {
     pub port: Option<u16>,
     pub inspector: Option<bool>,
     pub inspector_dirs: Vec<String>,
+    pub mpi: Option<bool>,
+    pub mpi_dir: Option<String>,
     pub log_files: Vec<String>,
 }
 

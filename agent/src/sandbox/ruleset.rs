@@ -79,6 +79,7 @@ impl SandboxRuleset {
         let mut job_files = Vec::new();
         if let Some(collectives) = collectives {
             job_files.extend(collectives.inspector_dirs.iter().cloned());
+            job_files.extend(collectives.mpi.then(|| collectives.mpi_dir.clone()));
             // Up to the directory that has the job in its name: directories of jobs come and go.
             let fixed =
                 collectives.log_files.iter().filter_map(|pattern| pattern.split("{job}").next()?.rsplit_once('/'));

@@ -1,12 +1,13 @@
 //! The threads that read collectives of jobs, if configured: one asks services, one follows files, which may be on a file system that
-//! hangs.
+//! hangs, and one reads counters of MPI operations.
 
 use super::core::Core;
-use crate::collectives::{Collectives, Enter, InspectorReader, Reader};
+use crate::collectives::{Collectives, Enter, InspectorReader, MpiReader, Reader};
 use crate::sandbox::Role;
 use fabriclens_agent_host::batch::Batch;
 use fabriclens_agent_host::capabilities;
 use fabriclens_wire::{Column, Resource, Section};
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -33,6 +34,16 @@ pub(super) fn files(core: &Arc<Core>, config: &Collectives) {
     let mut reader = InspectorReader::new(core.roots.proc().to_owned(), config, Arc::clone(&core.jobs));
     let wall = || UNIX_EPOCH + Duration::from_nanos(core.clock.now());
     each_period(core, config.period, 1, &mut |_, out| reader.look(wall(), out));
+}
+
+/// Reads counters of MPI operations until the engine stops.
+pub(super) fn mpi(core: &Arc<Core>, config: &Collectives) {
+    restrict(core);
+    let mut reader = MpiReader::new(core.roots.proc().to_owned(), config, Arc::clone(&core.jobs));
+    // Processes of jobs have the time of the same clock in their files.
+    let monotonic = || Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default().as_nanos();
+    let look = &mut |_, out: &mut Batch| reader.look(u64::try_from(monotonic()).unwrap_or(u64::MAX), out);
+    each_period(core, config.period, 2, look);
 }
 
 fn restrict(core: &Core) {

@@ -42,8 +42,8 @@ pub(super) struct Core {
     pub host_control: Control,
     /// Wakes the reader of the InfiniBand subnet.
     pub wake_ib_fabric: Signal,
-    /// Latest series of collectives: from services, and from files.
-    pub collectives: Mutex<[Option<Section>; 2]>,
+    /// Latest series of collectives: from services, from files, and from counters of MPI operations.
+    pub collectives: Mutex<[Option<Section>; 3]>,
     /// Counts of the tracer; `None` while it is off.
     pub tracing: Mutex<Option<TraceCounts>>,
     /// Latest series of probed ports.

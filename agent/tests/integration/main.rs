@@ -16,6 +16,7 @@ mod hosts;
 mod http;
 mod ib_fabric;
 mod kernel_log;
+mod mpi;
 mod path_tracing;
 mod probe_plans;
 mod reader_lease;

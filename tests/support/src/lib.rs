@@ -6,6 +6,7 @@
 
 mod golden;
 pub mod ibsim;
+pub mod mpi;
 pub mod ras;
 mod recordings;
 pub mod routers;

@@ -48,6 +48,10 @@ const NEEDS: &[Need] = &[
     Need { name: "linux-5.13", probe: || probe::kernel(5, 13) },
     Need { name: "manual", probe: || probe::programs(&["man", "zsh", "fish"], "man-db zsh fish") },
     Need { name: "mount", probe: probe::mount },
+    Need {
+        name: "mpi",
+        probe: || probe::programs(fabriclens_testing::mpi::Mpi::PROGRAMS, fabriclens_testing::mpi::Mpi::PACKAGES),
+    },
     Need { name: "network-namespaces", probe: probe::network_namespaces },
     Need { name: "prometheus", probe: || probe::programs(&["prometheus", "promtool"], "prometheus") },
     Need { name: "pygnmi", probe: probe::pygnmi },

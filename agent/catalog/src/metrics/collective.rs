@@ -32,7 +32,7 @@ metrics! {
         "Time since a rank of the communicator was first seen to have launched another operation.";
     COLLECTIVE_EXECUTIONS, Counter, Host, "fabric.collective.executions", Count("{operation}"),
         ["cluster", "communicator", "job", "operation", "scheduler", "size"],
-        "Operations that ranks of this host have completed, each rank's counted, from files of NCCL's Inspector, by kind and class of message size (`size` is the smallest of the class). At most 128 combinations for each job.";
+        "Operations that ranks of this host have completed, each rank's counted, from files of NCCL's Inspector or counters of MPI (`communicator` is then `MPI_COMM_WORLD` for operations of all ranks, `other` for all else), by kind and class of message size (`size` is the smallest of the class). At most 128 combinations for each job.";
     COLLECTIVE_EXECUTION_TIME, Counter, Host, "fabric.collective.execution.time", Seconds,
         ["cluster", "communicator", "job", "operation", "scheduler", "size"],
         "Time of these operations, added up over the ranks of this host. It includes the wait for the last rank.";
@@ -44,10 +44,18 @@ metrics! {
         "Bus bandwidth of operations in the last period with any, as NCCL defines it: comparable with the rate of the slowest link. Mean over the ranks of this host, weighted by time.";
     COLLECTIVE_WAIT, Gauge, Host, "fabric.collective.wait", Seconds,
         ["cluster", "communicator", "job", "operation", "scheduler", "size"],
-        "Time by which an operation took longer, in the mean of the ranks of this host, than for the rank with the shortest: the time that they waited for the rank that came last. Absent with one rank.";
+        "Time by which an operation took longer, in the mean of the ranks of this host, than for the rank with the shortest: the time that they waited for the rank that came last. Absent with one rank; with MPI, only for operations on all ranks that no rank can leave before all have entered.";
     COLLECTIVE_LATE_INFO, Info, Host, "fabric.collective.late.info", None,
         ["cluster", "communicator", "job", "member", "operation", "scheduler", "size"],
-        "The rank of this host (or GPU, where files have no rank) for which the others waited in more than 30 % of their time, at three periods in a row.";
+        "The rank of this host (or GPU, where files have no rank) for which the others waited in more than 30 % of their time, at three periods in a row. With MPI also: it spent that time outside of MPI, so that its processor, GPU or files keep it and not the network.";
+    COLLECTIVE_MESSAGE_BYTES, Counter, Host, "fabric.collective.message", Bytes,
+        ["cluster", "communicator", "job", "operation", "scheduler", "size"],
+        "Sizes of the messages of these operations, added up over the ranks of this host, from counters of MPI: what a rank puts in, or gets where only another one puts in. Receives that are started and waited for later count no bytes: the sender has them.";
+    COLLECTIVE_MPI_INFO, Info, Host, "fabric.collective.mpi.info", None,
+        ["cluster", "job", "library", "scheduler", "size"],
+        "A program of the job that uses MPI and was started with `libfabriclens-mpi.so`: its MPI library, and the number of ranks. At most 8 for each job.";
+    COLLECTIVE_MPI_SHARE, Gauge, Host, "fabric.collective.mpi.share", Ratio, ["cluster", "job", "rank", "scheduler"],
+        "Share of the last period that a rank of this host was in MPI operations. Of ranks that work in step, the one with the smallest is waited for by the others. Absent if several threads of the process call MPI. At most 64 ranks of a job.";
     COLLECTIVE_LOG_LINES, Counter, Host, "fabric.collective.log.lines", Count("{line}"),
         ["cluster", "job", "kind", "rdma_device", "scheduler"],
         "Lines of the job's log (`collectives.log_files`) by kind: `slow_work_request`, `failed_work_request`, `no_device` (NCCL found no RDMA device), `network`, `devices`, `socket_interfaces`, `channel`, `abort`, `timeout`, `ras_port_taken`; with the RDMA device where the line names one.";
@@ -63,6 +71,10 @@ metrics! {
         "Bytes of these files that were not read, because they grew faster than the agent reads.";
     COLLECTIVE_RECORDS_LOST, Counter, Host, "fabriclens.agent.collectives.records.lost", Count("{record}"), ["reason"],
         "Records of these files without a series: `unreadable` (cut, of another form, or without their communicator), `limit` (too many series).";
+    COLLECTIVE_MPI_PROCESSES, Gauge, Host, "fabriclens.agent.collectives.mpi.processes", Count("{process}"), ["state"],
+        "Processes of jobs with a file of MPI counters, by what became of it: `read`, `limit` (too many), `implausible` (a counter went back, or more time than there was), `foreign_owner`, `other_process`, `other_version` (of the library), `malformed`, `unreadable`.";
+    COLLECTIVE_MPI_OMITTED, Counter, Host, "fabriclens.agent.collectives.mpi.omitted", Count("{operation}"), [],
+        "Operations of MPI without a series, because a job has too many combinations of communicator, operation and size.";
     COLLECTIVE_QUESTIONS, Counter, Host, "fabriclens.agent.collectives.questions", Count("{question}"), ["result"],
         "Questions to RAS services of jobs by result: `answered`, or the reason of `fabric_collective_readable`.";
     COLLECTIVE_SERVICES, Gauge, Host, "fabriclens.agent.collectives.services", Count("{service}"), ["role"],

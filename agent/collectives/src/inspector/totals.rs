@@ -31,6 +31,7 @@ pub struct Totals {
 struct Sums {
     count: u64,
     seconds: f64,
+    bytes: Option<u64>,
     window: HashMap<Arc<str>, Window>,
     last: Option<Shown>,
     idle: u32,
@@ -61,6 +62,8 @@ pub struct Series {
     pub count: u64,
     /// Time in them, seconds.
     pub seconds: f64,
+    /// Sizes of their messages, bytes; `None` if that is not reported.
+    pub bytes: Option<u64>,
     /// Mean time of an operation in the last window, seconds.
     pub mean: f64,
     /// Bus bandwidth in the last window, bytes per second, weighted by time.
@@ -104,6 +107,24 @@ impl Totals {
         }
     }
 
+    /// Adds many operations of a member at once, with the sum of their times and message sizes.
+    pub fn add_sum(&mut self, key: Key, member: &Arc<str>, count: u64, seconds: f64, bytes: u64) {
+        if self.of.len() >= MOST && !self.of.contains_key(&key) {
+            self.omitted = self.omitted.saturating_add(count);
+            return;
+        }
+        let sums = self.of.entry(key).or_default();
+        sums.count = sums.count.saturating_add(count);
+        sums.seconds += seconds;
+        sums.bytes = Some(sums.bytes.unwrap_or(0).saturating_add(bytes));
+        if count == 0 || (sums.window.len() >= MEMBERS && !sums.window.contains_key(member)) {
+            return;
+        }
+        let window = sums.window.entry(Arc::clone(member)).or_default();
+        window.count = window.count.saturating_add(count);
+        window.seconds += seconds;
+    }
+
     /// Ends the window; returns the values of all series.
     pub fn end_window(&mut self) -> Vec<Series> {
         self.of.retain(|_, sums| {
@@ -137,7 +158,8 @@ impl Sums {
         let shown = self.last.clone()?;
         let late = (self.late.1 >= CONFIRMED).then(|| Late { member: Arc::clone(&self.late.0) });
         let Shown { mean, bus_bandwidth, wait } = shown;
-        Some(Series { key: key.clone(), count: self.count, seconds: self.seconds, mean, bus_bandwidth, wait, late })
+        let (key, Self { count, seconds, bytes, .. }) = (key.clone(), self);
+        Some(Series { key, count: *count, seconds: *seconds, bytes: *bytes, mean, bus_bandwidth, wait, late })
     }
 }
 

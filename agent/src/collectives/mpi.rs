@@ -1,0 +1,172 @@
+//! Reads the counters that the preload library `deploy/mpi` writes in processes of jobs, adds them up by job, and tells how much of
+//! its time each rank is in MPI.
+//!
+//! The name of a file follows from the process, so nothing is searched: a process of a job has its file, or has none.
+
+use super::Job;
+use super::series::{self, MpiJob};
+use super::services::{JobProcess, job_processes};
+use super::settings::Collectives;
+use super::straggler::{Rank, straggler};
+use fabriclens_agent_collectives::inspector::Totals;
+use fabriclens_agent_collectives::mpi::{CounterFile, Counters, Follower, Group, Refused, Step};
+use fabriclens_agent_host::batch::Batch;
+use fabriclens_agent_workload::Jobs;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Most files of a host, each of which stays open.
+const FILES: usize = 256;
+/// Most kinds of MPI library and number of ranks that are told of a job.
+const PROGRAMS: usize = 8;
+
+/// Process id on the host, and start in clock ticks since boot.
+type Id = (u32, u64);
+
+/// Reader of the counters of a host.
+pub struct MpiReader {
+    proc: PathBuf,
+    directory: PathBuf,
+    jobs: Arc<Jobs>,
+    files: BTreeMap<Id, Followed>,
+    totals: BTreeMap<Job, Totals>,
+    /// Operations without series, of jobs that have ended.
+    omitted: u64,
+}
+
+struct Followed {
+    file: CounterFile,
+    follower: Follower,
+    job: Job,
+}
+
+/// A process at a look.
+struct Look {
+    counters: Counters,
+    steps: Vec<Step>,
+    share: Option<f64>,
+}
+
+impl MpiReader {
+    /// Reads files of processes of jobs in the configured directory, as the processes see it.
+    pub fn new(proc: PathBuf, config: &Collectives, jobs: Arc<Jobs>) -> Self {
+        let directory = config.mpi_dir.clone();
+        Self { proc, directory, jobs, files: BTreeMap::new(), totals: BTreeMap::new(), omitted: 0 }
+    }
+
+    /// Reads what is new, and writes the series of all jobs. `now` is monotonic time, nanoseconds.
+    pub fn look(&mut self, now: u64, out: &mut Batch) {
+        let mut states: BTreeMap<&'static str, u64> = ["read", "limit"].map(|state| (state, 0)).into();
+        let present = self.open(&mut states);
+        let mut jobs: BTreeMap<Job, Vec<Look>> = BTreeMap::new();
+        for (id, Followed { file, follower, job }) in &mut self.files {
+            match file.read() {
+                Ok(counters) => {
+                    let implausible = follower.implausible;
+                    let (steps, share) = follower.look(&counters, now);
+                    let state = if follower.implausible > implausible { "implausible" } else { "read" };
+                    *states.entry(state).or_default() += 1;
+                    // The last values of a process that has ended are those of MPI_Finalize, whenever that was.
+                    let share = share.filter(|_| present.contains(id));
+                    jobs.entry(job.clone()).or_default().push(Look { counters, steps, share });
+                }
+                Err(error) => refuse(&mut states, *id, &error),
+            }
+        }
+        self.files.retain(|id, _| present.contains(id));
+        self.tell(&jobs, out);
+        series::mpi_processes(out, &states);
+    }
+
+    /// Opens the files of processes that are new; returns the processes of jobs.
+    fn open(&mut self, states: &mut BTreeMap<&'static str, u64>) -> HashSet<Id> {
+        let mut present = HashSet::new();
+        for process in job_processes(&self.proc, &self.jobs) {
+            let Some(start) = start(&self.proc.join(process.pid.to_string()).join("stat")) else { continue };
+            let id = (process.pid, start);
+            present.insert(id);
+            if self.files.contains_key(&id) {
+                continue;
+            }
+            match self.file(&process, start) {
+                Ok(Some(_)) if self.files.len() >= FILES => *states.entry("limit").or_default() += 1,
+                Ok(Some(file)) => {
+                    let followed = Followed { file, follower: Follower::default(), job: Some(process.job) };
+                    self.files.insert(id, followed);
+                }
+                Ok(None) => {}
+                Err(error) => refuse(states, id, &error),
+            }
+        }
+        present
+    }
+
+    /// File of a process: in its own root, or in that of the host if that cannot be read.
+    fn file(&self, process: &JobProcess, start: u64) -> Result<Option<CounterFile>, Refused> {
+        let root = self.proc.join(process.pid.to_string()).join("root");
+        let within = root.join(self.directory.strip_prefix("/").unwrap_or(&self.directory));
+        let directory = if std::fs::read_link(&root).is_ok() { within } else { self.directory.clone() };
+        CounterFile::open(&directory, process.inner, start, process.uid)
+    }
+
+    fn tell(&mut self, jobs: &BTreeMap<Job, Vec<Look>>, out: &mut Batch) {
+        for (job, looks) in jobs {
+            let totals = self.totals.entry(job.clone()).or_default();
+            let is_comparable = comparable(looks);
+            for look in looks {
+                let rank: Arc<str> = look.counters.rank.to_string().into();
+                for step in &look.steps {
+                    // Of other operations, a rank with a short time is no late one.
+                    let is_compared = is_comparable && step.all_wait && step.group == Group::World;
+                    let member = if is_compared { Arc::clone(&rank) } else { Arc::from("") };
+                    let key = (Arc::from(step.group.label()), Arc::clone(&step.operation), step.size);
+                    let seconds = step.new.nanoseconds as f64 / 1e9;
+                    totals.add_sum(key, &member, step.new.calls, seconds, step.new.bytes);
+                }
+            }
+        }
+        let (mut omitted, mut ended, none) = (0, 0, Vec::new());
+        self.totals.retain(|job, totals| {
+            let looks = jobs.get(job).unwrap_or(&none);
+            let mut all = totals.end_window();
+            *if all.is_empty() { &mut ended } else { &mut omitted } += totals.omitted;
+            let ranks: Vec<Rank> = looks.iter().map(|l| Rank { number: l.counters.rank, share: l.share }).collect();
+            // The rank with the shortest operations is late only if it spent that time outside of MPI.
+            let late = straggler(&ranks).map(|rank| rank.to_string()).filter(|_| comparable(looks));
+            for series in &mut all {
+                series.late = series.late.take().filter(|member| Some(&*member.member) == late.as_deref());
+            }
+            let named = job.as_ref().map(|(key, cluster)| (key, &**cluster));
+            series::executions(out, named, &all);
+            series::mpi(out, named, &MpiJob { programs: programs(looks), ranks });
+            !all.is_empty()
+        });
+        self.omitted += ended;
+        series::mpi_omitted(out, self.omitted + omitted);
+    }
+}
+
+/// Whether times of ranks may be compared: all belong to one program, each has another rank, and one thread of each calls MPI.
+fn comparable(looks: &[Look]) -> bool {
+    let running = || looks.iter().map(|look| &look.counters).filter(|counters| !counters.ended);
+    let worlds: HashSet<(u64, u32)> = running().map(|counters| (counters.world, counters.size)).collect();
+    let ranks: HashSet<u32> = running().map(|counters| counters.rank).collect();
+    worlds.len() == 1 && ranks.len() == running().count() && running().all(|counters| !counters.several_threads)
+}
+
+/// MPI libraries and numbers of ranks.
+fn programs(looks: &[Look]) -> BTreeSet<(Arc<str>, u32)> {
+    looks.iter().map(|look| (Arc::clone(&look.counters.library), look.counters.size)).take(PROGRAMS).collect()
+}
+
+fn refuse(states: &mut BTreeMap<&'static str, u64>, (pid, _): Id, why: &Refused) {
+    *states.entry(why.label()).or_default() += 1;
+    tracing::debug!(pid, %why, "file of MPI counters is not read");
+}
+
+/// Start of a process in clock ticks since boot: field 22, after the name, which may have blanks and parentheses.
+fn start(stat: &std::path::Path) -> Option<u64> {
+    let text = std::fs::read_to_string(stat).ok()?;
+    text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
