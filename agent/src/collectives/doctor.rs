@@ -16,7 +16,9 @@ pub fn state(config: &Collectives, proc: &Path, jobs: &Jobs) -> String {
     )];
     if config.mpi {
         let directory = config.mpi_dir.display();
-        parts.push(format!("reads counters of MPI operations in {directory}, where processes have libfabriclens-mpi.so"));
+        parts.push(format!(
+            "reads counters of MPI operations in {directory}, where processes have libfabriclens-mpi.so"
+        ));
     }
     if !capabilities::may_look() {
         parts.push(
