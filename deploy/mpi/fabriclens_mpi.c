@@ -1,5 +1,5 @@
 /* Counts the MPI operations of a process: calls, bytes and time by operation and class of message size, in a small file that the agent
- * of Fabriclens reads. Preloaded (LD_PRELOAD) or linked before the MPI library.
+ * of Fabriclens reads. To be preloaded (LD_PRELOAD): a linker that meets its functions first may leave out the MPI library.
  *
  * Nothing waits for the agent, and no message is sent. If the file cannot be made, the program runs uncounted; FABRICLENS_MPI_VERBOSE=1
  * says why. A program without MPI never gets here: the library needs no symbol of an MPI library, it looks them up when they are called.
@@ -105,12 +105,18 @@ static void *behind(const char *name, void *caller) {
     return found;
 }
 
+/* The same for a call that cannot be made without it. */
+static void *needed(const char *name, void *caller) {
+    void *found = behind(name, caller);
+    if (!found)
+        fprintf(stderr, "libfabriclens-mpi: %s was called and no MPI library is loaded\n", name);
+    return found;
+}
+
 static void *behind_row(int row, void *caller) {
     void *found = __atomic_load_n(&next[row], __ATOMIC_RELAXED);
     if (!found) {
-        found = behind(rows[row].symbol, caller);
-        if (!found)
-            fprintf(stderr, "libfabriclens-mpi: %s was called and no MPI library is loaded\n", rows[row].symbol);
+        found = needed(rows[row].symbol, caller);
         __atomic_store_n(&next[row], found, __ATOMIC_RELAXED);
     }
     return found;
@@ -450,7 +456,7 @@ __attribute__((destructor)) static void end(void) {
 EXPORT int fl_Init(int *, char ***) __asm__("MPI_Init");
 int fl_Init(int *count, char ***arguments) {
     void *caller = __builtin_return_address(0);
-    int (*real)(int *, char ***) = (int (*)(int *, char ***))behind("MPI_Init", caller);
+    int (*real)(int *, char ***) = (int (*)(int *, char ***))needed("MPI_Init", caller);
     if (!real)
         return MPI_ERR_INTERN;
     int result = real(count, arguments);
@@ -462,7 +468,7 @@ int fl_Init(int *count, char ***arguments) {
 EXPORT int fl_Init_thread(int *, char ***, int, int *) __asm__("MPI_Init_thread");
 int fl_Init_thread(int *count, char ***arguments, int required, int *provided) {
     void *caller = __builtin_return_address(0);
-    int (*real)(int *, char ***, int, int *) = (int (*)(int *, char ***, int, int *))behind("MPI_Init_thread", caller);
+    int (*real)(int *, char ***, int, int *) = (int (*)(int *, char ***, int, int *))needed("MPI_Init_thread", caller);
     if (!real)
         return MPI_ERR_INTERN;
     int result = real(count, arguments, required, provided);
@@ -473,7 +479,7 @@ int fl_Init_thread(int *count, char ***arguments, int required, int *provided) {
 
 EXPORT int fl_Finalize(void) __asm__("MPI_Finalize");
 int fl_Finalize(void) {
-    int (*real)(void) = (int (*)(void))behind("MPI_Finalize", __builtin_return_address(0));
+    int (*real)(void) = (int (*)(void))needed("MPI_Finalize", __builtin_return_address(0));
     if (!real)
         return MPI_ERR_INTERN;
     if (header)

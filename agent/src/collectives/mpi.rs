@@ -46,6 +46,8 @@ struct Look {
     counters: Counters,
     steps: Vec<Step>,
     share: Option<f64>,
+    /// Neither the process nor its MPI has ended.
+    is_running: bool,
 }
 
 impl MpiReader {
@@ -67,9 +69,8 @@ impl MpiReader {
                     let (steps, share) = follower.look(&counters, now);
                     let state = if follower.implausible > implausible { "implausible" } else { "read" };
                     *states.entry(state).or_default() += 1;
-                    // The last values of a process that has ended are those of MPI_Finalize, whenever that was.
-                    let share = share.filter(|_| present.contains(id));
-                    jobs.entry(job.clone()).or_default().push(Look { counters, steps, share });
+                    let is_running = present.contains(id) && !counters.ended;
+                    jobs.entry(job.clone()).or_default().push(Look { counters, steps, share, is_running });
                 }
                 Err(error) => refuse(&mut states, *id, &error),
             }
@@ -118,7 +119,7 @@ impl MpiReader {
                 let rank: Arc<str> = look.counters.rank.to_string().into();
                 for step in &look.steps {
                     // Of other operations, a rank with a short time is no late one.
-                    let is_compared = is_comparable && step.all_wait && step.group == Group::World;
+                    let is_compared = is_comparable && look.is_running && step.all_wait && step.group == Group::World;
                     let member = if is_compared { Arc::clone(&rank) } else { Arc::from("") };
                     let key = (Arc::from(step.group.label()), Arc::clone(&step.operation), step.size);
                     let seconds = step.new.nanoseconds as f64 / 1e9;
@@ -131,7 +132,8 @@ impl MpiReader {
             let looks = jobs.get(job).unwrap_or(&none);
             let mut all = totals.end_window();
             *if all.is_empty() { &mut ended } else { &mut omitted } += totals.omitted;
-            let ranks: Vec<Rank> = looks.iter().map(|l| Rank { number: l.counters.rank, share: l.share }).collect();
+            let running = looks.iter().filter(|look| look.is_running);
+            let ranks: Vec<Rank> = running.map(|look| Rank { number: look.counters.rank, share: look.share }).collect();
             // The rank with the shortest operations is late only if it spent that time outside of MPI.
             let late = straggler(&ranks).map(|rank| rank.to_string()).filter(|_| comparable(looks));
             for series in &mut all {
@@ -149,7 +151,7 @@ impl MpiReader {
 
 /// Whether times of ranks may be compared: all belong to one program, each has another rank, and one thread of each calls MPI.
 fn comparable(looks: &[Look]) -> bool {
-    let running = || looks.iter().map(|look| &look.counters).filter(|counters| !counters.ended);
+    let running = || looks.iter().filter(|look| look.is_running).map(|look| &look.counters);
     let worlds: HashSet<(u64, u32)> = running().map(|counters| (counters.world, counters.size)).collect();
     let ranks: HashSet<u32> = running().map(|counters| counters.rank).collect();
     worlds.len() == 1 && ranks.len() == running().count() && running().all(|counters| !counters.several_threads)
