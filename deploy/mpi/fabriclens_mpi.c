@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -313,6 +314,12 @@ static void remove_dead(const char *directory) {
 
 /* Makes the file, locked as long as this process lives. Only after that others may read it. */
 static int make(size_t length) {
+    struct rlimit limit;
+    /* A file beyond the limit (ulimit -f) would kill the program by a signal. */
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < length) {
+        errno = EFBIG;
+        return -1;
+    }
     for (int attempt = 0; attempt < 3; attempt++) {
         int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (file < 0)
