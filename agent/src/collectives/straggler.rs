@@ -1,7 +1,7 @@
 //! Which rank the others wait for, by the time that each spends outside of MPI.
 //!
 //! Ranks that work in step take the same time for a step; one that is longer outside of MPI is shorter in it. So the rank that is least
-//! in MPI is the one that others wait for, and what keeps it is its own processor, GPU or file, not the network. A rank for which
+//! in MPI is the one that others wait for, and messages of MPI do not keep it, but what it computes, reads or writes. A rank for which
 //! others wait because the network is slow to it waits in MPI itself, and is not named.
 
 /// Least difference of the share of time in MPI to the mean of the others.

@@ -47,7 +47,7 @@ metrics! {
         "Time by which an operation took longer, in the mean of the ranks of this host, than for the rank with the shortest: the time that they waited for the rank that came last. Absent with one rank; with MPI, only for operations on all ranks that no rank can leave before all have entered.";
     COLLECTIVE_LATE_INFO, Info, Host, "fabric.collective.late.info", None,
         ["cluster", "communicator", "job", "member", "operation", "scheduler", "size"],
-        "The rank of this host (or GPU, where files have no rank) for which the others waited in more than 30 % of their time, at three periods in a row. With MPI also: it spent that time outside of MPI, so that its processor, GPU or files keep it and not the network.";
+        "The rank of this host (or GPU, where files have no rank) for which the others waited in more than 30 % of their time, at three periods in a row. With MPI also: it spent that time outside of MPI, so messages of MPI do not keep it, but what it computes, reads or writes.";
     COLLECTIVE_MESSAGE_BYTES, Counter, Host, "fabric.collective.message", Bytes,
         ["cluster", "communicator", "job", "operation", "scheduler", "size"],
         "Sizes of the messages of these operations, added up over the ranks of this host, from counters of MPI: what a rank puts in, or gets where only another one puts in. Receives that are started and waited for later count no bytes: the sender has them.";
