@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use fabriclens_client::args::{
-    AuditArgs, IncidentsArgs, JobsArgs, ProbesArgs, QueryArgs, ReportArgs, SwitchesArgs, TopArgs, TopologyArgs,
+    AuditArgs, CompareArgs, IncidentsArgs, JobsArgs, ProbesArgs, QueryArgs, ReportArgs, SwitchesArgs, TopArgs,
+    TopologyArgs,
 };
 use fabriclens_config::{Overrides, Roles};
 
@@ -44,6 +45,10 @@ pub enum Command {
     Backtest(BacktestArgs),
     /// Write the communication report of a job
     Report(ReportArgs),
+    /// Compare two jobs, or two runs of a job, by their reports
+    ///
+    /// First what differs beyond noise, then all numbers (docs/report.md).
+    Compare(CompareArgs),
     /// Create access tokens
     Token(TokenArgs),
     /// List cables: which ports they connect, and how each is known

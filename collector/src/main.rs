@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Command::Probes(args) => client::probes(args).map_err(anyhow::Error::from),
         Command::Audit(args) => client::audit(args).map_err(anyhow::Error::from),
         Command::Report(args) => client::report(args).map_err(anyhow::Error::from),
+        Command::Compare(args) => client::compare(args).map_err(anyhow::Error::from),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

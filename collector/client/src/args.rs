@@ -1,4 +1,4 @@
-//! Command-line arguments of the client commands: `query`, `top`, `jobs`, `incidents`, `report`, `topology`,
+//! Command-line arguments of the client commands: `query`, `top`, `jobs`, `incidents`, `report`, `compare`, `topology`,
 //! `switches`, `probes`.
 
 use std::path::PathBuf;
@@ -244,6 +244,44 @@ pub struct ReportArgs {
     /// Server.
     #[command(flatten)]
     pub server: Server,
+}
+
+/// Arguments of `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// ID of the first job, as printed by `fabriclens jobs`
+    #[arg(value_name = "JOB_A")]
+    pub job_a: String,
+    /// ID of the second job; changes are those from the first to the second
+    #[arg(value_name = "JOB_B")]
+    pub job_b: String,
+    /// Run of the first ID, counted from 1 [default: the last]
+    #[arg(long, value_name = "RUN")]
+    pub run_a: Option<u32>,
+    /// Run of the second ID, counted from 1 [default: the last]
+    #[arg(long, value_name = "RUN")]
+    pub run_b: Option<u32>,
+    /// Cluster of the jobs, if the collector serves several clusters
+    #[arg(long)]
+    pub cluster: Option<String>,
+    /// Cluster of the second job [default: that of the first]
+    #[arg(long, value_name = "CLUSTER")]
+    pub cluster_b: Option<String>,
+    /// Server.
+    #[command(flatten)]
+    pub server: Server,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = CompareFormat::Text)]
+    pub format: CompareFormat,
+}
+
+/// Output format of `compare`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CompareFormat {
+    /// For people
+    Text,
+    /// JSON with all numbers
+    Json,
 }
 
 /// Arguments of `top`.

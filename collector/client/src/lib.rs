@@ -1,4 +1,4 @@
-//! The command-line client: `fabriclens query`, `top`, `jobs`, `incidents`, `report`, `topology`,
+//! The command-line client: `fabriclens query`, `top`, `jobs`, `incidents`, `report`, `compare`, `topology`,
 //! `switches`, `probes`, `audit`. Queries work with any Prometheus-compatible server.
 
 #![forbid(unsafe_code)]
@@ -6,6 +6,7 @@
 mod answer;
 pub mod args;
 mod audit;
+mod compare;
 mod incidents;
 mod jobs;
 mod layout;
@@ -33,6 +34,7 @@ use ureq::{Agent, SendBody};
 use crate::args::{Format, QueryArgs, Server};
 use answer::Answer;
 pub use audit::audit;
+pub use compare::compare;
 use fabriclens_core::time;
 use fabriclens_core::time::now_ms;
 pub use incidents::incidents;
@@ -97,6 +99,26 @@ pub enum ClientError {
         path: String,
         /// Error of the system.
         source: std::io::Error,
+    },
+    /// Both reports are of one run.
+    #[error("both are run {run} of job {job}; name another run with --run-a or --run-b")]
+    SameRun {
+        /// Job ID.
+        job: String,
+        /// Number of the run.
+        run: u32,
+    },
+    /// The report has another form than this client reads.
+    #[error(
+        "{url} writes version {version} of reports, and this client reads version {known}; use the client of the server's release"
+    )]
+    ReportVersion {
+        /// URL of the server.
+        url: String,
+        /// Version of the report.
+        version: u32,
+        /// Version that is read.
+        known: u32,
     },
     /// Standard output is closed.
     #[error("cannot write the answer: {0}")]

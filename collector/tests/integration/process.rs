@@ -191,6 +191,7 @@ fn help_matches_golden() {
         &["query", "--help"],
         &["jobs", "--help"],
         &["report", "--help"],
+        &["compare", "--help"],
         &["incidents", "--help"],
         &["incidents", "silence", "--help"],
         &["topology", "--help"],

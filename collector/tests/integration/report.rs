@@ -106,3 +106,65 @@ async fn report_formats_and_errors() {
     assert!(!unknown.0 && unknown.1.starts_with("fabriclens: there is no job 9"), "{unknown:?}");
     assert!(!nowhere.0 && nowhere.1.contains("cannot write /nowhere/r.html"), "{nowhere:?}");
 }
+
+#[tokio::test]
+async fn two_jobs_are_compared() {
+    let c = Collector::start().await;
+    let now = common::now_ms();
+    let sent = |host: &'static str, rate: f64| {
+        let labels = [
+            ("__name__", "fabric_port_io_bytes_total"),
+            ("host", host),
+            ("device", "mlx5_0"),
+            ("port", "1"),
+            ("direction", "transmit"),
+        ];
+        let points: Vec<(i64, f64)> = (0..=60).map(|n| (now - 620_000 + n * 10_000, n as f64 * 10.0 * rate)).collect();
+        common::series(&labels, &points)
+    };
+    let series = vec![sent("n1", 1e9), sent("n2", 1e9), sent("n3", 0.5e9)];
+    assert_eq!(c.remote_write(series).await.0, 204);
+    let [start, end] = [600_000, 100_000].map(|ago| (now - ago) / 1000);
+    let job = |id: &str, hosts: &str| {
+        format!(r#"{{"id": "{id}", "user": "ann", "hosts": {hosts}, "start": {start}, "end": {end}}}"#)
+    };
+    told(&c, &job("ml/a b", r#"["n1", "n2"]"#)).await;
+    told(&c, &job("slow", r#"["n3"]"#)).await;
+
+    let program = env!("CARGO_BIN_EXE_fabriclens");
+    let url = format!("http://{}", c.running.http);
+    let run = move |args: &[&str]| {
+        let out = std::process::Command::new(program).args(["compare", "--url", &url]).args(args).output().unwrap();
+        (out.status.success(), String::from_utf8(out.stdout).unwrap() + &String::from_utf8(out.stderr).unwrap())
+    };
+    let asked = tokio::task::spawn_blocking(move || {
+        [
+            run(&["ml/a b", "slow"]),
+            run(&["ml/a b", "slow", "--format", "json"]),
+            run(&["slow", "slow"]),
+            run(&["slow", "9"]),
+            run(&["slow", "slow", "--run-b", "3"]),
+        ]
+    });
+    let [text, json, same, unknown, no_run] = asked.await.unwrap();
+    assert!(
+        text.0 && text.1.starts_with("Lost time is not compared: it was not measured in ml/a b and slow.\n"),
+        "{text:?}"
+    );
+    assert!(
+        text.1.contains("Worse in slow: rate of a port") && text.1.contains("\nNote: ml/a b has 2 hosts"),
+        "{text:?}"
+    );
+    let json: Value = serde_json::from_str(&json.1).unwrap();
+    let row = |key: &str| json["quantities"].as_array().unwrap().iter().find(|row| row["key"] == key);
+    let rate = row("port_rate").unwrap();
+    assert!((rate["change"].as_f64().unwrap() + 0.5).abs() < 0.01 && rate["verdict"] == "worse", "{rate}");
+    assert_eq!(row("bytes_sent").unwrap()["verdict"], "not_compared");
+    assert!(row("paused").is_none(), "measured in neither");
+    assert_eq!(
+        same,
+        (false, "fabriclens: both are run 1 of job slow; name another run with --run-a or --run-b\n".to_owned())
+    );
+    assert!(!unknown.0 && unknown.1.starts_with("fabriclens: there is no job 9"), "{unknown:?}");
+    assert!(!no_run.0 && no_run.1.contains("job slow has no run 3"), "{no_run:?}");
+}
