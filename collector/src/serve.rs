@@ -28,6 +28,7 @@ use fabriclens_incidents as incidents;
 use fabriclens_incidents::{IncidentStore, IncidentStoreError, WrongSetting};
 use fabriclens_ingest as ingest;
 use fabriclens_ingest::Ingest;
+use fabriclens_job_notifications as job_notifications;
 use fabriclens_job_sources as jobs;
 use fabriclens_job_sources::Jobs;
 use fabriclens_jobs::Limits;
@@ -249,6 +250,12 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         gnmi::serve(config.gnmi.clone(), sink.clone(), telemetry.clone(), part(SWITCHES_FRACTION), stopped.clone());
     tasks.push(tokio::spawn(switches));
     tasks.extend(incidents::notify(&incidents, &config, &telemetry, &stopped)?);
+    let reported = api.clone();
+    let read: job_notifications::ReadDigest = Arc::new(move |key, run| {
+        let api = reported.clone();
+        Box::pin(async move { api.digest(&key, run).await.map(digest) })
+    });
+    tasks.extend(job_notifications::start(&config, &store, &jobs, &telemetry, read, &stopped)?);
     let jobs = jobs::run(jobs, sink.clone(), config.clone(), stopped.clone());
     tasks.push(tokio::spawn(jobs));
     let own = ingest::store_own_metrics(
@@ -290,6 +297,12 @@ async fn name_switches(ingest: Arc<Ingest>, topologies: Arc<Topologies>, mut sto
             _ = stop.wait_for(|stop| *stop) => return,
         }
     }
+}
+
+/// The report in three sentences, as messages to owners have it.
+fn digest(of: api::Digest) -> job_notifications::Digest {
+    let api::Digest { cost, cause, earlier, has_lost, is_complete, hosts } = of;
+    job_notifications::Digest { cost, cause, earlier, has_lost, is_complete, hosts }
 }
 
 /// Adds the settings that an audit found wrong to the open incidents that they may explain.

@@ -57,6 +57,7 @@ use fabriclens_forward::Sink;
 use fabriclens_incidents::IncidentStore;
 use fabriclens_job_sources::Jobs;
 use fabriclens_probing::Probing;
+pub use fabriclens_report::Digest;
 use fabriclens_server::error::{ApiError, Kind};
 use fabriclens_server::route::{Route, route};
 pub use fabriclens_server::startup_listener::ALIVE;

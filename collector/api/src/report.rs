@@ -11,12 +11,13 @@ use fabriclens_jobs::{Filter, Job, JobKey, Page, Registry};
 use fabriclens_model::Budget as _;
 use fabriclens_promql::QueryError;
 use fabriclens_report::model::{self, Incident};
-use fabriclens_report::{Input, PathLookup, Report};
+use fabriclens_report::{Digest, Input, PathLookup, Report};
 
 use super::Api;
-use super::blocking::in_turn;
+use super::blocking::{blocking, in_turn};
 use super::encode::Json;
 use super::jobs::refused;
+use super::memory::Answer;
 use super::params::Params;
 use super::query::QueryContext;
 use super::report_paths::ReportPaths;
@@ -68,11 +69,23 @@ pub(super) async fn report(
             ApiError::parameter("run", format!("{text:?} is not the number of a run; runs are counted from 1"))
         })?;
         let key = JobKey { cluster: params.get("cluster").unwrap_or_default().to_owned(), id };
-        let (jobs, incidents) = (api.jobs.clone(), api.incidents.clone());
-        let of = jobs.clone();
-        let job = in_turn(&api.job_turn, &caller, move || look_up(&of.registry, &key, run)).await?;
+        let jobs = api.jobs.clone();
+        let job = in_turn(&api.job_turn, &caller, move || look_up(&jobs.registry, &key, run)).await?;
+        Ok(api.report_of(&params, job, form.write).await?.of_type(form.content_type))
+    };
+    let mut response = api.measured("report", evaluate).await;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+impl Api {
+    /// The report of a run, written by `written`; it waits for a permit as queries do.
+    async fn report_of(&self, params: &Params, job: Job, written: fn(&Report) -> String) -> Result<Answer, ApiError> {
+        let (jobs, incidents) = (self.jobs.clone(), self.incidents.clone());
         let (topologies, subnets, probing) =
-            (api.topologies.clone(), api.telemetry.subnet_paths.clone(), api.probing.clone());
+            (self.topologies.clone(), self.telemetry.subnet_paths.clone(), self.probing.clone());
         let write = move |context: &QueryContext<'_>| {
             let others = others(&jobs.registry, &job, context)?;
             let (incidents, now_ns) = (incidents_of(&incidents, &job), now_ns());
@@ -84,17 +97,29 @@ pub(super) async fn report(
             let paths = paths.as_ref().map(|paths| paths as &dyn PathLookup);
             let input = Input { job: &job, others: &others, now_ns, incidents, leaves, links, paths };
             let report = fabriclens_report::build(context.engine, context.data.reader(), context.budget.cancel, input)?;
-            let text = (form.write)(&report);
+            let text = written(&report);
             context.budget.request(text.capacity())?;
             Ok(Json(text))
         };
-        Ok(api.within_limits(&params, write).await?.of_type(form.content_type))
-    };
-    let mut response = api.measured("report", evaluate).await;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
+        self.within_limits(params, write).await
+    }
+
+    /// The report of a run in three sentences, for messages. It takes one permit of queries, and a thread whose priority is lowered
+    /// if it takes long.
+    ///
+    /// # Errors
+    /// A message: the run is not known, or the limits of queries do not suffice.
+    pub async fn digest(&self, key: &JobKey, run: u32) -> Result<Digest, String> {
+        let (jobs, key) = (self.jobs.clone(), key.clone());
+        let found = blocking(move || look_up(&jobs.registry, &key, Some(run))).await;
+        let written = |report: &Report| serde_json::to_string(&fabriclens_report::digest(report)).unwrap_or_default();
+        let answer = match found {
+            Ok(job) => self.report_of(&Params::default(), job, written).await,
+            Err(error) => Err(error),
+        };
+        let text = answer.map_err(|error| error.message)?.text();
+        serde_json::from_str(&text).map_err(|error| error.to_string())
+    }
 }
 
 /// Incidents during a run: first those with the job as culprit or victim, then those at its hosts, each by time.

@@ -56,7 +56,7 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("probes.paths", Form::Integer),
 ];
 
-/// Keys of `[store]`, `[peers]`, `[alertmanager]`, `[[forward]]` and `[[webhook]]`: other servers, which environment
+/// Keys of `[store]`, `[peers]`, `[alertmanager]`, `[[forward]]`, `[[webhook]]` and `[[job_notification]]`: other servers, which environment
 /// variables cannot set.
 pub(super) const SERVER_KEYS: &[&str] = &[
     "store.remote",
@@ -107,6 +107,19 @@ pub(super) const SERVER_KEYS: &[&str] = &[
     "webhook.ca",
     "webhook.headers",
     "webhook.timeout",
+    "job_notification.name",
+    "job_notification.url",
+    "job_notification.program",
+    "job_notification.only",
+    "job_notification.min_run_time",
+    "job_notification.delay",
+    "job_notification.template",
+    "job_notification.username",
+    "job_notification.password_file",
+    "job_notification.bearer_token_file",
+    "job_notification.ca",
+    "job_notification.headers",
+    "job_notification.timeout",
 ];
 
 /// Keys that hold tables or lists, which environment variables cannot set.

@@ -16,6 +16,7 @@ mod auth;
 mod endpoint;
 mod gnmi;
 mod host_id;
+mod job_notification;
 mod jobs;
 mod keys;
 mod load;
@@ -26,6 +27,7 @@ mod remote;
 mod role;
 mod secrets;
 pub mod selector;
+mod template;
 pub mod thresholds;
 mod value;
 
@@ -33,12 +35,14 @@ pub use auth::Auth;
 pub use endpoint::Endpoint;
 pub use gnmi::{GnmiKind, GnmiTarget, GnmiTls};
 pub use host_id::HostId;
+pub use job_notification::{JOB_VARIABLES, JobNotification, JobNotificationTarget};
 pub use jobs::{Jobs, Kubernetes, Pods, Slurmrestd};
 pub use load::{Overrides, load};
 pub use notify::{Alertmanager, Webhook};
 pub use proxy::{Network, Proxy};
 pub use remote::{Forward, Remote};
 pub use role::{Access, ROLES, Role, Roles};
+pub use template::Template;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -101,6 +105,8 @@ pub struct Config {
     pub alertmanager: Alertmanager,
     /// Webhooks that are notified of incidents.
     pub webhook: Vec<Webhook>,
+    /// Receivers of the result of each job.
+    pub job_notification: Vec<JobNotification>,
     /// Switches that are read by gNMI.
     pub gnmi: Vec<GnmiTarget>,
 }
@@ -269,6 +275,7 @@ impl Default for Config {
             external_url: None,
             alertmanager: Alertmanager::default(),
             webhook: Vec::new(),
+            job_notification: Vec::new(),
             gnmi: Vec::new(),
         }
     }

@@ -11,7 +11,7 @@ use super::value::{size, time};
 use crate::thresholds;
 use fabriclens_base::nearest;
 
-use super::{Config, ConfigError, Switches, Tls, auth, gnmi, jobs, notify, remote};
+use super::{Config, ConfigError, Switches, Tls, auth, gnmi, job_notification, jobs, notify, remote};
 
 /// Command-line flags; `None` leaves file, environment or default in force.
 #[derive(Clone, Debug, Default)]
@@ -81,7 +81,7 @@ fn refuse_unknown(table: &toml::Table, place: &str) -> Result<(), ConfigError> {
     for (name, value) in table {
         let keys = match value.as_table() {
             Some(inner) if section(name) => inner.keys().map(|k| format!("{name}.{k}")).collect(),
-            _ if name == "forward" || name == "webhook" => {
+            _ if matches!(name.as_str(), "forward" | "webhook" | "job_notification") => {
                 let tables = value.as_array().into_iter().flatten().filter_map(toml::Value::as_table);
                 tables.flat_map(|t| t.keys().map(|k| format!("{name}.{k}"))).collect()
             }
@@ -197,6 +197,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     config.external_url = notify::check_external_url(raw.external_url)?;
     config.alertmanager = notify::check_alertmanager(raw.alertmanager)?;
     config.webhook = notify::check_webhooks(raw.webhook)?;
+    config.job_notification = job_notification::check(raw.job_notification)?;
     config.tls = tls(raw.tls.cert, raw.tls.key, raw.tls.client_ca)?;
     config.gnmi = gnmi::check(raw.gnmi)?;
     config.auth = auth::check(raw.auth, &config)?;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::auth::RawAuth;
 use super::gnmi::RawGnmi;
+use super::job_notification::RawJobNotification;
 use super::jobs::RawJobs;
 use super::notify::{RawAlertmanager, RawWebhook};
 use super::remote::{RawForward, RawPeers, RawStore};
@@ -35,6 +36,7 @@ pub(super) struct RawConfig {
     pub peers: RawPeers,
     pub alertmanager: RawAlertmanager,
     pub webhook: Vec<RawWebhook>,
+    pub job_notification: Vec<RawJobNotification>,
     pub gnmi: RawGnmi,
 }
 
@@ -151,7 +153,7 @@ mod tests {
     fn key_table_equals_the_struct() {
         let mut found = Vec::new();
         let tops = fields_of("zzz = 1");
-        let servers = ["forward", "store", "peers", "alertmanager", "webhook"];
+        let servers = ["forward", "store", "peers", "alertmanager", "webhook", "job_notification"];
         for top in tops.iter().filter(|t| !servers.contains(&t.as_str())) {
             match toml::from_str::<RawConfig>(&format!("[{top}]\n")) {
                 Ok(_) => {
@@ -168,7 +170,12 @@ mod tests {
         let fields = |head: &str, name: &str| -> Vec<String> {
             fields_of(&format!("{head}\nzzz = 1")).iter().map(|f| format!("{name}.{f}")).collect()
         };
-        let notified = [fields("[alertmanager]", "alertmanager"), fields("[[webhook]]", "webhook")].concat();
+        let notified = [
+            fields("[alertmanager]", "alertmanager"),
+            fields("[[webhook]]", "webhook"),
+            fields("[[job_notification]]", "job_notification"),
+        ]
+        .concat();
         let kept = [fields("[store]", "store"), fields("[[forward]]", "forward"), fields("[peers]", "peers")].concat();
         assert_eq!([kept, notified].concat(), SERVER_KEYS);
     }

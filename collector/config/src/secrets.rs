@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use super::{Config, ConfigError, Endpoint, Pods};
+use super::{Config, ConfigError, Endpoint, JobNotificationTarget, Pods};
 
 /// Files that a kubelet mounts belong to the pod alone, whatever their mode.
 const POD: &str = "/var/run/secrets/kubernetes.io/";
@@ -45,6 +45,10 @@ fn servers(config: &Config) -> impl Iterator<Item = (&'static str, &Endpoint)> {
     let forward = config.forward.iter().map(|f| ("forward", &f.endpoint));
     let receivers = config.alertmanager.endpoints.iter().map(|e| ("alertmanager", e));
     let receivers = receivers.chain(config.webhook.iter().map(|w| ("webhook", &w.endpoint)));
+    let receivers = receivers.chain(config.job_notification.iter().filter_map(|receiver| match &receiver.target {
+        JobNotificationTarget::Webhook { endpoint, .. } => Some(("job_notification", endpoint)),
+        JobNotificationTarget::Program { .. } => None,
+    }));
     let slurm = config.jobs.slurmrestd.iter().map(|s| ("jobs.slurmrestd", &s.endpoint));
     let pods = config.jobs.kubernetes.iter().filter_map(|k| match &k.pods {
         Pods::Url(endpoint) => Some(("jobs.kubernetes", endpoint)),

@@ -4,6 +4,7 @@
 
 pub mod byte_quota;
 pub mod client_network;
+pub mod delivery;
 pub mod endpoint;
 pub mod exposition;
 pub mod fair_turn;

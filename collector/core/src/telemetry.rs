@@ -87,7 +87,8 @@ pub struct Telemetry {
     pub query_memory: IntGauge,
     /// Queries that had to wait for memory.
     pub query_memory_waits: IntCounter,
-    /// Messages to Alertmanagers and webhooks, by receiver and outcome (`sent`, `failed`, `refused`).
+    /// Messages to Alertmanagers, webhooks and programs, by receiver and outcome (`sent`, `failed`, `refused`; of jobs also
+    /// `omitted`, `abandoned`).
     pub notifications: IntCounterVec,
     doubted_counters: IntGaugeVec,
     incidents_open: IntGaugeVec,
@@ -241,7 +242,7 @@ impl Telemetry {
             query_memory_waits: counter("fabriclens_query_memory_waits_total", "Queries that had to wait for memory.")?,
             notifications: counters(
                 "fabriclens_notifications_total",
-                "Messages about incidents to Alertmanagers and webhooks.",
+                "Messages about incidents and ended jobs to Alertmanagers, webhooks and programs.",
                 &["receiver", "outcome"],
             )?,
             doubted_counters: {

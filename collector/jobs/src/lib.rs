@@ -45,7 +45,7 @@ pub use host_names::HostNames;
 pub use job_list::{JobList, ListedJob, Unparsed};
 pub use occupancy::{Attribution, Occupancy, overlap_ns};
 pub use record::{HostAllocation, JobKey, JobRecord, RecordError, Source};
-pub use registry::{Cursor, Filter, Page, Registry, RegistryError};
+pub use registry::{Cursor, EndedRun, Filter, Page, Registry, RegistryError};
 pub use sender::{Limits, Reporter};
 pub use sighting::{OpenRun, SeenJob, Sighting};
 pub use view::Job;

@@ -22,7 +22,7 @@ pub mod model;
 mod read;
 mod render;
 
-pub use build::{Input, KnownPaths, Leaves, Link, LinkEnd, PathLookup, build};
+pub use build::{Digest, Input, KnownPaths, Leaves, Link, LinkEnd, PathLookup, build, digest};
 pub use model::Report;
 pub use render::{html, markdown};
 

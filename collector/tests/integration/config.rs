@@ -38,7 +38,8 @@ fn shipped_config_holds_the_defaults() {
     let thresholds: Vec<&str> = thresholds.lines().skip(1).filter_map(|l| l.strip_prefix("# ")).take(3).collect();
     assert_ne!(from_text(&thresholds.join("\n")).unwrap().thresholds, Config::default().thresholds);
     let (alertmanager, webhook) = servers.split_once("# [[webhook]]\n").unwrap();
-    let (webhook, switch) = webhook.split_once("# [[gnmi.targets]]\n").unwrap();
+    let (webhook, owners) = webhook.split_once("# [[job_notification]]\n").unwrap();
+    let (owners, switch) = owners.split_once("# [[gnmi.targets]]\n").unwrap();
 
     let mut section = String::new();
     let mut shown = BTreeMap::new();
@@ -123,6 +124,11 @@ fn shipped_config_holds_the_defaults() {
     let one = from_text(&format!("[[webhook]]\n{}", keys(webhook, 9))).unwrap().webhook.remove(0);
     let short = from_text("[[webhook]]\nname = 'x'\nurl = 'http://x'").unwrap().webhook.remove(0);
     assert_eq!((one.repeat, one.endpoint.timeout), (short.repeat, short.endpoint.timeout));
+    let one: String =
+        keys(owners, 13).lines().filter(|l| !l.starts_with("program")).map(|l| format!("{l}\n")).collect();
+    let one = from_text(&format!("[[job_notification]]\n{one}")).unwrap().job_notification.remove(0);
+    let short = from_text("[[job_notification]]\nname = 'x'\nurl = 'http://x'").unwrap().job_notification.remove(0);
+    assert_eq!((one.only_lost, one.min_run_time, one.delay), (short.only_lost, short.min_run_time, short.delay));
     let one = from_text(&format!("[[gnmi.targets]]\n{}", keys(switch, 11))).unwrap().gnmi.remove(0);
     let short = from_text("[[gnmi.targets]]\nname = 'x'\naddress = 'x:1'\nkind = 'sonic'").unwrap().gnmi.remove(0);
     assert_eq!((one.interval, one.tls.is_some()), (short.interval, short.tls.is_some()));
@@ -197,6 +203,40 @@ fn notification_keys_are_checked() {
         ("[[webhook]]\nname = 'x'\nurl = 'http://x'\nrepeat = '5s'", "webhook.repeat: at least 1m"),
         ("[[webhook]]\nname = 'x'\nurl = 'http://x'\ntimeuot = '5s'", "did you mean \"webhook.timeout\"?"),
         ("[webhook]\nname = 'x'", "expected a sequence"),
+        ("[[job_notification]]\nname = 'x'", "job_notification.url: missing in \"x\"; set url or program"),
+        (
+            "[[job_notification]]\nname = 'x'\nurl = 'http://x'\nprogram = '/p'",
+            "job_notification.url: \"x\" has a program too",
+        ),
+        (
+            "[[job_notification]]\nname = 'x'\nurl = 'http://{user}/'",
+            "job_notification.url: variables are allowed in path",
+        ),
+        (
+            "[[job_notification]]\nname = 'x'\nurl = 'http://x/{usr}'",
+            "job_notification.url: unknown variable {usr}; did you mean {user}?",
+        ),
+        (
+            "[[job_notification]]\nname = 'x'\nurl = 'http://x'\ntemplate = '{costs}'",
+            "job_notification.template: unknown variable {costs}; did you mean {cost}?",
+        ),
+        (
+            "[[job_notification]]\nname = 'x'\nprogram = 'mail'",
+            "job_notification.program: mail is not an absolute path",
+        ),
+        (
+            "[[job_notification]]\nname = 'x'\nprogram = '/p'\nca = 'c'",
+            "job_notification.program: \"x\" is a program; credentials",
+        ),
+        (
+            "[[job_notification]]\nname = 'x'\nprogram = '/p'\nonly = 'bad'",
+            "job_notification.only: \"bad\" is neither all nor lost",
+        ),
+        (
+            "[[job_notification]]\nname = 'x'\nprogram = '/p'\ntimeout = '1h'",
+            "job_notification.timeout: longer than 0s, and at most 10m",
+        ),
+        ("[[job_notification]]\nname = 'x'\nprogramm = '/p'", "did you mean \"job_notification.program\"?"),
     ] {
         let got = from_text(text).unwrap_err();
         assert!(got.contains(error), "{text}: {got}");

@@ -20,6 +20,7 @@ mod hostile_clients;
 mod hostile_queries;
 mod incidents;
 mod ingest;
+mod job_notifications;
 mod job_sources;
 mod jobs;
 mod kernel_log;

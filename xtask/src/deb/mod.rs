@@ -87,6 +87,7 @@ pub fn build(args: &Args) -> Result<Vec<PathBuf>> {
         ("deploy/debian", ""),
         ("deploy/config", ""),
         ("deploy/slurm", ""),
+        ("deploy/mail", ""),
         ("dashboards/grafana", "dashboards"),
         ("dashboards/alerts", "dashboards"),
         ("dashboards/provisioning", "dashboards"),

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use fabriclens_correlate::IncidentKind;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use ureq::http::Response;
-use ureq::{Body, RequestBuilder, typestate::WithBody};
+use ureq::{RequestBuilder, typestate::WithBody};
 
 use super::record::kind_text;
 use super::series::notify_on_change;
 use super::view::Thread;
 use crate::store::IncidentStore;
 use fabriclens_config::{Config, Endpoint};
+use fabriclens_core::delivery::{Delivery, post_json};
 use fabriclens_core::endpoint;
 use fabriclens_core::endpoint::{Client, FileError};
 use fabriclens_core::periodic::{Trigger, periodic};
@@ -159,32 +159,19 @@ impl Caller {
         body: &[u8],
         add_headers: impl FnOnce(RequestBuilder<WithBody>) -> RequestBuilder<WithBody>,
     ) -> Result<Answer, RetryLater> {
-        let later = |wait, why| {
-            self.count("failed", n);
-            Err(RetryLater { wait, why })
-        };
-        let request = match self.client.post(url) {
-            Ok(request) => add_headers(request.header("content-type", "application/json")),
-            Err(e) => return later(None, e.to_string()),
-        };
-        let mut response: Response<Body> = match request.send(body) {
-            Ok(response) => response,
-            Err(e) => return later(None, e.to_string()),
-        };
-        let (status, wait) = (response.status().as_u16(), endpoint::retry_after(&response));
-        // The connection can only be reused after the body was read.
-        let answer = endpoint::error_text(&mut response);
-        match status {
-            200..=299 => {
+        match post_json(&self.client, url, body, add_headers) {
+            Delivery::Accepted => {
                 self.count("sent", n);
                 Ok(Answer::Accepted)
             }
-            // The status is about the content, so a retry cannot help.
-            400 | 409 | 410 | 413 | 415 | 422 => {
+            Delivery::Refused(why) => {
                 self.count("refused", n);
-                Ok(Answer::Refused(answer))
+                Ok(Answer::Refused(why))
             }
-            _ => later(wait, answer),
+            Delivery::Later { wait, why } => {
+                self.count("failed", n);
+                Err(RetryLater { wait, why })
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ mod storage;
 mod usage;
 
 pub use error::RegistryError;
-pub use query::{Cursor, Filter, Page};
+pub use query::{Cursor, EndedRun, Filter, Page};
 pub(crate) use runs::{Jobs, Run};
 
 use crate::disagreements::TOLERANCE_NS;

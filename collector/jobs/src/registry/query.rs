@@ -4,7 +4,7 @@ use super::Registry;
 use super::error::RegistryError;
 use super::runs::{Jobs, Run};
 use crate::host_names::HostNames;
-use crate::record::JobKey;
+use crate::record::{JobKey, JobRecord};
 use crate::view::{Job, run_end, run_start};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -95,7 +95,47 @@ pub struct Page {
     pub bytes: usize,
 }
 
+/// A run that has ended, without its hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedRun {
+    /// Key of the job.
+    pub key: JobKey,
+    /// Number of the run.
+    pub run: u32,
+    /// Owner; `""` if unknown.
+    pub user: String,
+    /// Display name; `""` if unknown.
+    pub name: String,
+    /// Start, Unix nanoseconds.
+    pub start_ns: i64,
+    /// End, Unix nanoseconds.
+    pub end_ns: i64,
+}
+
 impl Registry {
+    /// Runs that have ended and are wanted, the earliest end first: at most `most`. `wanted` sees start and end, Unix nanoseconds. Only
+    /// records are read, which is cheap for large jobs.
+    pub fn ended_runs(&self, most: usize, wanted: impl Fn(&JobKey, u32, [i64; 2]) -> bool) -> Vec<EndedRun> {
+        let jobs = self.jobs();
+        let all = jobs.runs.iter().flat_map(|(key, runs)| runs.iter().map(move |run| (key, run)));
+        let ended = all.filter_map(|(key, run)| Some((run_end(&run.records)?, run_start(&run.records), key, run)));
+        let mut found: Vec<_> =
+            ended.filter(|(end, start, key, run)| wanted(key, run.number, [*start, *end])).collect();
+        found.sort_unstable_by(|a, b| (a.0, a.2, a.3.number).cmp(&(b.0, b.2, b.3.number)));
+        let text = |run: &Run, of: fn(&JobRecord) -> Option<&String>| {
+            run.records.values().rev().find_map(of).cloned().unwrap_or_default()
+        };
+        let ended = |(end_ns, start_ns, key, run): (i64, i64, &JobKey, &Run)| EndedRun {
+            key: key.clone(),
+            run: run.number,
+            user: text(run, |record| record.user.as_ref()),
+            name: text(run, |record| record.name.as_ref()),
+            start_ns,
+            end_ns,
+        };
+        found.into_iter().take(most).map(ended).collect()
+    }
+
     /// Parses `id` or `cluster/id`. Ids may contain slashes too, so `cluster/id` is taken only if that job is known.
     pub fn parse_key(&self, name: &str) -> JobKey {
         let bare = JobKey { cluster: String::new(), id: name.to_owned() };
@@ -155,7 +195,7 @@ impl Registry {
         found.sort_unstable_by(|(a, _), (b, _)| a.rank().cmp(&b.rank()));
         let mut page = Page::default();
         for (n, (at, run)) in found.iter().enumerate() {
-            let taken = page.bytes.saturating_add(run.records.values().map(crate::JobRecord::weight).sum());
+            let taken = page.bytes.saturating_add(run.records.values().map(JobRecord::weight).sum());
             if n > 0 && (n >= most || taken > bytes) {
                 page.next = Some(found[n - 1].0.clone());
                 break;

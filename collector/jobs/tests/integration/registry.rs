@@ -177,3 +177,21 @@ fn node_hook_number_resolves_to_the_task() {
     r.begin(Source::Slurm, &key("22"), record(Some(601), &["n2"]), 0).unwrap();
     assert_eq!(r.list(&Filter::default()).len(), 5);
 }
+
+#[test]
+fn ended_runs_are_listed_by_their_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let r = open(dir.path());
+    for (id, start, end) in [("late", 10, Some(90)), ("early", 20, Some(30)), ("runs", 5, None)] {
+        let record = JobRecord { user: Some("ann".into()), ..record(Some(start), &["a"]) };
+        r.begin(Source::Http, &key(id), record, start * SECOND).unwrap();
+        end.map(|end| r.end(Source::Http, &key(id), end * SECOND).unwrap());
+    }
+    let ids = |most, from: i64| {
+        let found = r.ended_runs(most, |_, run, [_, end]| run == 1 && end >= from * SECOND);
+        found.into_iter().map(|run| (run.key.id, run.start_ns / SECOND, run.user)).collect::<Vec<_>>()
+    };
+    let [early, late] = [("early", 20), ("late", 10)].map(|(id, start)| (id.to_owned(), start, "ann".to_owned()));
+    assert_eq!(ids(9, 0), [early.clone(), late.clone()]);
+    assert_eq!((ids(1, 0), ids(9, 31)), (vec![early], vec![late]));
+}

@@ -31,6 +31,7 @@ use fabriclens_promql::{CancelToken, Engine, QueryError};
 pub use paths::{KnownPaths, PathLookup};
 use ports::{Aggregation, Counter, Port, figure};
 use std::collections::{HashMap, HashSet};
+pub use summary::{Digest, digest};
 
 /// Input of a report.
 pub struct Input<'a> {

@@ -9,6 +9,7 @@ use crate::model::{
 use crate::render::words::{between, clock, duration, of_figure, percent};
 use fabriclens_jobs::Job;
 use fabriclens_promql::QueryError;
+use serde::{Deserialize, Serialize};
 
 /// Maximum number of earlier jobs to compare with.
 const EARLIER: usize = 5;
@@ -169,20 +170,7 @@ fn points(report: &Report) -> Vec<Point> {
         );
         say(Severity::Warning, text);
     }
-    let seen: Vec<f64> = earlier.iter().filter_map(|e| e.at_most_share.largest()).collect();
-    if let (Some(own), false) = (cost.at_most_share.largest(), seen.is_empty()) {
-        let usual = seen.iter().sum::<f64>() / seen.len() as f64;
-        let (severity, word) = match own {
-            own if own > 2.0 * usual + 0.005 => (Severity::Warning, "more than"),
-            own if own * 2.0 + 0.005 < usual => (Severity::Good, "less than"),
-            _ => (Severity::Good, "about as much as"),
-        };
-        let text = format!(
-            "That is at most {} of its time, {word} in the {} before it of this user and size (at most {}).",
-            percent(own),
-            if seen.len() == 1 { "job".to_owned() } else { format!("{} jobs", seen.len()) },
-            percent(usual)
-        );
+    if let Some(Point { severity, text }) = against_earlier(cost, earlier) {
         say(severity, text);
     }
     let found = report.health.findings.iter().filter(|f| f.severity >= Severity::Warning).count();
@@ -206,6 +194,60 @@ fn points(report: &Report) -> Vec<Point> {
         say(Severity::Info, text);
     }
     points
+}
+
+/// Comparison with earlier jobs of this user and size; `None` if there are none, or nothing was measured.
+fn against_earlier(cost: &Cost, earlier: &[Earlier]) -> Option<Point> {
+    let seen: Vec<f64> = earlier.iter().filter_map(|e| e.at_most_share.largest()).collect();
+    let own = cost.at_most_share.largest().filter(|_| !seen.is_empty())?;
+    let usual = seen.iter().sum::<f64>() / seen.len() as f64;
+    let (severity, word) = match own {
+        own if own > 2.0 * usual + 0.005 => (Severity::Warning, "more than"),
+        own if own * 2.0 + 0.005 < usual => (Severity::Good, "less than"),
+        _ => (Severity::Good, "about as much as"),
+    };
+    let text = format!(
+        "That is at most {} of its time, {word} in the {} before it of this user and size (at most {}).",
+        percent(own),
+        if seen.len() == 1 { "job".to_owned() } else { format!("{} jobs", seen.len()) },
+        percent(usual)
+    );
+    Some(Point { severity, text })
+}
+
+/// The report in three sentences, for messages to the owner of a job.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct Digest {
+    /// What the network cost.
+    pub cost: String,
+    /// The most likely cause.
+    pub cause: String,
+    /// Comparison with earlier jobs.
+    pub earlier: String,
+    /// Whether the network cost a noticeable part of its time; `None`: not measured.
+    pub has_lost: Option<bool>,
+    /// Whether all hosts were measured without gaps. Samples may still arrive otherwise.
+    pub is_complete: bool,
+    /// Number of hosts.
+    pub hosts: usize,
+}
+
+/// The main points of a report in three sentences.
+pub fn digest(report: &Report) -> Digest {
+    let Summary { points, cost, cause, earlier } = &report.summary;
+    let against = against_earlier(cost, earlier).map(|point| point.text);
+    let not_compared = match earlier.as_slice() {
+        [] => "There is no earlier job of this user and size to compare with.",
+        _ => "It cannot be compared with earlier jobs: lost time was not measured in both.",
+    };
+    Digest {
+        cost: points.first().map(|point| point.text.clone()).unwrap_or_default(),
+        cause: cause.text.clone(),
+        earlier: against.unwrap_or_else(|| not_compared.to_owned()),
+        has_lost: cost.at_most_share.largest().map(|share| share >= NOTICED),
+        is_complete: report.quality.missing.is_empty() && report.quality.gaps.is_empty(),
+        hosts: report.job.hosts,
+    }
 }
 
 /// `between 15 s and 20 s (5.0 % to 6.7 %, exclusive)`; without percentages if there are several grades.
