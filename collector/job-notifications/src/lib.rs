@@ -8,11 +8,10 @@
 mod message;
 mod notifier;
 mod program;
+mod shared;
 mod told;
 mod webhook;
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use fabriclens_config::{Config, JobNotificationTarget};
@@ -20,49 +19,16 @@ use fabriclens_core::endpoint::FileError;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time::now_ns;
 use fabriclens_job_sources::Jobs;
-use fabriclens_jobs::JobKey;
 use fabriclens_store::Store;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 
 use notifier::{Notifier, Target};
 use program::Program;
+use shared::Shared;
+pub use shared::{Digest, DigestAnswer, ReadDigest};
 use told::Told;
 use webhook::Webhook;
-
-/// The report of a run in three sentences.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Digest {
-    /// What the network cost.
-    pub cost: String,
-    /// The most likely cause.
-    pub cause: String,
-    /// Comparison with earlier jobs.
-    pub earlier: String,
-    /// Whether the network cost a noticeable part of its time; `None`: not measured.
-    pub has_lost: Option<bool>,
-    /// Whether all hosts were measured without gaps.
-    pub is_complete: bool,
-    /// Number of hosts.
-    pub hosts: usize,
-}
-
-/// The answer of [`ReadDigest`].
-pub type DigestAnswer = Pin<Box<dyn Future<Output = Result<Digest, String>> + Send>>;
-/// Builds the digest of a run; an error says why that is not possible.
-pub type ReadDigest = Arc<dyn Fn(JobKey, u32) -> DigestAnswer + Send + Sync>;
-
-/// What all receivers share.
-#[derive(Clone)]
-struct Shared {
-    jobs: Arc<Jobs>,
-    /// One report at a time, whichever receiver needs it: they must not take the permits of queries.
-    read: Arc<Mutex<ReadDigest>>,
-    telemetry: Telemetry,
-    /// URL of this collector.
-    base: String,
-    stop: watch::Receiver<bool>,
-}
 
 /// Tells all configured receivers until `stop` becomes true.
 ///

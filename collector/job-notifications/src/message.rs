@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fabriclens_jobs::EndedRun;
 
-use crate::Digest;
+use crate::shared::Digest;
 
 /// Longest value of a variable, bytes; texts of reports name hosts and jobs.
 const VALUE_BYTES: usize = 4096;

@@ -12,9 +12,9 @@ use fabriclens_jobs::{EndedRun, JobKey};
 
 use crate::message::Message;
 use crate::program::Program;
+use crate::shared::{Digest, Shared};
 use crate::told::{NEWS_NS, Outcome, Told};
 use crate::webhook::Webhook;
-use crate::{Digest, Shared};
 
 /// Interval at which ended runs are looked for.
 const INTERVAL: Duration = Duration::from_secs(5);

@@ -157,7 +157,7 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Digest;
+    use crate::shared::Digest;
     use fabriclens_jobs::{EndedRun, JobKey};
     use std::os::unix::fs::PermissionsExt as _;
 
