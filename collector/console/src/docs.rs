@@ -38,6 +38,7 @@ pub(crate) const DOCS: &[Doc] = &[
     doc!("runbooks/retransmit-surge.md"),
     doc!("runbooks/setting-drift.md"),
     doc!("runbooks/store-failing.md"),
+    doc!("runbooks/stuck-collective.md"),
     doc!("runbooks/subnet-reader-missing.md"),
     doc!("runbooks/switch-silent.md"),
     doc!("runbooks/tcp-fallback.md"),

@@ -48,7 +48,7 @@ pub use model::fabric::{Fabric, Job};
 pub use model::finding::{Evidence, Finding};
 pub use model::frame::{FULL_PACKET_BYTES, Frame};
 pub use model::incident::{Considered, Incident, IncidentPath, Sender};
-pub use model::kind::{IncidentKind, KindSpec, ObservedBy, Severity, SeverityRule};
+pub use model::kind::{IncidentKind, KindSpec, ObservedBy, Scope, Severity, SeverityRule};
 pub use model::location::{Location, LocationId};
 pub use model::ports::{Port, Ports};
 pub use model::priority::Priorities;

@@ -4,6 +4,7 @@
 
 mod backfill;
 mod background_query;
+mod collectives_feed;
 mod flows;
 mod forwarding_paths;
 pub mod kernel_log;

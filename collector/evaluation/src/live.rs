@@ -11,6 +11,7 @@ use fabriclens_promql::QueryError;
 use fabriclens_store::RowGroup;
 use tokio::sync::watch::Receiver;
 
+use super::collectives_feed::CollectivesFeed;
 use super::flows::PeerQueries;
 use super::forwarding_paths::ForwardingPaths;
 use super::late::{self, LateSamples};
@@ -77,6 +78,7 @@ struct LiveEvaluation {
     queue_pairs: QueuePairQueries,
     probes: ProbeFeed,
     forwarding_paths: ForwardingPaths,
+    collectives: CollectivesFeed,
     running: Running,
     topology: Option<Arc<Topology>>,
     /// Number of ports ever added when jobs were last assigned theirs.
@@ -115,6 +117,7 @@ impl LiveEvaluation {
             queue_pairs: QueuePairQueries::default(),
             probes: ProbeFeed::default(),
             forwarding_paths: ForwardingPaths::default(),
+            collectives: CollectivesFeed::default(),
             running: Running::default(),
             topology: None,
             ports: 0,
@@ -159,6 +162,7 @@ impl LiveEvaluation {
         self.queue_pairs.round(&self.state, &mut self.backfill.tracker, now);
         let (flows, tracker) = (self.queue_pairs.flows(), &mut self.backfill.tracker);
         self.forwarding_paths.round(&self.state, tracker, flows, now);
+        self.collectives.round(&self.state, tracker, &self.running.jobs, now);
         self.state.telemetry.verdict_seconds.with_label_values(&["take"]).observe(began.elapsed().as_secs_f64());
         let began = Instant::now();
         let mut seen = self.backfill.tracker.evaluate();

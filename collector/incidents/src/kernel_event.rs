@@ -137,6 +137,9 @@ fn is_related(kind: IncidentKind, subject: LogSubject) -> bool {
         IncidentKind::TransportErrors => &[Adapter, Link, Pcie],
         IncidentKind::StragglerRail => &[Adapter, Link, Pcie, Gpu, Nvlink, Host, Process],
         IncidentKind::BusyHost => &[Host, Process],
+        IncidentKind::StuckCollective | IncidentKind::ApplicationStraggler => {
+            &[Process, Gpu, Nvlink, Host, Pcie, Adapter]
+        }
         IncidentKind::TcpFallback => &[Adapter],
         IncidentKind::Incast
         | IncidentKind::UplinkCongestion

@@ -2,8 +2,8 @@
 //! never overwrite.
 
 use fabriclens_base::host_name::is_same;
-use fabriclens_correlate::IncidentKind;
 use fabriclens_correlate::{Incident, Location};
+use fabriclens_correlate::{IncidentKind, Scope};
 use serde::{Deserialize, Serialize};
 
 use crate::kernel_event::KernelEvent;
@@ -289,7 +289,9 @@ impl Record {
     /// Role of a job in the incident: `culprit` or `victim`.
     pub fn role(&self, job: &str) -> Option<&'static str> {
         let incident = &self.incident;
-        let root = matches!(&incident.root, Location::Job { job: j, .. } if j == job);
+        // A job that waits for its own ranks accuses nobody.
+        let accuses = incident.kind.spec().scope == Scope::Network;
+        let root = accuses && matches!(&incident.root, Location::Job { job: j, .. } if j == job);
         if root || incident.culprit_jobs.iter().any(|j| j == job) {
             Some("culprit")
         } else {

@@ -8,6 +8,7 @@ mod alertmanager;
 mod api;
 mod audit;
 mod auth;
+mod collectives;
 mod config;
 mod console;
 mod crash;

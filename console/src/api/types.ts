@@ -43,6 +43,8 @@ export const KINDS = [
   "tcp_fallback",
   "credit_stall",
   "busy_host",
+  "stuck_collective",
+  "application_straggler",
 ] as const;
 export type Kind = (typeof KINDS)[number];
 

@@ -4,6 +4,7 @@ use crate::baseline::job_load::JobLoad;
 use crate::baseline::job_phases::JobFrame;
 use crate::baseline::reference::Baseline;
 use crate::baseline::window::Window;
+use crate::detectors::acquittal::acquittal;
 use crate::detectors::fault_domain::FaultDomain;
 use crate::detectors::hold_signal::{CREDITS, PAUSED};
 use crate::detectors::thresholds::{Threshold, Thresholds};
@@ -192,9 +193,13 @@ impl<'a> DetectorContext<'a> {
         self.window.frames().iter().find(|f| so(f)).map(|f| f.time_ns)
     }
 
-    /// Throughput of a job against its baseline; `None` if unknown.
+    /// Throughput of a job against its baseline; `None` if unknown, or if the job's own ranks hold it back: what it loses then says
+    /// nothing of the network.
     pub fn slowdown(&self, job: usize) -> Option<JobSlowdown> {
-        self.slowdowns.get_or_init(|| (0..self.fabric.jobs.len()).map(|job| self.compare_job(job)).collect())[job]
+        let own =
+            |job| acquittal(self.fabric, self.thresholds, self.history, self.window.time_range_ns()[0], job).is_some();
+        let one = |job| if own(job) { None } else { self.compare_job(job) };
+        self.slowdowns.get_or_init(|| (0..self.fabric.jobs.len()).map(one).collect())[job]
     }
 
     /// Throughput of all jobs against their baselines, where known.

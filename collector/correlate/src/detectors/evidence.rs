@@ -4,6 +4,7 @@ use crate::detectors::context::DetectorContext;
 use crate::model::finding::Evidence;
 use crate::model::signal::Signal;
 use crate::signals::table::ALL;
+use fabriclens_collectives::Straggler;
 
 /// A value of a port as evidence.
 pub(super) fn evidence(ctx: &DetectorContext<'_>, signal: Signal, port: usize, value: f64, threshold: f64) -> Evidence {
@@ -53,6 +54,12 @@ pub(super) fn name(ctx: &DetectorContext<'_>, port: usize) -> String {
 /// A share in percent for explanations.
 pub(super) fn percent(share: f64) -> String {
     if share < 0.095 { format!("{:.1} %", share * 100.0) } else { format!("{:.0} %", share * 100.0) }
+}
+
+/// The process of a rank in brackets, after its number; empty if nothing is known of it.
+pub(super) fn in_brackets(rank: &Straggler) -> String {
+    let process = rank.process();
+    if process.is_empty() { process } else { format!(" ({process})") }
 }
 
 /// Element at a quantile of a sorted list.

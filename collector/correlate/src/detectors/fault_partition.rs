@@ -103,10 +103,11 @@ impl FaultDomains {
         Self { of_port, each, whole, several: RefCell::default() }
     }
 
-    /// Each domain with ports, as a set of one.
+    /// Each domain with ports, as a set of one; without any port, all of them as one, because jobs need no counters to stand still.
     pub fn each(&self) -> impl Iterator<Item = DomainSet> + '_ {
         let some = |n: &usize| !self.each[*n].ports.is_empty();
-        (0..self.each.len()).filter(some).map(|n| DomainSet([n].into()))
+        let none = self.of_port.is_empty().then(DomainSet::default);
+        (0..self.each.len()).filter(some).map(|n| DomainSet([n].into())).chain(none)
     }
 
     /// Domains of these ports; of no ports, all domains.

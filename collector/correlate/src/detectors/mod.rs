@@ -1,6 +1,8 @@
 //! The detectors, pure functions from a [`context::DetectorContext`] to findings, and what they share. A new detector is one
 //! file with one `Detector` constant, and one row in [`ALL`].
 
+mod acquittal;
+pub mod application_straggler;
 pub mod backpressure;
 mod busy_host;
 pub mod context;
@@ -39,6 +41,7 @@ mod path_votes;
 mod pause;
 mod paused_time;
 mod pcie;
+mod port_trouble;
 mod probe_delay;
 mod probe_falls;
 mod probe_loss;
@@ -51,6 +54,7 @@ mod slow_pairs;
 mod slow_path;
 mod sprayed_uplink;
 mod straggler_rail;
+mod stuck_collective;
 mod tcp_fallback;
 mod tcp_twins;
 pub mod thresholds;
@@ -64,7 +68,7 @@ use detector::Detector;
 use thresholds::{OverrideError, Threshold, Thresholds};
 
 /// All detectors. Of findings with equal confidence, that of the earlier row wins.
-pub const ALL: [Detector; 28] = [
+pub const ALL: [Detector; 30] = [
     link::FLAP,
     link::DOWN,
     path_flap::DETECTOR,
@@ -93,6 +97,8 @@ pub const ALL: [Detector; 28] = [
     probe_delay::DETECTOR,
     loss_with_marks::DETECTOR,
     busy_host::DETECTOR,
+    stuck_collective::DETECTOR,
+    application_straggler::DETECTOR,
 ];
 
 /// Thresholds of files that several detectors use.

@@ -3,7 +3,8 @@
 use crate::model::ports::{Port, Ports};
 use crate::model::routes::Routes;
 use crate::model::topology::{Link, LinkEnd, Node, Role, Topology};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use fabriclens_collectives::JobCollectives;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// A running job.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +28,8 @@ pub struct Fabric {
     pub jobs: Vec<Job>,
     /// Paths, queue pairs and probes; empty where no agent tells of them.
     pub routes: Routes,
+    /// Collectives of running jobs with stragglers, by job id; empty where no agent reads them.
+    pub collectives: BTreeMap<String, JobCollectives>,
     /// Owner of each port; `None` if no job or more than one job uses it.
     owner: Vec<Option<usize>>,
     /// Whether the last topology names a node, by node.
@@ -46,6 +49,7 @@ impl Fabric {
             ports,
             jobs,
             routes: Routes::default(),
+            collectives: BTreeMap::new(),
             owner: Vec::new(),
             described,
             revision: 0,

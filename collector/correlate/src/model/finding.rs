@@ -33,6 +33,8 @@ pub struct Finding {
     pub confidence: f64,
     /// Jobs that cause it.
     pub culprits: Vec<usize>,
+    /// Jobs that suffer by themselves, for kinds that are about a job; otherwise empty, and throughput decides.
+    pub victims: Vec<usize>,
     /// Host ports that receive more than they can take, or whose packets are marked.
     pub receivers: Vec<usize>,
     /// Priorities in which it holds senders back.
@@ -65,6 +67,7 @@ impl Finding {
             root,
             confidence,
             culprits: Vec::new(),
+            victims: Vec::new(),
             receivers: Vec::new(),
             priorities: Priorities::UNKNOWN,
             began_ns: None,
@@ -108,6 +111,12 @@ impl Finding {
     #[must_use]
     pub fn with_culprits(self, culprits: Vec<usize>) -> Self {
         Self { culprits, ..self }
+    }
+
+    /// Sets the jobs that suffer by themselves.
+    #[must_use]
+    pub fn with_victims(self, victims: Vec<usize>) -> Self {
+        Self { victims, ..self }
     }
 
     /// Sets the ports that receive too much.

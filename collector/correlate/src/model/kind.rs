@@ -45,6 +45,10 @@ pub enum IncidentKind {
     CreditStall,
     /// A host answers probes late, because its CPUs are busy.
     BusyHost,
+    /// Ranks of a job wait in a collective for one that is dead or stopped, whatever counters show.
+    StuckCollective,
+    /// Ranks of a job stay behind in launching operations, while the counters of their hosts show nothing.
+    ApplicationStraggler,
 }
 
 /// Severity of an incident, or of a setting that is not as expected.
@@ -96,6 +100,15 @@ pub enum ObservedBy {
     Effects,
 }
 
+/// What a kind is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// The network, its adapters and hosts: any job may suffer.
+    Network,
+    /// One job by itself: it alone suffers, and what it does hides no fault of the network.
+    Job,
+}
+
 /// All properties of a kind.
 #[derive(Clone, Copy, Debug)]
 pub struct KindSpec {
@@ -120,6 +133,10 @@ pub struct KindSpec {
     pub follows_load: bool,
     /// It only states that something suffers; a finer kind explains it.
     pub is_coarse: bool,
+    /// What it is about.
+    pub scope: Scope,
+    /// It may keep a host from all traffic, so that others take the ranks there for dead.
+    pub cuts_off: bool,
     /// What an operator should do next.
     pub action: &'static str,
     /// Page of the documentation, relative to `docs/`.
@@ -128,7 +145,7 @@ pub struct KindSpec {
 
 impl IncidentKind {
     /// Every kind.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::PfcStorm,
         Self::SlowReceiver,
         Self::Incast,
@@ -148,6 +165,8 @@ impl IncidentKind {
         Self::TcpFallback,
         Self::CreditStall,
         Self::BusyHost,
+        Self::StuckCollective,
+        Self::ApplicationStraggler,
     ];
 
     /// Whether counters at the location itself show it.
@@ -163,6 +182,7 @@ impl IncidentKind {
     /// The row of the kind.
     pub const fn spec(self) -> &'static KindSpec {
         use ObservedBy::{Effects, Location};
+        use Scope::{Job, Network};
         use SeverityRule::ByVictims;
         match self {
             Self::PfcStorm => &KindSpec {
@@ -176,6 +196,8 @@ impl IncidentKind {
                 follows_load: false,
                 holds_others_back: true,
                 is_coarse: false,
+                scope: Network,
+                cuts_off: true,
                 action: "Drain the host and reset its NIC. Check the NIC firmware, the PFC watchdog of the switch \
                  and the stall prevention of the NIC, which would have contained the storm.",
                 docs: "runbooks/pfc-storm.md",
@@ -191,6 +213,8 @@ impl IncidentKind {
                 follows_load: false,
                 holds_others_back: true,
                 is_coarse: false,
+                scope: Network,
+                cuts_off: true,
                 action: "Check the host: PCIe width and speed, PCIe stalls, IOMMU, memory and CPU pressure, \
                  receive buffers.",
                 docs: "runbooks/pause-sustained.md",
@@ -206,6 +230,8 @@ impl IncidentKind {
                 follows_load: true,
                 holds_others_back: true,
                 is_coarse: false,
+                scope: Network,
+                cuts_off: false,
                 action: "Change the job's traffic pattern: fewer senders at a time, more receivers, or smaller \
                  bursts.",
                 docs: "verdicts.md",
@@ -221,6 +247,8 @@ impl IncidentKind {
                 follows_load: false,
                 holds_others_back: true,
                 is_coarse: false,
+                scope: Network,
+                cuts_off: false,
                 action: "Check the cable and the transceivers at both ends. Take the link out of ECMP until it is \
                  repaired.",
                 docs: "runbooks/link-degraded.md",
@@ -236,6 +264,8 @@ impl IncidentKind {
                 follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
+                scope: Network,
+                cuts_off: true,
                 action: "Clean or replace the cable and the transceivers. Take the link out of service until then.",
                 docs: "runbooks/link-ber-high.md",
             },
@@ -250,6 +280,8 @@ impl IncidentKind {
                 follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
+                scope: Network,
+                cuts_off: true,
                 action: "Replace the cable or the transceiver. Keep the link down until then.",
                 docs: "runbooks/link-flapping.md",
             },
@@ -264,6 +296,8 @@ impl IncidentKind {
                 follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
+                scope: Network,
+                cuts_off: true,
                 action: "Check the cable, the transceivers and the port at the other end.",
                 docs: "runbooks/link-down.md",
             },
@@ -278,6 +312,8 @@ impl IncidentKind {
                 follows_load: true,
                 holds_others_back: false,
                 is_coarse: true,
+                scope: Network,
+                cuts_off: false,
                 action: "Spread jobs over more leaves, or add links. Check that traffic uses all uplinks.",
                 docs: "verdicts.md",
             },
@@ -292,6 +328,8 @@ impl IncidentKind {
                 follows_load: true,
                 holds_others_back: false,
                 is_coarse: false,
+                scope: Network,
+                cuts_off: false,
                 action: "Increase the entropy of the flows (source ports, more queue pairs) or use adaptive \
                  routing. If that has to wait, restart one of the jobs.",
                 docs: "verdicts.md",
@@ -307,6 +345,8 @@ impl IncidentKind {
                 follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
+                scope: Network,
+                cuts_off: false,
                 action: "Compare ECN marking on the switches and DCQCN on the NICs with the rest of the fabric, for this priority.",
                 docs: "runbooks/pause-without-ecn.md",
             },
@@ -321,6 +361,8 @@ impl IncidentKind {
                 follows_load: true,
                 holds_others_back: false,
                 is_coarse: false,
+                scope: Network,
+                cuts_off: false,
                 action: "Limit the job's rate, move it, or give it a priority of its own.",
                 docs: "verdicts.md",
             },
@@ -335,6 +377,8 @@ impl IncidentKind {
                 follows_load: true,
                 holds_others_back: false,
                 is_coarse: true,
+                scope: Network,
+                cuts_off: false,
                 action: "Check which ports are paused. Counters of the switches would show where it begins.",
                 docs: "verdicts.md",
             },
@@ -349,6 +393,8 @@ impl IncidentKind {
                 follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
+                scope: Network,
+                cuts_off: true,
                 action: "Find where packets are lost: switch discards, link errors, a hop without PFC. If only one \
                  host is affected, check its NIC, firmware and queue pair timeouts.",
                 docs: "runbooks/retransmit-surge.md",
@@ -364,6 +410,8 @@ impl IncidentKind {
                 follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
+                scope: Network,
+                cuts_off: false,
                 action: "Reseat the adapter, or move it to a slot of full width. Check BIOS settings, payload \
                  size, relaxed ordering and NUMA placement.",
                 docs: "runbooks/pcie-degraded.md",
@@ -379,6 +427,8 @@ impl IncidentKind {
                 follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
+                scope: Network,
+                cuts_off: false,
                 action: "Clean the connectors, reseat the module and check its cooling. Replace it before it fails.",
                 docs: "verdicts.md",
             },
@@ -393,6 +443,8 @@ impl IncidentKind {
                 follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
+                scope: Network,
+                cuts_off: false,
                 action: "Check this rail's NIC, cable and switch port, and that the job's communication library \
                  uses all rails.",
                 docs: "verdicts.md",
@@ -408,6 +460,8 @@ impl IncidentKind {
                 follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
+                scope: Network,
+                cuts_off: false,
                 action: "RDMA was not used: check the job's communication library and its log (NCCL_IB_DISABLE, \
                  GIDs, memlock limits, plugins, RDMA device in the container).",
                 docs: "runbooks/tcp-fallback.md",
@@ -423,6 +477,8 @@ impl IncidentKind {
                 follows_load: false,
                 holds_others_back: true,
                 is_coarse: false,
+                scope: Network,
+                cuts_off: true,
                 action: "Disable the switch's port to the host, drain the host and reset its adapter. Check the \
                  adapter's firmware and, with opensm, the head-of-queue lifetime towards hosts.",
                 docs: "runbooks/credit-stall.md",
@@ -438,8 +494,44 @@ impl IncidentKind {
                 follows_load: false,
                 holds_others_back: false,
                 is_coarse: false,
+                scope: Network,
+                cuts_off: false,
                 action: "Look for what uses the host's CPUs beside its job (data loading, CPU limits of control groups, a process that \
                  runs away). Transfers that need the CPU, such as those of TCP or storage, are late too.",
+                docs: "verdicts.md",
+            },
+            Self::StuckCollective => &KindSpec {
+                name: "stuck_collective",
+                severity: ByVictims,
+                observed_by: Location,
+                freezes_baseline: false,
+                explains: &[],
+                may_spread: false,
+                recurs: false,
+                follows_load: false,
+                holds_others_back: false,
+                is_coarse: false,
+                scope: Job,
+                cuts_off: false,
+                action: "Look at the rank that the others wait for: its log, its process and GPU, and the kernel log of its host. If it \
+                 is dead, stop the job and restart it from its last checkpoint: it only wastes its other hosts.",
+                docs: "runbooks/stuck-collective.md",
+            },
+            Self::ApplicationStraggler => &KindSpec {
+                name: "application_straggler",
+                severity: ByVictims,
+                observed_by: Location,
+                freezes_baseline: false,
+                explains: &[],
+                may_spread: false,
+                recurs: false,
+                follows_load: false,
+                holds_others_back: false,
+                is_coarse: false,
+                scope: Job,
+                cuts_off: false,
+                action: "Look at what the rank's process does: data loading, checkpoints, CPU limits, a slow or throttled GPU. The job's owner can \
+                 tell; the network is not the reason.",
                 docs: "verdicts.md",
             },
         }

@@ -23,7 +23,8 @@ use crate::tracker::evaluation::Evaluator;
 use crate::tracker::open_incident::OpenIncident;
 use crate::tracker::past_incidents::PastIncidents;
 use crate::tracker::timing::{ASKED, FILLED_S, LAG_S, LAG_TICKS, LOOK_S, NEWEST};
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use fabriclens_collectives::JobCollectives;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Open incidents and their life cycle.
@@ -79,6 +80,11 @@ impl IncidentTracker {
     /// Stores what became known of paths, queue pairs or probes at an instant, Unix nanoseconds.
     pub fn learn(&mut self, time_ns: i64, update: RouteUpdate) {
         self.eval.fabric.learn(time_ns, update);
+    }
+
+    /// Replaces what is known of collectives: of running jobs with stragglers, by job id.
+    pub fn set_collectives(&mut self, of_job: BTreeMap<String, JobCollectives>) {
+        self.eval.fabric.collectives = of_job;
     }
 
     /// Adds a frame and evaluates it. Returns the incidents that closed.

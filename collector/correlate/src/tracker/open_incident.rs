@@ -1,6 +1,7 @@
 //! An open incident: what each evaluation found, how often, and which jobs lost throughput.
 
 use crate::baseline::reference::Baseline;
+use crate::detectors::application_straggler::acquitted;
 use crate::detectors::backpressure;
 use crate::detectors::context::DetectorContext;
 use crate::detectors::paging::pages;
@@ -9,7 +10,7 @@ use crate::detectors::victims::{Reach, low, victims};
 use crate::model::fabric::Fabric;
 use crate::model::finding::Finding;
 use crate::model::incident::{Incident, IncidentPath, Sender};
-use crate::model::kind::Severity;
+use crate::model::kind::{Scope, Severity};
 use crate::model::location::Location;
 use crate::model::location::LocationId;
 use crate::model::priority::Priorities;
@@ -101,6 +102,10 @@ impl OpenIncident {
             root: incident.root.find(fabric)?,
             confidence: incident.confidence,
             culprits: incident.culprit_jobs.iter().filter_map(job).collect(),
+            victims: match incident.kind.spec().scope {
+                Scope::Job => incident.victim_jobs.iter().filter_map(job).collect(),
+                Scope::Network => Vec::new(),
+            },
             receivers: Vec::new(),
             priorities: incident.priorities,
             began_ns: Some(incident.start_ns),
@@ -176,14 +181,21 @@ impl OpenIncident {
         let known =
             |f: &Finding| self.verdicts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).is_some_and(|v| v.0.is_same_as(f));
         let (own, others): (Vec<Finding>, Vec<Finding>) = findings.into_iter().partition(known);
-        self.considered.record(own.iter().chain(&others), ctx.fabric);
+        let of_jobs = match others.iter().chain(&own).next().map(|found| found.kind.spec().scope) {
+            Some(Scope::Network) => acquitted(ctx, ctx.jobs()),
+            _ => Vec::new(),
+        };
+        self.considered.record(own.iter().chain(&others).chain(&of_jobs), ctx.fabric);
         let Some(mut found) = best(own.into_iter().chain(others)) else { return };
         let known = self.verdicts.iter().find(|(old, _)| old.is_same_as(&found));
         found.harmless = found.harmless.or(known.and_then(|(old, _)| old.harmless));
         let weight = ctx.window.ticks() as f64;
         self.weight += weight;
-        self.paused = held(ctx, found.priorities);
-        if !found.is_harmless() {
+        let scope = found.kind.spec().scope;
+        self.paused = if scope == Scope::Job { Vec::new() } else { held(ctx, found.priorities) };
+        if scope == Scope::Job {
+            found.victims.iter().for_each(|job| *self.suffer.entry(*job).or_insert(0.0) += weight);
+        } else if !found.is_harmless() {
             let reach = Reach::of(ctx.fabric, &found, &self.paused);
             for job in victims(ctx, &reach, &found.culprits, &self.before) {
                 *self.suffer.entry(job).or_insert(0.0) += weight;
@@ -274,6 +286,10 @@ impl OpenIncident {
     /// unless they spread, or a port that pauses turns out to be paused by another. Other priorities are other
     /// problems.
     pub fn is_elsewhere(&self, finding: &Finding, fabric: &Fabric) -> bool {
+        let scopes = [self.verdict().kind, finding.kind].map(|kind| kind.spec().scope);
+        if scopes.contains(&Scope::Job) {
+            return self.verdict().kind != finding.kind || self.verdict().victims != finding.victims;
+        }
         let both = |is: fn(&Finding) -> bool| is(self.verdict()) && is(finding);
         let apart = !self.verdict().priorities.meets(finding.priorities);
         (apart || both(|f| !f.inferred) && !both(|f| f.kind.spec().may_spread || f.kind.spec().holds_others_back))

@@ -3,7 +3,7 @@
 use crate::detectors::fault_domain::DomainSet;
 use crate::model::fabric::Fabric;
 use crate::model::finding::Finding;
-use crate::model::kind::IncidentKind;
+use crate::model::kind::{IncidentKind, Scope};
 use crate::model::location::LocationId;
 use crate::model::priority::Priorities;
 
@@ -13,6 +13,8 @@ pub(super) struct OpenSummary {
     pub root: LocationId,
     pub kind: IncidentKind,
     pub priorities: Priorities,
+    /// Jobs that suffer by themselves.
+    pub victims: Vec<usize>,
     /// It does not page.
     pub observation: bool,
     /// It costs no job anything that is not the job's own doing.
@@ -30,6 +32,12 @@ impl OpenSummary {
     /// finding, and a coarse one other coarse findings, between which samples decide differently; if it is harmless, also the
     /// coarse findings that it explains.
     pub(super) fn covers(&self, finding: &Finding, fabric: &Fabric) -> bool {
+        match [self.kind, finding.kind].map(|kind| kind.spec().scope) {
+            [Scope::Job, Scope::Job] => return self.kind == finding.kind && self.victims == finding.victims,
+            [Scope::Job, Scope::Network] => return false,
+            [Scope::Network, Scope::Job] => return self.cuts_off(finding, fabric),
+            [Scope::Network, Scope::Network] => {}
+        }
         if self.observation {
             let spec = self.kind.spec();
             let coarse = spec.is_coarse || self.harmless && self.lately && spec.holds_others_back;
@@ -38,6 +46,19 @@ impl OpenSummary {
         let hides = !self.chronic || !finding.kind.spec().freezes_baseline;
         let all = self.root == LocationId::Fabric && self.kind.spec().may_spread && self.kind == finding.kind;
         hides && (all || self.root == finding.root || self.root.overlaps(&finding.root, fabric))
+    }
+
+    /// Whether a job waits for ranks because this keeps their host from the network. Where the host of the ranks is unknown, it may
+    /// be any of the job's; then only what is seen at a port counts, because queue pairs to a dead process give up too.
+    fn cuts_off(&self, finding: &Finding, fabric: &Fabric) -> bool {
+        let spec = self.kind.spec();
+        let is_host = matches!(finding.root, LocationId::Host(_));
+        if self.observation || !self.lately || !spec.cuts_off || !is_host && !self.kind.is_observed() {
+            return false;
+        }
+        let own = self.root.ports(fabric);
+        let near = |port: &usize| own.contains(port) || fabric.ports.list[*port].peer.is_some_and(|p| own.contains(&p));
+        self.root == LocationId::Fabric && spec.may_spread || finding.root.ports(fabric).iter().any(near)
     }
 
     /// Whether a finding is at its location, or a coarse one that it explains.

@@ -4,6 +4,7 @@ use crate::baseline::reference::Baseline;
 use crate::detectors::fault_domain::DomainSet;
 use crate::detectors::paging::pages;
 use crate::model::finding::Finding;
+use crate::model::kind::Scope;
 use crate::model::location::LocationId;
 use crate::tracker::evaluation::{EvaluationCache, row};
 use crate::tracker::incident_tracker::IncidentTracker;
@@ -140,8 +141,10 @@ impl IncidentTracker {
         let to_ns = finding.began_ns.unwrap_or(since_ns - self.eval.nanoseconds(LAG_S));
         let before = self.eval.history.span_between(to_ns - self.eval.nanoseconds(BEFORE_S), to_ns);
         let before = self.eval.evaluation(cache, before, baseline, &at);
-        let mut incident = OpenIncident::new(id, baseline.clone(), &finding, since_ns, now_ns)
-            .with_losses_before(&self.eval.context(&before));
+        let mut incident = OpenIncident::new(id, baseline.clone(), &finding, since_ns, now_ns);
+        if finding.kind.spec().scope == Scope::Network {
+            incident = incident.with_losses_before(&self.eval.context(&before));
+        }
         // The first of the incidents that it was attributed to.
         let had = open.iter_mut().filter_map(|e| e.give_up(&finding).then(|| e.id.clone()));
         incident.split_from = had.reduce(|first, _| first);

@@ -5,6 +5,7 @@ use crate::detectors::counter_sanity::ImplausibleReason;
 use crate::detectors::detector::Detector;
 use crate::model::finding::Finding;
 use crate::model::incident::Incident;
+use crate::model::kind::Scope;
 use crate::model::location::LocationId;
 use crate::model::signal::Signal;
 use crate::tracker::evaluation::EvaluationCache;
@@ -112,9 +113,12 @@ impl IncidentTracker {
             root: verdict.root.clone(),
             kind: verdict.kind,
             priorities: verdict.priorities,
+            victims: verdict.victims.clone(),
             observation: !incident.paged,
             harmless: verdict.is_harmless(),
-            chronic: !incident.paged || self.is_long_lived(incident) && !verdict.kind.spec().freezes_baseline,
+            chronic: !incident.paged
+                || verdict.kind.spec().scope == Scope::Job
+                || self.is_long_lived(incident) && !verdict.kind.spec().freezes_baseline,
             lately: self.ticks_since(incident.alive_ns) <= self.eval.ticks(QUIET_S),
             at: cache.containing(verdict, &self.eval.fabric),
         }
@@ -153,7 +157,9 @@ impl IncidentTracker {
         self.eval.look_before(cache, incident);
         let (young, at) = (self.is_young(incident), self.containing(cache, incident));
         let root = incident.verdict().root.clone();
-        let owner = |f: &Finding| others.iter().find(|other| other.root != root && other.owns(f, &self.eval.fabric));
+        // What is wrong with a host may explain a job that waits for it.
+        let apart = |other: &OpenSummary, f: &Finding| other.root != root || f.kind.spec().scope == Scope::Job;
+        let owner = |f: &Finding| others.iter().find(|other| apart(other, f) && other.owns(f, &self.eval.fabric));
         let found = |part: f64, which: &dyn Fn(&Detector) -> bool| {
             let ticks = |d: &Detector| self.eval.ticks(part * d.warm_up_s);
             let keep = |f: &Finding| (young || incident.recognizes(f)) && !incident.is_elsewhere(f, &self.eval.fabric);
@@ -198,8 +204,13 @@ impl IncidentTracker {
                 self.eval.evaluation(cache, self.eval.history.span_since(SUFFERED, incident.start_ns), &baseline, &at);
             self.eval.record(incident, own, &long);
         }
-        // Without samples of the location its end cannot be detected.
-        if !lately && self.ticks_since(incident.last_ns) <= self.eval.ticks(SILENT_S) && !self.has_samples(incident) {
+        // Without samples of the location its end cannot be detected. That of a job is known from the job.
+        let is_measured = incident.verdict().kind.spec().scope == Scope::Network;
+        if is_measured
+            && !lately
+            && self.ticks_since(incident.last_ns) <= self.eval.ticks(SILENT_S)
+            && !self.has_samples(incident)
+        {
             (incident.quiet, incident.alive_ns) = (0, self.eval.history.now_ns());
         }
         let over = incident.quiet > LEAST && self.ticks_since(incident.alive_ns) > self.eval.ticks(incident.quiet_s());

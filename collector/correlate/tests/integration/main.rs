@@ -3,6 +3,7 @@
 
 mod backtest;
 mod cables;
+mod collectives;
 mod common;
 mod concurrent;
 mod counter_sanity;

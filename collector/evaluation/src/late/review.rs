@@ -3,8 +3,7 @@
 
 use std::cmp::Reverse;
 
-use fabriclens_correlate::ALL;
-use fabriclens_correlate::Incident;
+use fabriclens_correlate::{ALL, Incident, Scope};
 use fabriclens_jobs::{Filter, Job};
 use fabriclens_promql::QueryError;
 
@@ -94,7 +93,9 @@ impl Review {
 
     fn start(&mut self, edge: i64) -> Result<(), QueryError> {
         let from = frame_of(self.span[0]).min(edge);
-        let open = self.state.incidents.open_at(from.saturating_mul(1_000_000));
+        let mut open = self.state.incidents.open_at(from.saturating_mul(1_000_000));
+        // Late counters say nothing of collectives.
+        open.retain(|incident| incident.kind.spec().scope == Scope::Network);
         if !self.backfill.find_ports(&open, from, self.span[1]) {
             // None of the late samples belong to a port.
             self.at = Some(self.span[1]);
