@@ -1,4 +1,4 @@
-//! Jobs that their own ranks hold back ([`acquittal`](super::acquittal)). Always an observation: it pages nobody, and says why such a
+//! Jobs that their own ranks hold back. Always an observation: it pages nobody, and says why such a
 //! job is no victim of the network.
 
 use crate::detectors::acquittal::{Acquittal, THRESHOLDS, acquittal};
