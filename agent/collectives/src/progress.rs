@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Comparisons in a row after which a rank is behind, or without an answer.
 const CONFIRMED: u8 = 2;
 /// Most ranks that are named for one communicator.
-const NAMED: usize = 4;
+const NAMED: usize = 16;
 
 /// Progress of one operation.
 #[derive(Debug, Clone, PartialEq, Eq)]

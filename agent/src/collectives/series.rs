@@ -139,6 +139,7 @@ pub fn executions(out: &mut Batch, job: Option<(&Key, &str)>, all: &[Series]) {
             out.fact(&COLLECTIVE_EXECUTIONS, &labels, Value::Int(series.count));
             out.fact(&COLLECTIVE_EXECUTION_TIME, &labels, Value::Float(series.seconds));
         }
+        out.fact_if(&COLLECTIVE_BUS_BYTES, &labels, series.bus_bytes.map(Value::Float));
         out.fact_if(&COLLECTIVE_MESSAGE_BYTES, &labels, series.bytes.map(Value::Int));
         out.fact(&COLLECTIVE_EXECUTION_MEAN, &labels, Value::Float(series.mean));
         out.fact_if(&COLLECTIVE_BUS_BANDWIDTH, &labels, series.bus_bandwidth.map(Value::Float));

@@ -25,7 +25,7 @@ metrics! {
         "Ranks that are behind: at two answers in a row they have not launched what another rank had launched one answer before.";
     COLLECTIVE_STRAGGLER_INFO, Info, Host, "fabric.collective.straggler.info", None,
         ["cluster", "communicator", "gpu", "job", "operation", "pid", "rank", "rank_host", "reason", "scheduler"],
-        "A rank that holds back others or cannot work, as long as that is so: its number, the address of its host, its process and GPU, and the reason: `behind` in the operation of the label, `unresponsive` or `without_communicator` at two answers in a row, `dead`, `failed`, `aborted`. At most 4 for each communicator, the furthest behind first.";
+        "A rank that holds back others or cannot work, as long as that is so: its number, the address of its host, its process and GPU, and the reason: `behind` in the operation of the label, `unresponsive` or `without_communicator` at two answers in a row, `dead`, `failed`, `aborted`. At most 16 for each communicator, the furthest behind first.";
     COLLECTIVE_HOST_INFO, Info, Host, "fabric.collective.host.info", None, ["cluster", "job", "rank_host", "scheduler"],
         "Address by which NCCL names this host in the status of the job: `rank_host` of other series. Each host of the job tells its own.";
     COLLECTIVE_IDLE, Gauge, Host, "fabric.collective.idle", Seconds, ["cluster", "communicator", "job", "scheduler"],
@@ -42,6 +42,9 @@ metrics! {
     COLLECTIVE_BUS_BANDWIDTH, Gauge, Host, "fabric.collective.bus_bandwidth", BytesPerSecond,
         ["cluster", "communicator", "job", "operation", "scheduler", "size"],
         "Bus bandwidth of operations in the last period with any, as NCCL defines it: comparable with the rate of the slowest link. Mean over the ranks of this host, weighted by time.";
+    COLLECTIVE_BUS_BYTES, Counter, Host, "fabric.collective.bus", Bytes,
+        ["cluster", "communicator", "job", "operation", "scheduler", "size"],
+        "Bus bandwidth times time of these operations, added up: divided by the increase of their time it is the bus bandwidth over any interval.";
     COLLECTIVE_WAIT, Gauge, Host, "fabric.collective.wait", Seconds,
         ["cluster", "communicator", "job", "operation", "scheduler", "size"],
         "Time by which an operation took longer, in the mean of the ranks of this host, than for the rank with the shortest: the time that they waited for the rank that came last. Absent with one rank; with MPI, only for operations on all ranks that no rank can leave before all have entered.";

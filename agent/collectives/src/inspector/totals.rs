@@ -32,6 +32,7 @@ struct Sums {
     count: u64,
     seconds: f64,
     bytes: Option<u64>,
+    bus_bytes: Option<f64>,
     window: HashMap<Arc<str>, Window>,
     last: Option<Shown>,
     idle: u32,
@@ -64,6 +65,8 @@ pub struct Series {
     pub seconds: f64,
     /// Sizes of their messages, bytes; `None` if that is not reported.
     pub bytes: Option<u64>,
+    /// Bus bandwidth times time, bytes; `None` if no bus bandwidth is reported.
+    pub bus_bytes: Option<f64>,
     /// Mean time of an operation in the last window, seconds.
     pub mean: f64,
     /// Bus bandwidth in the last window, bytes per second, weighted by time.
@@ -94,6 +97,8 @@ impl Totals {
         if !observation.is_mean {
             sums.count += 1;
             sums.seconds += observation.seconds;
+            let bus_bytes = observation.bus_bandwidth.map(|bandwidth| bandwidth * observation.seconds);
+            sums.bus_bytes = bus_bytes.map_or(sums.bus_bytes, |bytes| Some(sums.bus_bytes.unwrap_or(0.0) + bytes));
         }
         if sums.window.len() >= MEMBERS && !sums.window.contains_key(&observation.member) {
             return;
@@ -158,8 +163,9 @@ impl Sums {
         let shown = self.last.clone()?;
         let late = (self.late.1 >= CONFIRMED).then(|| Late { member: Arc::clone(&self.late.0) });
         let Shown { mean, bus_bandwidth, wait } = shown;
-        let (key, Self { count, seconds, bytes, .. }) = (key.clone(), self);
-        Some(Series { key, count: *count, seconds: *seconds, bytes: *bytes, mean, bus_bandwidth, wait, late })
+        let (key, Self { count, seconds, bytes, bus_bytes, .. }) = (key.clone(), self);
+        let (count, seconds, bytes, bus_bytes) = (*count, *seconds, *bytes, *bus_bytes);
+        Some(Series { key, count, seconds, bytes, bus_bytes, mean, bus_bandwidth, wait, late })
     }
 }
 
