@@ -76,9 +76,10 @@ impl Engine {
                 ib_fabric::run(core, &config)
             })
         });
-        // The processes of a recording are not this host's.
-        let asked = core.settings.collectives.clone().filter(|_| !core.roots.is_recorded());
-        let followed = asked.clone().filter(|config| config.inspector).map(|config| {
+        let configured = core.settings.collectives.clone();
+        // The processes of a recording are not this host's; directories of files are those that the configuration names.
+        let asked = configured.clone().filter(|_| !core.roots.is_recorded());
+        let followed = configured.filter(|config| config.inspector).map(|config| {
             guarded(&core, "inspector", "the reader of Inspector files", move |core| collectives::files(core, &config))
         });
         let counted = asked.clone().filter(|config| config.mpi).map(|config| {
