@@ -7,11 +7,20 @@ use fabriclens_model::{FixedBudget, Matcher, ReadError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// Series whose label `local` is an address of its host: TCP connections of jobs, among them those of the library itself.
-const TCP_PEERS: &str = "fabric_job_tcp_peer_io_bytes_total";
-/// How far back connections are read, ms: agents list them every 30 s or less often.
-const LOOK_BACK_MS: i64 = 300_000;
-/// Memory for one job's connections, bytes.
+/// Series with an address of their host: the label, and how far back they are read, ms.
+struct Source {
+    metric: &'static str,
+    label: &'static str,
+    look_back_ms: i64,
+}
+
+const SOURCES: [Source; 2] = [
+    // What the agent of the host says itself; it ends with the processes of the job there.
+    Source { metric: "fabric_collective_host_info", label: "rank_host", look_back_ms: 3_600_000 },
+    // TCP connections of jobs, among them those of the library, every 30 s or less often.
+    Source { metric: "fabric_job_tcp_peer_io_bytes_total", label: "local", look_back_ms: 300_000 },
+];
+/// Memory for the series of one job and source, bytes.
 const BYTES: usize = 64 << 20;
 
 /// Addresses of a job's hosts, each with the keys of the hosts that have it.
@@ -59,7 +68,7 @@ fn parse(text: &str) -> Option<IpAddr> {
 }
 
 impl CollectivesReader<'_> {
-    /// Which hosts of a job have these addresses, by its TCP connections. Names that are no addresses are left out.
+    /// Which hosts of a job have these addresses, by their agents and by the job's TCP connections. Names that are no addresses are left out.
     ///
     /// # Errors
     /// [`ReadError`], also if the series need more than 64 MiB.
@@ -73,16 +82,18 @@ impl CollectivesReader<'_> {
         if wanted.is_empty() {
             return Ok(addresses);
         }
-        let local = Matcher::one_of("local", wanted.iter().map(String::as_str));
-        let matchers = [
-            Matcher::equal("__name__", TCP_PEERS),
-            Matcher::equal("job", &*job.id),
-            Matcher::equal("cluster", &*job.cluster),
-            local.map_err(|e| ReadError::Storage(e.to_string()))?,
-        ];
-        let budget = FixedBudget::new(BYTES);
-        for series in self.read.select_within(&matchers, self.at_ms - LOOK_BACK_MS, self.at_ms, &budget)? {
-            addresses.add(series.labels.get("local"), series.labels.get("host"));
+        for Source { metric, label, look_back_ms } in SOURCES {
+            let wanted = Matcher::one_of(label, wanted.iter().map(String::as_str));
+            let matchers = [
+                Matcher::equal("__name__", metric),
+                Matcher::equal("job", &*job.id),
+                Matcher::equal("cluster", &*job.cluster),
+                wanted.map_err(|e| ReadError::Storage(e.to_string()))?,
+            ];
+            let (from_ms, budget) = (self.at_ms - look_back_ms, FixedBudget::new(BYTES));
+            for series in self.read.select_within(&matchers, from_ms, self.at_ms, &budget)? {
+                addresses.add(series.labels.get(label), series.labels.get("host"));
+            }
         }
         Ok(addresses)
     }
@@ -136,16 +147,26 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_those_of_connections_of_the_job() {
+    fn addresses_are_those_of_agents_and_of_connections_of_the_job() {
         let connection = |job: &str, host: &str, local: &str, ago_ms: i64| Series {
             labels: Labels::new([
-                ("__name__", TCP_PEERS),
+                ("__name__", "fabric_job_tcp_peer_io_bytes_total"),
                 ("host", host),
                 ("job", job),
                 ("local", local),
                 ("peer", "10.0.0.8"),
             ]),
-            times: vec![1_000_000 - ago_ms],
+            times: vec![10_000_000 - ago_ms],
+            values: vec![1.0],
+        };
+        let told = |host: &str, address: &str, ago_ms: i64| Series {
+            labels: Labels::new([
+                ("__name__", "fabric_collective_host_info"),
+                ("host", host),
+                ("job", "7"),
+                ("rank_host", address),
+            ]),
+            times: vec![10_000_000 - ago_ms],
             values: vec![1.0],
         };
         let read = Memory(vec![
@@ -153,14 +174,16 @@ mod tests {
             connection("7", "gpu-02", "::ffff:10.0.0.2", 0),
             connection("8", "gpu-02", "10.0.0.1", 0),
             connection("7", "gpu-02", "10.0.0.3", 0),
-            connection("7", "gpu-02", "10.0.0.4", LOOK_BACK_MS + 1),
+            connection("7", "gpu-02", "10.0.0.4", 300_001),
+            told("gpu-03", "10.0.0.5", 1_800_000),
         ]);
-        let reader = CollectivesReader { read: &read, at_ms: 1_000_000 };
+        let reader = CollectivesReader { read: &read, at_ms: 10_000_000 };
         let job = JobName { cluster: String::new(), id: "7".into() };
-        let wanted = ["10.0.0.1", "10.0.0.2", "10.0.0.4", "gpu-03"];
+        let wanted = ["10.0.0.1", "10.0.0.2", "10.0.0.4", "10.0.0.5", "gpu-03"];
         let found = reader.addresses(&job, wanted.into_iter()).unwrap();
-        let of = |name: &str| found.host(name, ["gpu-01", "gpu-02"].into_iter()).map(str::to_owned);
+        let of = |name: &str| found.host(name, ["gpu-01", "gpu-02", "gpu-03"].into_iter()).map(str::to_owned);
         assert_eq!((of("10.0.0.1").as_deref(), of("10.0.0.2").as_deref()), (Some("gpu-01"), Some("gpu-02")));
+        assert_eq!(of("10.0.0.5").as_deref(), Some("gpu-03"), "its processes are gone, and its agent named it before");
         assert_eq!((of("10.0.0.3"), of("10.0.0.4")), (None, None), "not asked for; too long ago");
         assert_eq!(reader.addresses(&job, ["gpu-03"].into_iter()).unwrap(), HostAddresses::default());
     }
