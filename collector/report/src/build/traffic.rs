@@ -146,8 +146,8 @@ fn straggler(context: &ReportContext<'_>) -> Option<Straggler> {
     if let Some((port, share)) = most.filter(|(_, share)| *share > PAUSING) {
         let rest: Vec<f64> = context.ports.iter().filter(|p| p.name() != port.name()).filter_map(pausing).collect();
         if median(&rest).is_none_or(|usual| share > 3.0 * usual) {
-            let text =
-                format!("paused its switch for {:.1} % of the time: it did not drain its received data", share * 100.0);
+            let share = share * 100.0;
+            let text = format!("paused its switch for {share:.1} % of the time, far more than the job's other ports");
             return of(port, StandsOut::Pausing, text);
         }
     }

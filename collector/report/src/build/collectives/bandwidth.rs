@@ -1,11 +1,8 @@
 //! Bus bandwidth over time of the operation with the most time, against the line rate of a host's ports.
 
-use super::is_own;
-use super::operations::Executions;
+use super::operations::{Counted, Executions, OnHost};
 use crate::build::ReportContext;
-use crate::model::{Bandwidth, Dip, Grade, Line, Plot, Slowed, Unit};
-use fabriclens_base::escape::promql_string;
-use fabriclens_promql::QueryError;
+use crate::model::{Bandwidth, Dip, Grade, Line, Method, Plot, Slowed, Unit};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -14,59 +11,60 @@ const KNOWN: usize = 3;
 /// Bus bandwidth, relative to the usual one, below which operations are slower.
 pub(super) const SLOWER: f64 = 0.8;
 
-pub(super) fn bandwidth(
-    context: &ReportContext<'_>,
-    executions: &Executions,
-    slowed: &[Slowed],
-) -> Result<Option<Bandwidth>, QueryError> {
-    let Some([communicator, operation, size]) = executions.main() else { return Ok(None) };
-    let labels = [("communicator", communicator), ("operation", operation), ("size", size)];
-    let labels = labels.map(|(name, value)| format!("{name}={}", promql_string(value))).join(",");
-    let metric = "fabric_collective_bus_bandwidth_bytes_per_second";
-    let mut of_hosts = context.source.plot(&context.source.selector(metric, &labels))?;
-    of_hosts.retain(|(labels, _)| context.job.hosts.contains_key(labels.get("host")) && is_own(context, labels));
-    let steps = of_hosts.iter().map(|(_, points)| points.len()).max().unwrap_or(0);
-    let mean = |n: usize| {
-        let values: Vec<f64> = of_hosts.iter().filter_map(|(_, points)| points.get(n).copied().flatten()).collect();
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-    };
-    let points: Vec<Option<f64>> = (0..steps).map(mean).collect();
-    if points.iter().all(Option::is_none) {
-        return Ok(None);
+pub(super) fn bandwidth(context: &ReportContext<'_>, executions: &Executions, slowed: &[Slowed]) -> Option<Bandwidth> {
+    let key = executions.main()?;
+    let [_, operation, size] = key;
+    let hosts = &executions.by_key[key];
+    let edges = context.source.edges();
+    // Steps of counters; those that were read at checkpoints have none.
+    if context.source.method == Method::Checkpoints || hosts.values().all(|on_host| on_host.bus_bytes.is_none()) {
+        return None;
     }
-    let step_ms = context.source.step_ms;
-    // A point has the value at the end of its step.
-    let ends_ns =
-        |n: usize| (context.source.start_ms + step_ms * (n as i64 + 1)).min(context.source.end_ms) * 1_000_000;
-    let is_slow = |n: usize| slowed.iter().any(|s| s.start_ns < ends_ns(n) && ends_ns(n) <= s.end_ns);
-    let near_slow =
-        |n: usize| slowed.iter().any(|s| s.start_ns < ends_ns(n) && ends_ns(n) <= s.end_ns + step_ms * 1_000_000);
-    let values = |so: &dyn Fn(usize) -> bool| -> Vec<f64> {
-        points.iter().enumerate().filter(|(n, _)| so(*n)).filter_map(|(_, value)| *value).collect()
+    let sum = |n: usize, of: &dyn Fn(&OnHost) -> Option<&Counted>| {
+        let values = hosts.values().filter_map(|on_host| of(on_host)?.steps.get(n).copied());
+        values.filter(|value| value.is_finite()).sum::<f64>()
     };
-    // The value is a mean of the time before, so the first points after a slow period belong to neither.
-    let mut undisturbed = values(&|n| !near_slow(n));
+    let with_bus = |on_host: &OnHost| on_host.bus_bytes.is_some();
+    let seconds = |n| sum(n, &|on_host| with_bus(on_host).then_some(&on_host.seconds));
+    let points: Vec<Option<f64>> = (0..context.steps.len())
+        .map(|n| (seconds(n) > 0.0).then(|| sum(n, &|on_host| on_host.bus_bytes.as_ref()) / seconds(n)))
+        .collect();
+    if points.iter().all(Option::is_none) {
+        return None;
+    }
+    // An operation counts when it ends: one that was held up is in a step after that.
+    let begins_ms = |n: usize| {
+        let count = sum(n, &|on_host| with_bus(on_host).then_some(&on_host.count));
+        edges[n] - (seconds(n) / count * 1000.0) as i64
+    };
+    let is_slow = |n: usize| {
+        let span = begins_ms(n) * 1_000_000..edges[n + 1] * 1_000_000;
+        slowed.iter().any(|s| s.start_ns < span.end && span.start < s.end_ns)
+    };
+    let values = |slow: bool| -> Vec<f64> {
+        points.iter().enumerate().filter_map(|(n, value)| value.filter(|_| is_slow(n) == slow)).collect()
+    };
+    let (mut undisturbed, disturbed) = (values(false), values(true));
     undisturbed.sort_by(f64::total_cmp);
-    let disturbed = values(&is_slow);
     let usual = (undisturbed.len() >= KNOWN).then(|| undisturbed[undisturbed.len() / 2]);
-    let is_low = |n: usize| !near_slow(n) && points[n].zip(usual).is_some_and(|(value, usual)| value < SLOWER * usual);
+    let is_low = |n: usize| points[n].zip(usual).is_some_and(|(value, usual)| value < SLOWER * usual && !is_slow(n));
     let unexplained = longest(points.len(), is_low).map(|range| Dip {
-        start_ns: ends_ns(range.start) - step_ms * 1_000_000,
-        seconds: range.len() as f64 * step_ms as f64 / 1000.0,
+        start_ns: edges[range.start] * 1_000_000,
+        seconds: (edges[range.end] - edges[range.start]) as f64 / 1000.0,
         mean: range.clone().filter_map(|n| points[n]).sum::<f64>() / range.len() as f64,
     });
     let line_rate = line_rate(context);
     let line = |name: &str, points| Line { name: name.to_owned(), grade: Grade::PerProcess, points };
-    let mut lines = vec![line("bus bandwidth, mean over hosts", points.clone())];
+    let mut lines = vec![line("bus bandwidth", points.clone())];
     lines.extend(line_rate.map(|rate| line("line rate of the job's ports on a host", vec![Some(rate); points.len()])));
     let plot = Plot {
         title: format!("{operation} from {size}"),
         unit: Unit::BytesPerSecond,
         start_ns: context.source.start_ms * 1_000_000,
-        step_seconds: step_ms as f64 / 1000.0,
+        step_seconds: context.step_seconds(),
         lines,
     };
-    Ok(Some(Bandwidth {
+    Some(Bandwidth {
         operation: operation.clone(),
         size: size.clone(),
         usual,
@@ -74,7 +72,7 @@ pub(super) fn bandwidth(
         slowed: (!disturbed.is_empty()).then(|| disturbed.iter().sum::<f64>() / disturbed.len() as f64),
         line_rate,
         plot,
-    }))
+    })
 }
 
 /// The longest run of points that are `so`; `None` if it is shorter than [`KNOWN`].

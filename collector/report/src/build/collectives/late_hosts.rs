@@ -18,7 +18,7 @@ const WORTH: f64 = 0.05;
 
 pub(super) fn late_hosts(context: &ReportContext<'_>, executions: &Executions) -> Vec<RankStraggler> {
     let all = executions.seconds();
-    let counts = |hosts: &BTreeMap<String, OnHost>| hosts.values().map(|h| h.seconds).sum::<f64>() >= WORTH * all;
+    let counts = |hosts: &BTreeMap<String, OnHost>| hosts.values().map(|h| h.seconds.total).sum::<f64>() >= WORTH * all;
     let keys =
         executions.by_key.iter().filter(|(key, hosts)| hosts.len() > 1 && counts(hosts) && waits_for_all(&key[1]));
     let of_key = |(key, hosts): (&[String; 3], &BTreeMap<String, OnHost>)| {
@@ -32,7 +32,7 @@ pub(super) fn late_hosts(context: &ReportContext<'_>, executions: &Executions) -
 /// The host whose ranks came last in a step, if the others waited for it.
 fn latest(hosts: &BTreeMap<String, OnHost>, step: usize) -> Option<&str> {
     let mean = |on_host: &OnHost| {
-        let (count, seconds) = (on_host.count_steps.get(step)?, on_host.seconds_steps.get(step)?);
+        let (count, seconds) = (on_host.count.steps.get(step)?, on_host.seconds.steps.get(step)?);
         (*count > 0.0 && seconds.is_finite()).then(|| seconds / count)
     };
     let mut means: Vec<(f64, &str)> = hosts.iter().filter_map(|(host, on)| Some((mean(on)?, host.as_str()))).collect();
@@ -68,12 +68,14 @@ fn straggler(
 
 #[cfg(test)]
 mod tests {
+    use super::super::operations::Counted;
     use super::*;
 
     fn hosts(means: &[(&str, f64)]) -> BTreeMap<String, OnHost> {
         let on_host = |(host, mean): &(&str, f64)| {
-            let (count_steps, seconds_steps) = (vec![10.0], vec![10.0 * mean]);
-            ((*host).to_owned(), OnHost { count: 10.0, seconds: 10.0 * mean, count_steps, seconds_steps })
+            let counted = |total: f64| Counted { total, steps: vec![total] };
+            let on_host = OnHost { count: counted(10.0), seconds: counted(10.0 * mean), bus_bytes: None };
+            ((*host).to_owned(), on_host)
         };
         means.iter().map(on_host).collect()
     }

@@ -28,7 +28,7 @@ pub(super) fn collectives(context: &ReportContext<'_>, slowed: &[Slowed]) -> Res
     Ok(Collectives {
         operations: all.operations(context)?,
         share: communicators.first().and_then(|largest| all.share(context, largest.size)),
-        bandwidth: bandwidth::bandwidth(context, &all, slowed)?,
+        bandwidth: bandwidth::bandwidth(context, &all, slowed),
         communicators,
         stragglers,
         conclusion: None,

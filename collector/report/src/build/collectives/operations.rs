@@ -17,14 +17,48 @@ fn key(labels: &Labels) -> Key {
     ["communicator", "operation", "size"].map(|name| labels.get(name).to_owned())
 }
 
-/// Number and time of operations on one host.
+/// Increase of a counter over the job's time, and by step of the report (NaN: not measured).
+#[derive(Clone, Default)]
+pub(super) struct Counted {
+    pub total: f64,
+    pub steps: Vec<f64>,
+}
+
+/// Operations on one host.
 #[derive(Default)]
 pub(super) struct OnHost {
-    pub count: f64,
-    pub seconds: f64,
-    /// The same by step of the report; NaN: not measured.
-    pub count_steps: Vec<f64>,
-    pub seconds_steps: Vec<f64>,
+    pub count: Counted,
+    pub seconds: Counted,
+    /// Bus bandwidth times time.
+    pub bus_bytes: Option<Counted>,
+}
+
+/// Counters of operations, and where they are kept.
+const COUNTERS: [(&str, fn(&mut OnHost) -> &mut Counted); 3] = [
+    ("fabric_collective_executions_total", |on_host| &mut on_host.count),
+    ("fabric_collective_execution_time_seconds_total", |on_host| &mut on_host.seconds),
+    ("fabric_collective_bus_bytes_total", |on_host| on_host.bus_bytes.get_or_insert_default()),
+];
+
+/// Sums over hosts and communicators.
+#[derive(Default)]
+struct Total {
+    count: f64,
+    seconds: f64,
+    bus_bytes: f64,
+    /// Time of the operations with a bus bandwidth.
+    bus_seconds: f64,
+}
+
+impl Total {
+    fn add(&mut self, on_host: &OnHost) {
+        self.count += on_host.count.total;
+        self.seconds += on_host.seconds.total;
+        if let Some(bus_bytes) = &on_host.bus_bytes {
+            self.bus_bytes += bus_bytes.total;
+            self.bus_seconds += on_host.seconds.total;
+        }
+    }
 }
 
 /// Operations of the job, by key and host.
@@ -35,30 +69,21 @@ pub(super) struct Executions {
 impl Executions {
     pub fn read(context: &ReportContext<'_>) -> Result<Self, QueryError> {
         let mut by_key: BTreeMap<Key, BTreeMap<String, OnHost>> = BTreeMap::new();
-        let count = context.source.increases("fabric_collective_executions_total")?;
-        let seconds = context.source.increases("fabric_collective_execution_time_seconds_total")?;
-        for (is_count, increase) in count.into_iter().map(|i| (true, i)).chain(seconds.into_iter().map(|i| (false, i)))
-        {
-            if !is_own(context, &increase.labels) {
-                continue;
+        for (metric, counted) in COUNTERS {
+            for increase in context.source.increases(metric)?.into_iter().filter(|i| is_own(context, &i.labels)) {
+                let hosts = by_key.entry(key(&increase.labels)).or_default();
+                let on_host = hosts.entry(increase.labels.get("host").to_owned()).or_default();
+                *counted(on_host) = Counted { total: increase.total + increase.beyond, steps: increase.steps };
             }
-            let hosts = by_key.entry(key(&increase.labels)).or_default();
-            let on_host = hosts.entry(increase.labels.get("host").to_owned()).or_default();
-            let (total, steps) = match is_count {
-                true => (&mut on_host.count, &mut on_host.count_steps),
-                false => (&mut on_host.seconds, &mut on_host.seconds_steps),
-            };
-            *total += increase.total + increase.beyond;
-            *steps = increase.steps;
         }
-        by_key.values_mut().for_each(|hosts| hosts.retain(|_, on_host| on_host.count > 0.0));
+        by_key.values_mut().for_each(|hosts| hosts.retain(|_, on_host| on_host.count.total > 0.0));
         by_key.retain(|_, hosts| !hosts.is_empty());
         Ok(Self { by_key })
     }
 
     /// Time in all operations, over all ranks, seconds.
     pub fn seconds(&self) -> f64 {
-        self.by_key.values().flat_map(BTreeMap::values).map(|on_host| on_host.seconds).sum()
+        self.by_key.values().flat_map(BTreeMap::values).map(|on_host| on_host.seconds.total).sum()
     }
 
     /// Time in operations for each of `ranks` ranks, as a fraction of the job's time.
@@ -68,30 +93,27 @@ impl Executions {
 
     /// The key with the most time.
     pub fn main(&self) -> Option<&Key> {
-        let seconds = |hosts: &BTreeMap<String, OnHost>| hosts.values().map(|on_host| on_host.seconds).sum::<f64>();
+        let seconds =
+            |hosts: &BTreeMap<String, OnHost>| hosts.values().map(|on_host| on_host.seconds.total).sum::<f64>();
         self.by_key.iter().max_by(|a, b| seconds(a.1).total_cmp(&seconds(b.1))).map(|(key, _)| key)
     }
 
     /// Rows of the report.
     pub fn operations(&self, context: &ReportContext<'_>) -> Result<Vec<Operation>, QueryError> {
         let all = self.seconds();
-        let bandwidths =
-            self.weighted(over_time(context, "avg_over_time", "fabric_collective_bus_bandwidth_bytes_per_second")?);
         let waits = self.weighted(over_time(context, "avg_over_time", "fabric_collective_wait_seconds")?);
-        let mut totals: BTreeMap<[String; 2], (f64, f64)> = BTreeMap::new();
+        let mut totals: BTreeMap<[String; 2], Total> = BTreeMap::new();
         for ([_, operation, size], hosts) in &self.by_key {
             let total = totals.entry([operation.clone(), size.clone()]).or_default();
-            for on_host in hosts.values() {
-                *total = (total.0 + on_host.count, total.1 + on_host.seconds);
-            }
+            hosts.values().for_each(|on_host| total.add(on_host));
         }
-        let row = |(key, (count, seconds)): (&[String; 2], &(f64, f64))| Operation {
+        let row = |(key, total): (&[String; 2], &Total)| Operation {
             operation: key[0].clone(),
             size: key[1].clone(),
-            executions: *count,
-            mean_seconds: seconds / count,
-            share: if all > 0.0 { seconds / all } else { 0.0 },
-            bandwidth: bandwidths.get(key).copied(),
+            executions: total.count,
+            mean_seconds: total.seconds / total.count,
+            share: if all > 0.0 { total.seconds / all } else { 0.0 },
+            bandwidth: (total.bus_seconds > 0.0).then(|| total.bus_bytes / total.bus_seconds),
             wait_seconds: waits.get(key).copied(),
         };
         let mut rows: Vec<Operation> = totals.iter().map(row).collect();
@@ -105,7 +127,7 @@ impl Executions {
         let mut sums: BTreeMap<[String; 2], (f64, f64)> = BTreeMap::new();
         for (labels, value) in samples {
             let on_host = self.by_key.get(&key(&labels)).and_then(|hosts| hosts.get(labels.get("host")));
-            let Some(weight) = on_host.map(|on_host| on_host.seconds).filter(|seconds| *seconds > 0.0) else {
+            let Some(weight) = on_host.map(|on_host| on_host.seconds.total).filter(|seconds| *seconds > 0.0) else {
                 continue;
             };
             let sum = sums.entry(["operation", "size"].map(|name| labels.get(name).to_owned())).or_default();
