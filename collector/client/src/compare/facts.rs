@@ -38,6 +38,7 @@ const LAST: &[(&str, &str, Read)] = &[
     ("most_paused_host", "host paused most", most_paused),
     ("incidents_as_victim", "incidents as victim", |r| incidents(r, "victim")),
     ("incidents_as_culprit", "incidents as culprit", |r| incidents(r, "culprit")),
+    ("ranks_waited_for", "ranks waited for", waited_for),
     ("cause", "likely cause", |r| r.summary.cause.kind.replace('_', " ")),
 ];
 
@@ -96,6 +97,11 @@ fn most_paused(report: &Report) -> String {
         Some(_) => "none".to_owned(),
         None => NOT_MEASURED.to_owned(),
     }
+}
+
+/// Empty if no agent read collectives.
+fn waited_for(report: &Report) -> String {
+    report.collectives.conclusion.as_ref().map_or(String::new(), |conclusion| conclusion.waits_for.replace('_', " "))
 }
 
 fn incidents(report: &Report, role: &str) -> String {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::report::{Figure, GRADES, Grade, Measured, Report};
+use super::report::{Figure, GRADES, Grade, Measured, Operation, Report};
 use super::words::Unit;
 
 /// Relative difference up to which two values are alike: the rate of one job varies as much from run to run.
@@ -217,7 +217,30 @@ pub(super) fn rows(a: &Report, b: &Report) -> Vec<Row> {
         let (key, name) = ("tcp_share".to_owned(), "TCP, share of all bytes".to_owned());
         rows.push(Row { key, name, unit: Unit::Ratio, grade: None, a: tcp[0], b: tcp[1], change, verdict });
     }
+    rows.extend(operations(a, b));
     rows
+}
+
+/// Operations of collectives that are compared: those of the first run with the most time.
+const OPERATIONS: usize = 4;
+
+/// Bus bandwidth of operations that both runs have, which does not depend on the number of ranks; the mean time where no bus
+/// bandwidth is known and as many hosts took part.
+fn operations(a: &Report, b: &Report) -> Vec<Row> {
+    let value = |value: Option<f64>| value.map(|shown| Value { shown, of: 1, count: None });
+    let of_operation = |one: &Operation| {
+        let other = b.collectives.operations.iter().find(|o| (&o.operation, &o.size) == (&one.operation, &one.size))?;
+        let name = format!("{} from {}", one.operation, one.size);
+        let bandwidths = [one.bandwidth, other.bandwidth].map(value);
+        if let [Some(_), Some(_)] = bandwidths {
+            let (key, name) = (format!("bus_bandwidth:{name}"), format!("bus bandwidth of {name}"));
+            return row(key, name, Unit::BytesPerSecond, None, bandwidths, Worse::Less);
+        }
+        let times = [one.mean_seconds, other.mean_seconds].map(value);
+        let (key, name) = (format!("operation_time:{name}"), format!("mean time of {name}"));
+        row(key, name, Unit::Seconds, None, times, Worse::More).filter(|_| a.job.hosts == b.job.hosts)
+    };
+    a.collectives.operations.iter().filter_map(of_operation).take(OPERATIONS).collect()
 }
 
 /// Rates of a port by rail; rails of one run alone are listed, too.

@@ -19,6 +19,8 @@ pub(super) struct Report {
     pub(super) summary: Summary,
     pub(super) traffic: Traffic,
     pub(super) congestion: Congestion,
+    #[serde(default)]
+    pub(super) collectives: Collectives,
     pub(super) incidents: Vec<Incident>,
     pub(super) health: Health,
     pub(super) transport: Transport,
@@ -100,6 +102,29 @@ pub(super) struct Congestion {
     pub(super) pausing: Figure,
     pub(super) xmit_wait: Figure,
     pub(super) cnp_received: Figure,
+}
+
+/// What the communication library reported; empty if no agent read it.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Collectives {
+    /// Those with the most time first.
+    pub(super) operations: Vec<Operation>,
+    pub(super) conclusion: Option<Conclusion>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Operation {
+    pub(super) operation: String,
+    /// Smallest message of the class.
+    pub(super) size: String,
+    pub(super) mean_seconds: Option<f64>,
+    pub(super) bandwidth: Option<f64>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Conclusion {
+    pub(super) waits_for: String,
 }
 
 #[derive(Deserialize)]

@@ -207,3 +207,35 @@ fn json_has_all_numbers() {
         json!({"key": "stands_out", "name": "stands out", "a": "none", "b": "gpu-02 mlx5_1"})
     );
 }
+
+#[test]
+fn collectives_that_both_runs_have_are_compared() {
+    let with = |bandwidth: f64, waits_for: &str| {
+        let mut report = calm("4711");
+        let operation = |name: &str, bandwidth: Value| {
+            json!({"operation": name, "size": "32MiB", "executions": 100.0, "mean_seconds": 0.004, "share": 0.5,
+                "bandwidth": bandwidth, "wait_seconds": null})
+        };
+        report["collectives"] = json!({
+            "operations": [operation("AllReduce", json!(bandwidth)), operation("AllGather", json!(null))],
+            "conclusion": {"waits_for": waits_for, "agree": true, "text": ""}});
+        report
+    };
+    let (mut a, mut b) = (with(40e9, "nothing"), with(20e9, "one_peer"));
+    b["job"]["id"] = json!("4712");
+    a["collectives"]["operations"][1]["operation"] = json!("Broadcast");
+    let parse = |report: Value| serde_json::from_value::<report::Report>(report).unwrap();
+    let (a, b) = (parse(a), parse(b));
+    let rows = quantities::rows(&a, &b);
+    let row = rows.iter().find(|row| row.key == "bus_bandwidth:AllReduce from 32MiB").unwrap();
+    assert_eq!((row.change, row.verdict), (Some(-0.5), quantities::Verdict::Worse));
+    assert!(!rows.iter().any(|row| row.key.contains("Broadcast") || row.key.contains("AllGather")), "in one run only");
+    let facts = facts::last(&a, &b);
+    let waited = facts.iter().find(|fact| fact.key == "ranks_waited_for").unwrap();
+    assert_eq!((waited.a.as_str(), waited.b.as_str()), ("nothing", "one peer"));
+    let old = parse(calm("4711"));
+    assert!(
+        facts::last(&old, &old).iter().all(|fact| fact.key != "ranks_waited_for"),
+        "a report of an older collector"
+    );
+}
