@@ -156,7 +156,7 @@ fn the_last_values_of_a_process_that_has_ended_count() {
 }
 
 #[test]
-fn files_that_are_not_the_processs_own_are_counted_and_not_read() {
+fn files_of_another_owner_are_counted_and_not_read() {
     let dir = tempfile::tempdir().unwrap();
     let procfs = host(dir.path());
     let process = Process { pid: 100, rank: 0, world: 1, calls: 5, nanoseconds: 5 };

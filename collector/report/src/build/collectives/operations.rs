@@ -33,8 +33,11 @@ pub(super) struct OnHost {
     pub bus_bytes: Option<Counted>,
 }
 
-/// Counters of operations, and where they are kept.
-const COUNTERS: [(&str, fn(&mut OnHost) -> &mut Counted); 3] = [
+/// Where a counter is kept.
+type Place = fn(&mut OnHost) -> &mut Counted;
+
+/// Counters of operations.
+const COUNTERS: [(&str, Place); 3] = [
     ("fabric_collective_executions_total", |on_host| &mut on_host.count),
     ("fabric_collective_execution_time_seconds_total", |on_host| &mut on_host.seconds),
     ("fabric_collective_bus_bytes_total", |on_host| on_host.bus_bytes.get_or_insert_default()),
