@@ -20,8 +20,11 @@ fn text((key, value): (&str, &str)) -> KeyValue {
     KeyValue { key: key.to_owned(), value: Some(value), ..KeyValue::default() }
 }
 
-/// Gauges of a host at an instant: name, unit, attributes, value.
-fn gauges(host: &str, at_ns: u64, all: &[(&str, &str, Vec<(&str, &str)>, f64)]) -> ExportMetricsServiceRequest {
+/// Name, unit, attributes and value of a gauge.
+type GaugeRow<'a> = (&'a str, &'a str, Vec<(&'a str, &'a str)>, f64);
+
+/// Gauges of a host at an instant.
+fn gauges(host: &str, at_ns: u64, all: &[GaugeRow<'_>]) -> ExportMetricsServiceRequest {
     let gauge = |(name, unit, attributes, value): &(&str, &str, Vec<(&str, &str)>, f64)| {
         let point = NumberDataPoint {
             attributes: attributes.iter().copied().map(text).collect(),
@@ -68,7 +71,7 @@ fn answer(job: &str, at_ns: u64, idle_s: f64, rank: Option<(&str, &str)>) -> Exp
         let labels: Vec<_> = labels.into_iter().chain([("operation", operation)]).collect();
         all.push(("fabric.collective.straggler.info", "", own(&labels), 1.0));
     }
-    let all: Vec<(&str, &str, Vec<(&str, &str)>, f64)> = all
+    let all: Vec<GaugeRow<'_>> = all
         .iter()
         .map(|(name, unit, labels, value)| {
             (*name, *unit, labels.iter().map(|(name, value)| (*name, value.as_str())).collect(), *value)

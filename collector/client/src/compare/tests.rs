@@ -224,11 +224,11 @@ fn collectives_that_both_runs_have_are_compared() {
     let (mut a, mut b) = (with(40e9, "nothing"), with(20e9, "one_peer"));
     b["job"]["id"] = json!("4712");
     a["collectives"]["operations"][1]["operation"] = json!("Broadcast");
-    let parse = |report: Value| serde_json::from_value::<report::Report>(report).unwrap();
+    let parse = |report: Value| serde_json::from_value::<Report>(report).unwrap();
     let (a, b) = (parse(a), parse(b));
     let rows = quantities::rows(&a, &b);
     let row = rows.iter().find(|row| row.key == "bus_bandwidth:AllReduce from 32MiB").unwrap();
-    assert_eq!((row.change, row.verdict), (Some(-0.5), quantities::Verdict::Worse));
+    assert_eq!((row.change, row.verdict), (Some(-0.5), Verdict::Worse));
     assert!(!rows.iter().any(|row| row.key.contains("Broadcast") || row.key.contains("AllGather")), "in one run only");
     let facts = facts::last(&a, &b);
     let waited = facts.iter().find(|fact| fact.key == "ranks_waited_for").unwrap();
