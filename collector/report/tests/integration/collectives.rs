@@ -167,6 +167,39 @@ fn a_rank_behind_on_a_host_without_counters_is_not_explained() {
 }
 
 #[test]
+fn an_address_that_two_hosts_have_names_neither() {
+    let fabric = ports(never);
+    behind(&fabric, "gpu-03", 1200..1800);
+    let other =
+        [("__name__", "fabric_collective_host_info"), ("host", "gpu-02"), ("job", "1"), ("rank_host", "10.0.0.3")];
+    fabric.put(&other, (30..HOUR).step_by(30), |_| 1.0);
+    let straggler = &report(&fabric).collectives.stragglers[0];
+    assert_eq!((straggler.host.as_str(), straggler.network), ("10.0.0.3", RankNetwork::Unknown), "{}", straggler.text);
+}
+
+#[test]
+fn a_late_rank_of_a_host_is_named_with_its_time() {
+    let fabric = ports(never);
+    let labels = [
+        ("__name__", "fabric_collective_late_info"),
+        ("host", "gpu-02"),
+        ("job", "1"),
+        ("communicator", "c0"),
+        ("operation", "AllReduce"),
+        ("size", "32MiB"),
+        ("member", "9"),
+    ];
+    fabric.put(&labels, (600..1200).step_by(30), |_| 1.0);
+    let [straggler] = &report(&fabric).collectives.stragglers[..] else { panic!("one straggler") };
+    assert_eq!((straggler.host.as_str(), straggler.rank.as_str(), straggler.seconds), ("gpu-02", "rank 9", 570.0));
+    assert!(
+        straggler.text.starts_with("came last to AllReduce 32MiB, and others waited for it; no port"),
+        "{}",
+        straggler.text
+    );
+}
+
+#[test]
 fn ranks_that_end_with_the_job_held_nobody_back() {
     let fabric = ports(never);
     behind(&fabric, "gpu-03", HOUR - 50..HOUR);

@@ -1,13 +1,14 @@
 //! Ranks that held others back, by NCCL's RAS service and by files of its Inspector.
 
-use super::is_own;
 use super::rank_network::rank_network;
+use super::{is_own, over_time};
 use crate::build::ReportContext;
 use crate::model::{RankNetwork, RankStraggler};
 use crate::read::Interval;
+use fabriclens_collectives::HostAddresses;
 use fabriclens_model::Labels;
 use fabriclens_promql::QueryError;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Maximum number of listed ranks.
 const LISTED: usize = 12;
@@ -16,19 +17,24 @@ const ENDING_MS: i64 = 60_000;
 
 /// Ranks that RAS calls stragglers, and ranks that the Inspector's times show to come last on their host.
 pub(super) fn stragglers(context: &ReportContext<'_>) -> Result<Vec<RankStraggler>, QueryError> {
-    let hosts = hosts(context)?;
+    let addresses = addresses(context)?;
+    let hosts = || context.job.hosts.keys().map(String::as_str);
+    let host = |name: &str| addresses.host(name, hosts()).map_or_else(|| name.to_owned(), str::to_owned);
     let mut all: BTreeMap<Member, Vec<Interval>> = BTreeMap::new();
-    for (metric, member) in [
-        ("fabric_collective_straggler_info", of_ras as fn(&Labels, &HashMap<String, String>) -> Member),
-        ("fabric_collective_late_info", of_inspector),
-    ] {
-        for (labels, intervals) in context.source.intervals(metric)? {
-            if is_own(context, &labels) {
-                all.entry(member(&labels, &hosts)).or_default().extend(intervals);
-            }
-        }
+    for (labels, intervals) in own(context, "fabric_collective_straggler_info")? {
+        all.entry(of_ras(&labels, host(labels.get("rank_host")))).or_default().extend(intervals);
+    }
+    for (labels, intervals) in own(context, "fabric_collective_late_info")? {
+        all.entry(of_times(&labels)).or_default().extend(intervals);
     }
     Ok(all.into_iter().filter_map(|(member, intervals)| straggler(context, member, intervals)).collect())
+}
+
+/// Intervals in which own series of a metric have samples.
+fn own(context: &ReportContext<'_>, metric: &str) -> Result<Vec<(Labels, Vec<Interval>)>, QueryError> {
+    let mut all = context.source.intervals(metric)?;
+    all.retain(|(labels, _)| is_own(context, labels));
+    Ok(all)
 }
 
 /// The longest first. Those beyond the limit are dropped.
@@ -59,42 +65,39 @@ struct Member {
     operation: String,
 }
 
-fn of_ras(labels: &Labels, hosts: &HashMap<String, String>) -> Member {
+fn of_ras(labels: &Labels, host: String) -> Member {
     let label = |name: &str, what: &str| match labels.get(name) {
         "" => None,
         value => Some(format!("{what} {value}")),
     };
     let rank = [label("rank", "rank"), label("gpu", "GPU"), label("pid", "process")];
-    let address = labels.get("rank_host");
     Member {
-        host: hosts.get(address).cloned().unwrap_or_else(|| address.to_owned()),
+        host,
         rank: rank.into_iter().flatten().collect::<Vec<_>>().join(", "),
         reason: labels.get("reason").to_owned(),
         operation: labels.get("operation").to_owned(),
     }
 }
 
-fn of_inspector(labels: &Labels, _: &HashMap<String, String>) -> Member {
+/// By the times of operations: a rank's number, or the name of a GPU.
+fn of_times(labels: &Labels) -> Member {
+    let member = labels.get("member");
+    let is_number = member.parse::<u64>().is_ok();
     Member {
         host: labels.get("host").to_owned(),
-        rank: labels.get("member").to_owned(),
+        rank: if is_number { format!("rank {member}") } else { member.to_owned() },
         reason: "late".to_owned(),
         operation: format!("{} {}", labels.get("operation"), labels.get("size")),
     }
 }
 
-/// Hosts of the job by what the library calls them: their names, and the addresses that their agents report.
-fn hosts(context: &ReportContext<'_>) -> Result<HashMap<String, String>, QueryError> {
-    let mut hosts: HashMap<String, String> = HashMap::new();
-    for host in context.job.hosts.keys() {
-        let short = host.split('.').next().unwrap_or(host);
-        hosts.insert(short.to_owned(), host.clone());
-        hosts.insert(host.clone(), host.clone());
+/// Addresses of the job's hosts, as their agents report them.
+fn addresses(context: &ReportContext<'_>) -> Result<HostAddresses, QueryError> {
+    let mut addresses = HostAddresses::default();
+    for (labels, _) in over_time(context, "last_over_time", "fabric_collective_host_info")? {
+        addresses.add(labels.get("rank_host"), labels.get("host"));
     }
-    for (labels, _) in super::over_time(context, "last_over_time", "fabric_collective_host_info")? {
-        hosts.insert(labels.get("rank_host").to_owned(), labels.get("host").to_owned());
-    }
-    Ok(hosts)
+    Ok(addresses)
 }
 
 fn straggler(context: &ReportContext<'_>, member: Member, mut intervals: Vec<Interval>) -> Option<RankStraggler> {
