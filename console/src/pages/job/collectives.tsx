@@ -24,6 +24,7 @@ export function Collectives({ of }: { of: Report }) {
 }
 
 function Stragglers({ of }: { of: readonly RankStraggler[] }) {
+  if (of.length === 0) return null;
   return (
     <ul class="plain">
       {of.map(({ host, rank, start_ns, seconds, network, text }) => (

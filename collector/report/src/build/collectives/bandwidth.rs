@@ -41,11 +41,12 @@ pub(super) fn bandwidth(context: &ReportContext<'_>, executions: &Executions, sl
         let span = begins_ms(n) * 1_000_000..edges[n + 1] * 1_000_000;
         slowed.iter().any(|s| s.start_ns < span.end && span.start < s.end_ns)
     };
-    let values = |slow: bool| -> Vec<f64> {
-        points.iter().enumerate().filter_map(|(n, value)| value.filter(|_| is_slow(n) == slow)).collect()
-    };
-    let (mut undisturbed, disturbed) = (values(false), values(true));
+    let (slow, others): (Vec<usize>, Vec<usize>) = (0..points.len()).partition(|n| is_slow(*n));
+    let mut undisturbed: Vec<f64> = others.into_iter().filter_map(|n| points[n]).collect();
     undisturbed.sort_by(f64::total_cmp);
+    // By time, because one operation that was held up takes as long as many others.
+    let slow_seconds: f64 = slow.iter().map(|n| seconds(*n)).sum();
+    let slow_bytes: f64 = slow.iter().map(|n| sum(*n, &|on_host| on_host.bus_bytes.as_ref())).sum();
     let usual = (undisturbed.len() >= KNOWN).then(|| undisturbed[undisturbed.len() / 2]);
     let is_low = |n: usize| points[n].zip(usual).is_some_and(|(value, usual)| value < SLOWER * usual && !is_slow(n));
     let unexplained = longest(points.len(), is_low).map(|range| Dip {
@@ -69,7 +70,7 @@ pub(super) fn bandwidth(context: &ReportContext<'_>, executions: &Executions, sl
         size: size.clone(),
         usual,
         unexplained,
-        slowed: (!disturbed.is_empty()).then(|| disturbed.iter().sum::<f64>() / disturbed.len() as f64),
+        slowed: (slow_seconds > 0.0).then(|| slow_bytes / slow_seconds),
         line_rate,
         plot,
     })
