@@ -190,7 +190,8 @@ fn straggler(context: &ReportContext<'_>) -> Option<Straggler> {
     })
 }
 
-fn median(values: &[f64]) -> Option<f64> {
+/// The upper of the two in the middle, if their number is even; `None` without values.
+pub(super) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied()

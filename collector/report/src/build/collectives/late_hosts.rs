@@ -2,10 +2,8 @@
 //! others are in it already. Agents compare the ranks of one host; here the hosts are compared.
 
 use super::operations::{Executions, OnHost};
-use super::rank_network::rank_network;
-use super::stragglers::sentence;
+use super::stragglers::{Candidate, Member};
 use crate::build::ReportContext;
-use crate::model::RankStraggler;
 use fabriclens_catalog::waits_for_all;
 use std::collections::BTreeMap;
 
@@ -16,7 +14,7 @@ const IN_A_ROW: usize = 3;
 /// Minimum share of the time in all operations, so that rare ones accuse nobody.
 const WORTH: f64 = 0.05;
 
-pub(super) fn late_hosts(context: &ReportContext<'_>, executions: &Executions) -> Vec<RankStraggler> {
+pub(super) fn late_hosts(context: &ReportContext<'_>, executions: &Executions) -> Vec<Candidate> {
     let all = executions.seconds();
     let counts = |hosts: &BTreeMap<String, OnHost>| hosts.values().map(|h| h.seconds.total).sum::<f64>() >= WORTH * all;
     let keys =
@@ -24,7 +22,7 @@ pub(super) fn late_hosts(context: &ReportContext<'_>, executions: &Executions) -
     let of_key = |(key, hosts): (&[String; 3], &BTreeMap<String, OnHost>)| {
         let latest: Vec<Option<&str>> = (0..context.steps.len()).map(|n| latest(hosts, n)).collect();
         let names: Vec<&String> = hosts.keys().collect();
-        names.into_iter().filter_map(|host| straggler(context, key, host, &latest)).collect::<Vec<_>>()
+        names.into_iter().filter_map(|host| candidate(context, key, host, &latest)).collect::<Vec<_>>()
     };
     keys.flat_map(of_key).collect()
 }
@@ -42,12 +40,12 @@ fn latest(hosts: &BTreeMap<String, OnHost>, step: usize) -> Option<&str> {
     (least < (1.0 - WAITED) * median).then_some(host)
 }
 
-fn straggler(
+fn candidate(
     context: &ReportContext<'_>,
     [_, operation, size]: &[String; 3],
     host: &str,
     latest: &[Option<&str>],
-) -> Option<RankStraggler> {
+) -> Option<Candidate> {
     let in_a_row = IN_A_ROW.min(latest.len());
     let runs = latest.chunk_by(|a, b| a == b).scan(0, |at, run| {
         *at += run.len();
@@ -58,12 +56,13 @@ fn straggler(
     let edges = context.source.edges();
     let (start_ms, end_ms) = (*edges.get(runs.first()?.start)?, *edges.get(runs.last()?.end)?);
     let seconds = runs.iter().flat_map(|range| &context.steps[range.clone()]).sum();
-    let (network, evidence) = rank_network(context, host, (start_ms, end_ms));
-    let rank = "all ranks of this host".to_owned();
-    let operation = format!("{operation} {size}");
-    let text = sentence("late", &operation, evidence);
-    let (start_ns, end_ns, host) = (start_ms * 1_000_000, end_ms * 1_000_000, host.to_owned());
-    Some(RankStraggler { host, rank, reason: "late".to_owned(), operation, start_ns, end_ns, seconds, network, text })
+    let member = Member {
+        host: host.to_owned(),
+        rank: "all ranks of this host".to_owned(),
+        reason: "late".to_owned(),
+        operation: format!("{operation} {size}"),
+    };
+    Some(Candidate { member, start_ms, end_ms, seconds })
 }
 
 #[cfg(test)]

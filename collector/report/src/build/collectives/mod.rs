@@ -22,15 +22,14 @@ const LISTED: usize = 16;
 pub(super) fn collectives(context: &ReportContext<'_>, slowed: &[Slowed]) -> Result<Collectives, QueryError> {
     let communicators = communicators(context)?;
     let all = operations::Executions::read(context)?;
-    let mut stragglers = stragglers::stragglers(context)?;
-    stragglers.extend(late_hosts::late_hosts(context, &all));
-    stragglers::sort(&mut stragglers);
+    let mut candidates = stragglers::candidates(context)?;
+    candidates.extend(late_hosts::late_hosts(context, &all));
     Ok(Collectives {
         operations: all.operations(context)?,
         share: communicators.first().and_then(|largest| all.share(context, largest.size)),
         bandwidth: bandwidth::bandwidth(context, &all, slowed),
         communicators,
-        stragglers,
+        stragglers: stragglers::stragglers(context, candidates),
         conclusion: None,
     })
 }

@@ -3,6 +3,7 @@
 use crate::build::ReportContext;
 use crate::build::congestion::{held, wait_share};
 use crate::build::ports::{Counter, Port};
+use crate::build::traffic::median;
 use crate::model::{Method, RankNetwork};
 use crate::render::words::percent;
 
@@ -40,7 +41,11 @@ const BEYOND: f64 = 3.0;
 /// The verdict and its words, for a time in Unix ms.
 pub(super) fn rank_network(context: &ReportContext<'_>, host: &str, time: (i64, i64)) -> (RankNetwork, String) {
     let (own, others): (Vec<&Port>, Vec<&Port>) = context.ports.iter().partition(|port| port.host == host);
-    let value = |port: &Port, sign: &Sign| value(context, port, sign, time);
+    let (start_ms, end_ms) = time;
+    let edges = context.source.edges();
+    let within = |n: &usize| edges[*n] < end_ms && start_ms < edges[n + 1];
+    let steps: Vec<usize> = (0..context.steps.len()).filter(within).collect();
+    let value = |port: &Port, sign: &Sign| value(context, port, sign, &steps);
     if !own.iter().any(|port| SIGNS.iter().any(|sign| value(port, sign).is_some())) {
         let text = match host {
             "" => "it is not known on which host it ran".to_owned(),
@@ -48,13 +53,15 @@ pub(super) fn rank_network(context: &ReportContext<'_>, host: &str, time: (i64, 
         };
         return (RankNetwork::Unknown, text);
     }
+    let usual =
+        |sign: &Sign| median(&others.iter().filter_map(|port| value(port, sign)).collect::<Vec<_>>()).unwrap_or(0.0);
     let mut like_others = None;
     for sign in &SIGNS {
         let most = own.iter().filter_map(|port| Some((value(port, sign)?, *port)));
         let most = most.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(value, _)| *value >= sign.least);
         let Some((most, port)) = most else { continue };
         let text = format!("{} {}", port.name(), (sign.words)(most));
-        if most > BEYOND * median(others.iter().filter_map(|port| value(port, sign)).collect()) {
+        if most > BEYOND * usual(sign) {
             return (RankNetwork::Troubled, text);
         }
         like_others.get_or_insert(text);
@@ -65,15 +72,9 @@ pub(super) fn rank_network(context: &ReportContext<'_>, host: &str, time: (i64, 
     }
 }
 
-/// Median; 0 without values.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
-}
-
-/// Value of a sign in a time, Unix ms: a fraction of the measured part of it, or a number of events. Counters that were read at
+/// Value of a sign in some steps: a fraction of the measured part of them, or a number of events. Counters that were read at
 /// checkpoints say it for the whole job only. `None`: not measured.
-fn value(context: &ReportContext<'_>, port: &Port, sign: &Sign, (start_ms, end_ms): (i64, i64)) -> Option<f64> {
+fn value(context: &ReportContext<'_>, port: &Port, sign: &Sign, steps: &[usize]) -> Option<f64> {
     let counter = sign.counter;
     if context.source.method == Method::Checkpoints {
         return match counter {
@@ -82,14 +83,12 @@ fn value(context: &ReportContext<'_>, port: &Port, sign: &Sign, (start_ms, end_m
             _ => port.total(counter),
         };
     }
-    let edges = context.source.edges();
-    let within = |n: &usize| edges[*n] < end_ms && start_ms < edges[n + 1];
     let in_step = |n: usize| match sign.is_share {
         true => held(context, port, counter, n).map(|share| share * context.steps[n]),
         false => port.step(counter, n),
     };
     let (mut sum, mut seconds) = (0.0, 0.0);
-    for n in (0..context.steps.len()).filter(within) {
+    for n in steps.iter().copied() {
         let Some(value) = in_step(n) else { continue };
         (sum, seconds) = (sum + value, seconds + context.steps[n]);
     }

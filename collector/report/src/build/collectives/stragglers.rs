@@ -15,8 +15,17 @@ const LISTED: usize = 12;
 /// A job that ends takes its ranks down one after the other: what is first seen in its last minute says nothing, ms.
 const ENDING_MS: i64 = 60_000;
 
+/// A rank that held others back, before the counters of its host are looked at.
+pub(super) struct Candidate {
+    pub member: Member,
+    pub start_ms: i64,
+    pub end_ms: i64,
+    /// Time in which it was seen.
+    pub seconds: f64,
+}
+
 /// Ranks that RAS calls stragglers, and ranks that the Inspector's times show to come last on their host.
-pub(super) fn stragglers(context: &ReportContext<'_>) -> Result<Vec<RankStraggler>, QueryError> {
+pub(super) fn candidates(context: &ReportContext<'_>) -> Result<Vec<Candidate>, QueryError> {
     let addresses = addresses(context)?;
     let hosts = || context.job.hosts.keys().map(String::as_str);
     let host = |name: &str| addresses.host(name, hosts()).map_or_else(|| name.to_owned(), str::to_owned);
@@ -27,7 +36,17 @@ pub(super) fn stragglers(context: &ReportContext<'_>) -> Result<Vec<RankStraggle
     for (labels, intervals) in own(context, "fabric_collective_late_info")? {
         all.entry(of_times(&labels)).or_default().extend(intervals);
     }
-    Ok(all.into_iter().filter_map(|(member, intervals)| straggler(context, member, intervals)).collect())
+    Ok(all.into_iter().filter_map(|(member, intervals)| candidate(context, member, intervals)).collect())
+}
+
+/// The longest ones, those first, each with what the counters of its host say: only of these, because that reads all ports.
+pub(super) fn stragglers(context: &ReportContext<'_>, mut all: Vec<Candidate>) -> Vec<RankStraggler> {
+    all.sort_by(|a, b| {
+        let name = |c: &Candidate| (c.member.host.clone(), c.member.rank.clone());
+        b.seconds.total_cmp(&a.seconds).then_with(|| name(a).cmp(&name(b)))
+    });
+    all.truncate(LISTED);
+    all.into_iter().map(|candidate| straggler(context, candidate)).collect()
 }
 
 /// Intervals in which own series of a metric have samples.
@@ -37,14 +56,8 @@ fn own(context: &ReportContext<'_>, metric: &str) -> Result<Vec<(Labels, Vec<Int
     Ok(all)
 }
 
-/// The longest first. Those beyond the limit are dropped.
-pub(super) fn sort(all: &mut Vec<RankStraggler>) {
-    all.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then_with(|| (&a.host, &a.rank).cmp(&(&b.host, &b.rank))));
-    all.truncate(LISTED);
-}
-
 /// `was behind in AllReduce; no port of gpu-07 was held back …`
-pub(super) fn sentence(reason: &str, operation: &str, evidence: String) -> String {
+fn sentence(reason: &str, operation: &str, evidence: String) -> String {
     let was = match reason {
         "behind" => format!("had not launched {operation} that others waited in"),
         "late" => format!("came last to {operation}, and others waited for it"),
@@ -58,11 +71,11 @@ pub(super) fn sentence(reason: &str, operation: &str, evidence: String) -> Strin
 
 /// A rank and what it did.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Member {
-    host: String,
-    rank: String,
-    reason: String,
-    operation: String,
+pub(super) struct Member {
+    pub host: String,
+    pub rank: String,
+    pub reason: String,
+    pub operation: String,
 }
 
 fn of_ras(labels: &Labels, host: String) -> Member {
@@ -100,7 +113,7 @@ fn addresses(context: &ReportContext<'_>) -> Result<HostAddresses, QueryError> {
     Ok(addresses)
 }
 
-fn straggler(context: &ReportContext<'_>, member: Member, mut intervals: Vec<Interval>) -> Option<RankStraggler> {
+fn candidate(context: &ReportContext<'_>, member: Member, mut intervals: Vec<Interval>) -> Option<Candidate> {
     intervals.sort_unstable();
     let (start_ms, end_ms) = (intervals.first()?.0, intervals.iter().map(|(_, end)| *end).max()?);
     let ended = context.job.end_ns.is_some();
@@ -114,7 +127,11 @@ fn straggler(context: &ReportContext<'_>, member: Member, mut intervals: Vec<Int
         seconds += (end - (*start).max(until)).max(0) as f64 / 1000.0;
         until = until.max(*end);
     }
-    let Member { host, rank, reason, operation } = member;
+    Some(Candidate { member, start_ms, end_ms, seconds })
+}
+
+fn straggler(context: &ReportContext<'_>, candidate: Candidate) -> RankStraggler {
+    let Candidate { member: Member { host, rank, reason, operation }, start_ms, end_ms, seconds } = candidate;
     let known = context.job.hosts.contains_key(&host);
     let (network, evidence) = match known {
         true => rank_network(context, &host, (start_ms, end_ms.max(start_ms + 1))),
@@ -122,5 +139,5 @@ fn straggler(context: &ReportContext<'_>, member: Member, mut intervals: Vec<Int
     };
     let text = sentence(&reason, &operation, evidence);
     let (start_ns, end_ns) = (start_ms * 1_000_000, end_ms * 1_000_000);
-    Some(RankStraggler { host, rank, reason, operation, start_ns, end_ns, seconds, network, text })
+    RankStraggler { host, rank, reason, operation, start_ns, end_ns, seconds, network, text }
 }
