@@ -1,16 +1,17 @@
 //! Follows the files of NCCL's Inspector in directories that the configuration or a job's environment names, adds them up by job, and
 //! has logs of jobs followed.
 
+use super::Job;
 use super::logs::LogReader;
 use super::series;
 use super::services::JobProcess;
 use super::settings::Collectives;
-use super::{Job, short};
 use fabriclens_agent_collectives::Budget;
 use fabriclens_agent_collectives::inspector::{Followed, Observation, Totals};
 use fabriclens_agent_host::batch::Batch;
 use fabriclens_agent_workload::Jobs;
 use fabriclens_agent_workload::details::environment;
+use fabriclens_base::host_name::short;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};

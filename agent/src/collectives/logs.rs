@@ -8,6 +8,7 @@ use fabriclens_agent_collectives::Budget;
 use fabriclens_agent_collectives::log::{Event, FollowedLog};
 use fabriclens_agent_host::batch::Batch;
 use fabriclens_agent_workload::Key;
+use fabriclens_base::host_name::short;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -55,8 +56,7 @@ impl LogReader {
             if let Err(error) = file.read(&mut budget, &mut events) {
                 tracing::debug!(path = %file.path().display(), %error, "log of a job cannot be read");
             }
-            let here =
-                |event: &&Event| event.origin.as_ref().is_none_or(|origin| hosts.contains(super::short(&origin.host)));
+            let here = |event: &&Event| event.origin.as_ref().is_none_or(|origin| hosts.contains(short(&origin.host)));
             let log = self.jobs.entry(job.clone()).or_default();
             events.iter().filter(here).for_each(|event| log.add(event));
         }

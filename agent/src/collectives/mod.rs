@@ -27,8 +27,3 @@ pub use settings::Collectives;
 
 /// Job of a file or of what stands in it, and its cluster; `None` where nothing tells.
 type Job = Option<(fabriclens_agent_workload::Key, String)>;
-
-/// Name of a host without its domain.
-fn short(host: &str) -> &str {
-    host.split('.').next().unwrap_or(host)
-}
