@@ -74,8 +74,7 @@ pub(crate) async fn acknowledge(
     Path(id): Path<String>,
     body: Bytes,
 ) -> Result<Json, ApiError> {
-    let NoteBody { by, note } = read(&body)?;
-    let note = operator_note(by, note)?;
+    let note = read_note(&body)?;
     apply(api, move |api| api.incidents.acknowledge(&id, note)).await
 }
 
@@ -86,8 +85,7 @@ pub(crate) async fn note(
     Path(id): Path<String>,
     body: Bytes,
 ) -> Result<Json, ApiError> {
-    let NoteBody { by, note } = read(&body)?;
-    let note = operator_note(by, note)?;
+    let note = read_note(&body)?;
     apply(api, move |api| api.incidents.add_note(&id, note)).await
 }
 
@@ -169,6 +167,12 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     let body: &[u8] = if body.trim_ascii().is_empty() { b"{}" } else { body };
     serde_json::from_slice(body)
         .map_err(|e| ApiError::new(Kind::BadData, format!("the body: {e}; see docs/incidents.md")))
+}
+
+/// The note of a body that has nothing else.
+fn read_note(body: &[u8]) -> Result<OperatorNote, ApiError> {
+    let NoteBody { by, note } = read(body)?;
+    operator_note(by, note)
 }
 
 fn operator_note(by: String, note: String) -> Result<OperatorNote, ApiError> {
