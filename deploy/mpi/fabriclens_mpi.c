@@ -36,6 +36,8 @@
 #define PREFIX "fabriclens-mpi-"
 /* Most entries of the directory that are looked at for files of dead processes. */
 #define ENTRIES 4096
+/* How often the file is made anew that another process of this user has taken for a dead one's. */
+#define ATTEMPTS 16
 
 /* A handle of either MPI: an int or a pointer. */
 typedef uintptr_t H;
@@ -312,7 +314,8 @@ static void remove_dead(const char *directory) {
         closedir(entries);
 }
 
-/* Makes the file, locked as long as this process lives. Only after that others may read it. */
+/* Makes the file, locked as long as this process lives. It is locked under a name that nobody has twice and then gets its own: a process that
+ * takes the file for a dead one's before it is locked removes that name only. */
 static int make(size_t length) {
     struct rlimit limit;
     /* A file beyond the limit (ulimit -f) would kill the program by a signal. */
@@ -320,29 +323,30 @@ static int make(size_t length) {
         errno = EFBIG;
         return -1;
     }
-    for (int attempt = 0; attempt < 3; attempt++) {
-        int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        char first[sizeof path + 8];
+        snprintf(first, sizeof first, "%s.%d", path, attempt);
+        int file = open(first, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (file < 0 && errno == EEXIST)
+            continue; /* of a program that was this process before exec */
         if (file < 0)
             return -1;
         struct stat about;
         bool locked = flock(file, LOCK_EX | LOCK_NB) == 0;
-        /* Another process of this user may have taken it for a dead one's before it was locked. */
+        int error = EAGAIN;
         if (locked && fstat(file, &about) == 0 && about.st_nlink > 0) {
             /* Without room, a store to the mapping would kill the program. */
-            int error = posix_fallocate(file, 0, (off_t)length);
-            if (error == 0 && fchmod(file, 0644) == 0)
+            error = posix_fallocate(file, 0, (off_t)length);
+            if (error == 0 && fchmod(file, 0644) == 0 && rename(first, path) == 0)
                 return file;
-            errno = error ? error : errno;
-            error = errno;
-            unlink(path);
-            close(file);
-            errno = error;
-            return -1;
+            error = error ? error : errno;
         }
-        unlink(path);
+        unlink(first);
         close(file);
+        errno = error;
+        if (error != EAGAIN)
+            return -1;
     }
-    errno = EAGAIN;
     return -1;
 }
 

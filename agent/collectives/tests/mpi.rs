@@ -283,6 +283,22 @@ mod real {
 
     #[test]
     #[ignore = "needs: mpi"]
+    fn processes_that_start_together_do_not_remove_each_others_files() {
+        let dirs: [_; 3] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
+        let [built, counters, runs] = [0, 1, 2].map(|number: usize| dirs[number].path());
+        let build = MpiBuild::new(Mpi::Mpich, built);
+        let libraries = format!("{}:{}", built.join("slow_lock.so").display(), build.library().display());
+        for round in 0..5 {
+            let run = runs.join(round.to_string());
+            fs::create_dir(&run).unwrap();
+            let program = build.start(Path::new(&libraries), counters, &run, "even");
+            let counted = (0..RANKS).filter(|rank| file(&program, counters, *rank).is_some()).count();
+            assert_eq!((counted, &*program.stop()), (RANKS as usize, ""), "round {round}");
+        }
+    }
+
+    #[test]
+    #[ignore = "needs: mpi"]
     fn a_program_without_mpi_runs_with_the_library() {
         let dirs: [_; 2] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
         for mpi in Mpi::ALL {
