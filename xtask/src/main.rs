@@ -2,6 +2,7 @@
 
 mod alerts;
 mod bench;
+mod beside;
 mod chaos;
 mod console;
 mod dashboards;

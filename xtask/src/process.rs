@@ -4,7 +4,7 @@ use crate::steps::tied;
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// A child process, killed on drop.
 pub struct Process {
@@ -50,6 +50,14 @@ impl Process {
     /// Whether the process runs.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// How the process has ended; none while it runs.
+    ///
+    /// # Errors
+    /// When it cannot be waited for.
+    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+        self.child.try_wait().context("wait for a process")
     }
 
     /// CPU time of the running threads in nanoseconds, from the scheduler.

@@ -1,5 +1,6 @@
 //! `cargo xtask vm`: builds the programs that go into the guests and runs the scenarios of `tests/src/vm`.
 
+use crate::demo;
 use crate::setup::{self, Need};
 use crate::steps::{cargo, must, root, skipped, target};
 use anyhow::{Context, Result, ensure};
@@ -9,21 +10,22 @@ use std::process::Command;
 /// Static programs run in any guest, independent of its libraries.
 const STATIC: &str = "x86_64-unknown-linux-musl";
 
-const QEMU: Need = Need {
+/// The emulator of the guests.
+pub const QEMU: Need = Need {
     without: "tests on real kernels are skipped",
     packages: &["qemu-system-x86"],
     proof: &["/usr/bin/qemu-system-x86_64"],
 };
 
 /// Needed to build the fake HCA with the kernel's makefiles.
-const MAKE: Need = Need {
+pub const MAKE: Need = Need {
     without: "the fake HCA cannot be built and tests on real kernels are skipped",
     packages: &["make", "gcc-12"],
     proof: &["/usr/bin/make", "/usr/bin/gcc-12"],
 };
 
 /// Needed for the C parts of the agent's dependencies in the static build.
-const MUSL: Need = Need {
+pub const MUSL: Need = Need {
     without: "the static agent cannot be built and tests on real kernels are skipped",
     packages: &["musl-tools"],
     proof: &["/usr/bin/musl-gcc"],
@@ -57,31 +59,31 @@ pub fn run(args: Args) -> Result<()> {
         return Ok(());
     }
     let target = target()?;
-    must(cargo(&["build", "--quiet", "--locked", "--profile", "demo", "-p", "fabriclens-agent", "-p", "fabriclens"]))?;
-    let example = ["-p", "fabriclens-agent-prober", "--example", "probe"];
-    must(cargo(&[&["build", "--quiet", "--locked", "--profile", "demo"], &example[..]].concat()))?;
-    must(cargo(&[
-        "build",
-        "--quiet",
-        "--locked",
-        "--profile",
-        "demo",
-        "--target",
-        STATIC,
-        "-p",
-        "fabriclens-agent",
-        "-p",
-        "fabriclens-guest",
-    ]))?;
+    compile()?;
     let fixed = target.join(STATIC).join("demo");
     lab.arg("--cache").arg(target.join("vm"));
     lab.arg("--guest").arg(fixed.join("fabriclens-guest"));
     lab.arg("--agent").arg(target.join("demo/fabriclens-agent"));
     lab.arg("--agent-static").arg(fixed.join("fabriclens-agent"));
     lab.arg("--collector").arg(target.join("demo/fabriclens"));
-    lab.arg("--prober").arg(target.join("demo/examples/probe"));
+    lab.arg("--prober").arg(target.join("demo").join(demo::PROBER));
     lab.args(&args.names);
     must(lab)
+}
+
+/// Builds what goes into the guests, if they can run here.
+///
+/// # Errors
+/// When something does not build.
+pub fn programs() -> Result<()> {
+    if able()? { compile() } else { Ok(()) }
+}
+
+/// Builds the programs that go into the guests.
+fn compile() -> Result<()> {
+    demo::build()?;
+    let build = ["build", "--quiet", "--locked", "--profile", "demo"];
+    must(cargo(&[&build[..], &["--target", STATIC, "-p", "fabriclens-agent", "-p", "fabriclens-guest"]].concat()))
 }
 
 /// Whether guests can be built and run here; prints what is missing.

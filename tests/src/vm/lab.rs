@@ -22,7 +22,7 @@ pub struct Programs {
     pub agent_static: PathBuf,
     /// `fabriclens`.
     pub collector: PathBuf,
-    /// `agent/prober/examples/probe.rs`, which probes without a collector.
+    /// `tests/lab/prober`, which probes without a collector.
     pub prober: PathBuf,
 }
 

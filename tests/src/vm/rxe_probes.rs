@@ -1,4 +1,4 @@
-//! Probes over soft-RoCE: UD queue pairs and TCP twins on real kernels, without a collector (`agent/prober/examples/probe.rs`).
+//! Probes over soft-RoCE: UD queue pairs and TCP twins on real kernels, without a collector (`tests/lab/prober`).
 
 use super::{Lab, Scenario};
 use crate::lab::vm::Vm;

@@ -121,7 +121,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let programs = match &args.programs {
         Some(programs) => programs.canonicalize().with_context(|| format!("find {}", programs.display()))?,
-        None => crate::demo::build(Some("fabriclens-load"))?,
+        None => crate::demo::build()?,
     };
     if dir.exists() {
         fs::remove_dir_all(&dir).with_context(|| format!("empty {}", dir.display()))?;

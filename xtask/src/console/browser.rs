@@ -5,7 +5,7 @@ use super::{install, npm};
 use crate::demo;
 use crate::process::Process;
 use crate::setup;
-use crate::steps::{call, command, local_port, must, output, root, skipped, target};
+use crate::steps::{call, command, local_port, must, note, output, root, skipped, target};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,14 +39,24 @@ pub fn run(programs: Option<PathBuf>) -> Result<()> {
     if !setup::ensure(&setup::CHROMIUM)? {
         return Ok(());
     }
-    let programs = programs.map_or_else(|| demo::build(None), Ok)?;
+    let programs = programs.map_or_else(demo::build, Ok)?;
+    if let Err(error) = attempt(&dir, &programs) {
+        // A busy machine can draw too late: a second try separates a slow machine from a defect.
+        note(format!("the console's own tests passed only in the second try: {error:#}"));
+        attempt(&dir, &programs)?;
+    }
+    Ok(())
+}
+
+/// Starts the three collectors and runs the tests.
+fn attempt(dir: &Path, programs: &Path) -> Result<()> {
     let at = target()?.join("console-browser");
     fs::remove_dir_all(&at).ok();
     fs::create_dir_all(&at)?;
-    let demo = start_demo(&programs, &at)?;
+    let demo = start_demo(programs, &at)?;
     let empty = Collector::start(&programs.join(COLLECTOR), &at.join("empty"), "")?;
     let (with_tokens, tokens) = start_with_tokens(&programs.join(COLLECTOR), &at.join("tokens"))?;
-    let mut tests = npm(&dir, &["run", "--silent", "browser"]);
+    let mut tests = npm(dir, &["run", "--silent", "browser"]);
     tests.env("FABRICLENS_URL", &demo.url).env("FABRICLENS_EMPTY_URL", &empty.url);
     tests.env("FABRICLENS_TOKENS_URL", &with_tokens.url).envs(tokens);
     must(tests)

@@ -96,7 +96,7 @@ pub fn install(dir: &Path) -> Result<()> {
     if installed.is_some() && installed >= modified(dir.join("package-lock.json")) {
         return Ok(());
     }
-    must(npm(dir, &["ci", "--no-progress"]))
+    must(npm(dir, &["ci", "--no-progress", "--fetch-retries", "1", "--fetch-timeout", "60000"]))
 }
 
 /// Compiles the console; gives the name and content of each file of `dist`.

@@ -33,15 +33,18 @@ impl Binaries {
 /// Program and package of the switches that answer gNMI.
 const GNMI_TARGET: &str = "fabriclens-gnmi-target";
 
-/// Builds the programs of the demo and another package with the `demo` profile; gives their directory. One command: cargo
-/// compiles what two packages need once, even if they use different features of it.
+/// Package and program that probes without a collector, in the guests.
+pub const PROBER: &str = "fabriclens-lab-prober";
+
+/// Builds all programs that xtask starts with the `demo` profile; gives their directory. One command: cargo compiles what two packages need
+/// once, even if they use different features of it.
 ///
 /// # Errors
 /// When they do not build.
-pub fn build(more: Option<&str>) -> Result<PathBuf> {
+pub fn build() -> Result<PathBuf> {
     println!("building the collector and the agent (the first time takes some minutes)");
     let mut build = cargo(&["build", "--profile", "demo", "--locked"]);
-    for package in ["fabriclens", "fabriclens-agent", GNMI_TARGET].into_iter().chain(more) {
+    for package in ["fabriclens", "fabriclens-agent", GNMI_TARGET, "fabriclens-load", PROBER] {
         build.args(["-p", package]);
     }
     must(build)?;

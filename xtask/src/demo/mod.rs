@@ -8,7 +8,7 @@ mod fleet;
 mod story;
 pub mod switches;
 
-pub use fleet::{Binaries, FIRST_JOB, build};
+pub use fleet::{Binaries, FIRST_JOB, PROBER, build};
 
 use crate::sim::fabric::Fabric;
 use crate::sim::layout::{HOSTS, host_name};
@@ -43,7 +43,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// # Errors
 /// When a program does not build or start, or ends early.
 pub fn run(args: Args) -> Result<()> {
-    let binaries = Binaries::of(&args.programs.map_or_else(|| build(None), Ok)?);
+    let binaries = Binaries::of(&args.programs.map_or_else(build, Ok)?);
     let dir = args.dir.unwrap_or_else(|| root().join("target/demo-run"));
     if dir.exists() {
         std::fs::remove_dir_all(&dir).with_context(|| format!("empty {}", dir.display()))?;

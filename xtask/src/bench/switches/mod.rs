@@ -61,7 +61,7 @@ enum Part {
 /// # Errors
 /// When a program does not build or start.
 pub fn run(args: &Args) -> Result<()> {
-    let programs = args.programs.clone().map_or_else(|| build(Some("fabriclens-load")), Ok)?;
+    let programs = args.programs.clone().map_or_else(build, Ok)?;
     let binaries = Binaries::of(&programs);
     let dir = target()?.join("bench-switches");
     let wanted = |part| args.only.is_empty() || args.only.contains(&part);

@@ -1,61 +1,58 @@
-//! `cargo xtask test` and `cargo xtask check`: the steps that CI runs, as one table, in the order in which they fail fastest.
+//! The table of the steps, in the order in which they fail fastest.
 
 use crate::setup::{self, Need};
-use crate::steps::{Steps, cargo, may_unshare, must, root, skipped, target};
-use crate::{chaos, console, deb, docs, ebpf, layers, manifests, msrv, needs, tools, vm};
-use anyhow::{Result, bail};
+use crate::steps::{cargo, may_unshare, must, root, skipped, target};
+use crate::{chaos, console, deb, demo, docs, ebpf, layers, manifests, msrv, needs, tools, vm};
+use anyhow::Result;
 use std::process::Command;
-
-/// Options of `test`.
-#[derive(clap::Args)]
-pub struct Args {
-    /// Leaves out the guests with real kernels
-    #[arg(long)]
-    no_vm: bool,
-    /// Runs only this step; may be given several times
-    #[arg(long, value_name = "STEP")]
-    only: Vec<String>,
-    /// Lists the steps
-    #[arg(long)]
-    list: bool,
-}
 
 /// Which command runs a step without being asked for it by name.
 #[derive(Clone, Copy, PartialEq)]
-enum By {
+pub enum By {
     Test,
+    /// `test`, unless the guests are left out.
+    Guests,
     Check,
     Both,
-    /// Neither: only `--only` runs it.
-    Name,
 }
 
 /// A row of the table.
-struct Step {
-    name: &'static str,
+pub struct Step {
+    pub name: &'static str,
     /// One line for `--list`.
-    about: &'static str,
-    by: By,
+    pub about: &'static str,
+    pub by: By,
     /// Debian packages that the step uses; it says itself which of its checks it skips without them.
-    needs: &'static [&'static Need],
-    run: fn() -> Result<()>,
+    pub needs: &'static [&'static Need],
+    /// Only compiles: runs beside the steps that run in turn, if all steps run.
+    pub beside: bool,
+    pub run: fn() -> Result<()>,
 }
 
-const STEPS: &[Step] = &[
-    Step { name: "format", about: "rustfmt", by: By::Both, needs: &[], run: format },
+pub const STEPS: &[Step] = &[
+    Step { name: "format", about: "rustfmt", by: By::Both, needs: &[], beside: false, run: format },
     Step {
         name: "layers",
         about: "no circle of imports between the files of a crate",
         by: By::Both,
         needs: &[],
+        beside: false,
         run: || layers::run(&layers::Args::default()),
     },
-    Step { name: "spelling", about: "typos in code and pages", by: By::Both, needs: &[], run: tools::spelling },
+    Step {
+        name: "spelling",
+        about: "typos in code and pages",
+        by: By::Both,
+        needs: &[],
+        beside: false,
+        run: tools::spelling,
+    },
     Step {
         name: "probes",
         about: "ebpf/objects are built from ebpf/probes",
         by: By::Test,
         needs: &[],
+        beside: false,
         run: || ebpf::run(&ebpf::Args { check: true }),
     },
     Step {
@@ -63,6 +60,7 @@ const STEPS: &[Step] = &[
         about: "console/dist is built from console",
         by: By::Test,
         needs: &[],
+        beside: false,
         run: || console::run(console::Args { check: true, ..console::Args::default() }),
     },
     Step {
@@ -70,6 +68,7 @@ const STEPS: &[Step] = &[
         about: "deploy/kubernetes is rendered from the Helm chart",
         by: By::Test,
         needs: &[],
+        beside: false,
         run: || manifests::run(&manifests::Args { check: true }),
     },
     Step {
@@ -77,6 +76,7 @@ const STEPS: &[Step] = &[
         about: "cargo deny: licenses, bans and sources of all crates",
         by: By::Test,
         needs: &[],
+        beside: false,
         run: tools::dependencies,
     },
     Step {
@@ -84,6 +84,7 @@ const STEPS: &[Step] = &[
         about: "cargo deny: known vulnerabilities, where their database can be fetched",
         by: By::Test,
         needs: &[],
+        beside: false,
         run: tools::advisories,
     },
     Step {
@@ -91,14 +92,32 @@ const STEPS: &[Step] = &[
         about: "no dependency needs a newer Rust than we promise",
         by: By::Test,
         needs: &[],
+        beside: false,
         run: msrv::check,
     },
-    Step { name: "lints", about: "clippy, warnings are errors", by: By::Both, needs: &[], run: lints },
+    Step {
+        name: "programs",
+        about: "programs of the demo, the packages and the fleet of `chaos`",
+        by: By::Test,
+        needs: &[],
+        beside: true,
+        run: || demo::build().map(drop),
+    },
+    Step {
+        name: "guest-programs",
+        about: "programs of the guests",
+        by: By::Guests,
+        needs: &[&vm::QEMU, &vm::MAKE, &vm::MUSL],
+        beside: true,
+        run: vm::programs,
+    },
+    Step { name: "lints", about: "clippy, warnings are errors", by: By::Both, needs: &[], beside: true, run: lints },
     Step {
         name: "unit-tests",
         about: "tests inside the crates, without the integration tests",
         by: By::Check,
         needs: &[],
+        beside: false,
         run: || must(cargo(&["test", "--workspace", "--locked", "--lib", "--bins", "--quiet"])),
     },
     Step {
@@ -115,21 +134,31 @@ const STEPS: &[Step] = &[
             &setup::IBSIM,
             &setup::MPI,
         ],
+        beside: false,
         run: tests,
     },
-    Step { name: "documentation", about: "rustdoc, warnings are errors", by: By::Test, needs: &[], run: documentation },
+    Step {
+        name: "documentation",
+        about: "rustdoc, warnings are errors",
+        by: By::Test,
+        needs: &[],
+        beside: true,
+        run: documentation,
+    },
     Step {
         name: "pages",
         about: "commands, configuration and links of the documentation",
         by: By::Test,
         needs: &[],
+        beside: false,
         run: || docs::run(docs::Args::default()),
     },
     Step {
         name: "browser",
-        about: "the console in chromium, with the demo's data; only by name, because it takes minutes and draws what a slow machine may not draw in time",
-        by: By::Name,
+        about: "the console in chromium, with the demo's data, an empty store and tokens",
+        by: By::Test,
         needs: &[],
+        beside: false,
         run: || console::run(console::Args { browser: true, ..console::Args::default() }),
     },
     Step {
@@ -137,6 +166,7 @@ const STEPS: &[Step] = &[
         about: "deploy/compose, with our programs instead of containers",
         by: By::Test,
         needs: &[],
+        beside: false,
         run: compose,
     },
     Step {
@@ -144,6 +174,7 @@ const STEPS: &[Step] = &[
         about: "Debian packages: built, checked and installed in a clean root",
         by: By::Test,
         needs: &[],
+        beside: false,
         run: packages,
     },
     Step {
@@ -151,57 +182,18 @@ const STEPS: &[Step] = &[
         about: "injected faults under a running fleet",
         by: By::Test,
         needs: &[],
+        beside: false,
         run: || chaos::run(&chaos::Args::short()),
     },
     Step {
-        name: VM,
+        name: "vm",
         about: "guests with real kernels",
-        by: By::Test,
+        by: By::Guests,
         needs: &[],
+        beside: false,
         run: || vm::run(vm::Args::default()),
     },
 ];
-
-const VM: &str = "vm";
-
-/// Runs all steps of `cargo xtask test`, or those that `--only` names; the first failure ends it.
-///
-/// # Errors
-/// When a step fails or has no such name.
-pub fn run(args: &Args) -> Result<()> {
-    if args.list {
-        STEPS.iter().for_each(|step| println!("{:<14} {}", step.name, step.about));
-        return Ok(());
-    }
-    if let Some(unknown) = args.only.iter().find(|name| !STEPS.iter().any(|step| step.name == **name)) {
-        let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
-        bail!("there is no step `{unknown}`; the steps are {}", names.join(", "));
-    }
-    run_steps(|step| match args.only.is_empty() {
-        true => matches!(step.by, By::Test | By::Both) && !(args.no_vm && step.name == VM),
-        false => args.only.iter().any(|name| name == step.name),
-    })
-}
-
-/// Runs the fast steps: `cargo xtask check`.
-///
-/// # Errors
-/// When a step fails.
-pub fn check() -> Result<()> {
-    run_steps(|step| matches!(step.by, By::Check | By::Both))
-}
-
-fn run_steps(selected: impl Fn(&Step) -> bool) -> Result<()> {
-    let mut steps = Steps::default();
-    for step in STEPS.iter().filter(|step| selected(step)) {
-        steps.run(step.name, || {
-            step.needs.iter().try_for_each(|need| setup::ensure(need).map(drop))?;
-            (step.run)()
-        })?;
-    }
-    steps.summary();
-    Ok(())
-}
 
 fn format() -> Result<()> {
     must(cargo(&["fmt", "--all", "--check"]))
@@ -217,7 +209,7 @@ fn tests() -> Result<()> {
 }
 
 fn documentation() -> Result<()> {
-    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked", "--quiet"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     must(doc)
 }
@@ -228,7 +220,7 @@ fn compose() -> Result<()> {
         skipped("deploy/compose is not tried, which needs root and jq; run sudo cargo xtask test --only compose");
         return Ok(());
     }
-    crate::demo::build(None)?;
+    demo::build()?;
     let mut run = Command::new(root().join("tests/lab/compose/run"));
     run.arg(target()?.join("demo"));
     must(run)
@@ -248,12 +240,5 @@ mod tests {
             assert!(step.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{}", step.name);
             assert!(!STEPS[..i].iter().any(|other| other.name == step.name), "{}", step.name);
         }
-    }
-
-    #[test]
-    fn an_unknown_step_is_refused_with_the_names() {
-        let args = Args { no_vm: false, only: vec!["lint".to_owned()], list: false };
-        let error = run(&args).unwrap_err().to_string();
-        assert!(error.contains("no step `lint`") && error.contains("lints"), "{error}");
     }
 }
