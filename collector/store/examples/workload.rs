@@ -1,7 +1,7 @@
 //! Cost of the store on fabric telemetry: 32 hosts x 8 ports x 60 counters at 1 s; 15 % busy counters, 30 % that
 //! change occasionally, the rest constant.
 //!
-//! `cargo run -p fabriclens-store --example workload -- TICKS [HOSTS]`
+//! `cargo run -p fabriclens-store --example workload -- TICKS [HOSTS [ROWS_OF_A_CHUNK]]`
 
 use fabriclens_model::{Labels, Layout, Matcher, Read};
 use fabriclens_store::{Options, RowGroup, Store};
@@ -57,9 +57,10 @@ fn cpu() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-fn rss_mib() -> u64 {
+/// Resident bytes.
+fn rss() -> u64 {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    status.split(' ').nth(1).and_then(|p| p.parse::<u64>().ok()).unwrap_or(0) * 4 / 1024
+    status.split(' ').nth(1).and_then(|p| p.parse::<u64>().ok()).unwrap_or(0) * 4096
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -68,12 +69,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let start = 1_700_000_000_000_i64;
     let dir = tempfile::tempdir()?;
     let clock = Arc::new(move || start + 30 * 86_400_000);
-    let options = Options { retention: None, clock, ..Options::default() };
+    let chunk_rows = argument(3, Options::default().chunk_rows)?;
+    let options = Options { retention: None, clock, chunk_rows, ..Options::default() };
     let store = Store::open(dir.path(), options.clone())?;
     let random = &mut Random(0x5eed);
     let mut ports: Vec<Port> =
         (0..hosts).flat_map(|h| (0..PORTS).map(move |p| (h, p))).map(|(h, p)| port(h, p, random)).collect();
-    let samples = (ticks * hosts * PORTS * COUNTERS) as f64;
+    let series = hosts * PORTS * COUNTERS;
+    let (samples, before) = ((ticks * series) as f64, rss());
 
     let (mut wall, mut spent, mut longest) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
     for tick in 0..ticks {
@@ -98,7 +101,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         per_sample(spent)
     );
     println!("longest  {longest:?} for an append");
-    println!("memory   {} MiB resident, head {:?}", rss_mib(), store.stats().head_bytes);
+    let memory = rss().saturating_sub(before);
+    println!(
+        "memory   {} MiB more, {} bytes a series, {} of them sealed rows",
+        memory >> 20,
+        memory / series as u64,
+        store.stats().head_bytes / series as u64
+    );
     let query = |store: &Store, what: &str| -> Result<(), Box<dyn std::error::Error>> {
         let began = Instant::now();
         let m = Matcher::equal("__name__", "fabric_test_counter_03_total");
