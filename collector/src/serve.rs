@@ -228,6 +228,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         topologies: topologies.clone(),
         sink: sink.clone(),
         store: store.clone(),
+        telemetry: telemetry.clone(),
     };
     let explained = incidents.clone();
     let tell = move |drifts: &[Drift]| explain_by_settings(&explained, drifts);

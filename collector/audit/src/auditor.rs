@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fabriclens_core::periodic::{Trigger, periodic};
+use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time::now_ms;
 use fabriclens_correlate::Topology;
 use fabriclens_data::Data;
@@ -143,6 +144,8 @@ pub struct Services {
     pub sink: Arc<Sink>,
     /// Takes their metadata.
     pub store: Arc<Store>,
+    /// Counts what audits cost.
+    pub telemetry: Telemetry,
 }
 
 /// Audits until `stop` becomes true, writes the drifts as series, and tells them to `tell` after each audit.
@@ -152,7 +155,7 @@ pub async fn run(
     tell: impl Fn(&[Drift]) + Send + 'static,
     stop: watch::Receiver<bool>,
 ) {
-    let Services { data, engine, topologies, sink, store } = services;
+    let Services { data, engine, topologies, sink, store, telemetry } = services;
     let (mut writer, mut next) = (SeriesWriter::default(), Instant::now());
     let work = move |trigger| {
         let (now, began) = (now_ms(), Instant::now());
@@ -162,7 +165,9 @@ pub async fn run(
         if began >= next {
             auditor.audit(&engine, &data, &topologies.current(), now);
             tell(&auditor.report().drifts);
-            next = Instant::now() + began.elapsed() * PAUSE_FACTOR;
+            let took = began.elapsed();
+            telemetry.audit_seconds.observe(took.as_secs_f64());
+            next = Instant::now() + took * PAUSE_FACTOR;
         }
         series::write(&mut writer, &sink, &store, &auditor.report().drifts, now);
     };

@@ -33,4 +33,4 @@ pub use auditor::{AuditReport, Auditor, Services, run};
 pub use baseline::BaselineError;
 pub use drift::{Changed, Drift, Reason, Split, SplitValue};
 pub use files::BaselineFileState;
-pub use key::{FarEnd, KEYS, Key};
+pub use key::{FarEnd, KEYS, Key, Reading, Series};

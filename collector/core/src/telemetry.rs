@@ -81,6 +81,8 @@ pub struct Telemetry {
     pub query_seconds: HistogramVec,
     /// Seconds per evaluation of the detectors, by part: `take` (samples into frames), `judge`, `late`.
     pub verdict_seconds: HistogramVec,
+    /// Time of one audit of settings.
+    pub audit_seconds: Histogram,
     /// Queries being evaluated.
     pub queries_in_flight: IntGauge,
     /// Bytes held by queries, their answers included.
@@ -239,6 +241,10 @@ impl Telemetry {
                     .buckets(vec![0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]),
                 &["part"],
             )?,
+            audit_seconds: Histogram::with_opts(
+                HistogramOpts::new("fabriclens_audit_seconds", "Time of one audit of settings.")
+                    .buckets(vec![0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]),
+            )?,
             query_memory_waits: counter("fabriclens_query_memory_waits_total", "Queries that had to wait for memory.")?,
             notifications: counters(
                 "fabriclens_notifications_total",
@@ -279,6 +285,7 @@ impl Telemetry {
         registry.register(Box::new(telemetry.append_seconds.clone()))?;
         registry.register(Box::new(telemetry.query_seconds.clone()))?;
         registry.register(Box::new(telemetry.verdict_seconds.clone()))?;
+        registry.register(Box::new(telemetry.audit_seconds.clone()))?;
         register_constants(&registry)?;
         Ok(telemetry)
     }
