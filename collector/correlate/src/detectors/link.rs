@@ -6,6 +6,7 @@ use crate::detectors::detector::Detector;
 use crate::detectors::evidence::{evidence, name};
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
+use crate::model::frame::Frame;
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
 use crate::model::signal::Signal;
@@ -196,13 +197,15 @@ fn flap(ctx: &DetectorContext<'_>) -> Vec<Finding> {
 fn flaps(ctx: &DetectorContext<'_>, cabling: Cabling) -> Option<Finding> {
     let last = |signal, port| ctx.window.last_value(signal, port).unwrap_or(0.0);
     let of_port = |port: usize| {
-        // Short falls between two samples are seen by the device alone; its counter is usable once it is ten minutes
-        // old.
+        // Short falls between two samples are seen by the device alone. Its count of ten minutes is known once it is that old.
         let fell = falls(ctx, port);
-        let seen = (fell.len() as f64).max(last(Signal::LinkDowns, port));
+        let counted = ctx.count(Signal::Falls, port).unwrap_or(0.0).round();
+        let seen = (fell.len() as f64).max(counted).max(last(Signal::LinkDowns, port));
         let (short, long) = (ctx.threshold(&SHORT), ctx.threshold(&DAY));
         if seen >= short {
-            return Some((port, Signal::LinkDowns, seen, short, "10 minutes", fell.first().copied()));
+            let counts = |frame: &Frame| frame.get(Signal::Falls, port).is_some_and(|falls| falls > 0.0);
+            let began = fell.first().copied().or_else(|| ctx.first_time(counts));
+            return Some((port, Signal::LinkDowns, seen, short, "10 minutes", began));
         }
         let day = if seen >= 1.0 { last(Signal::LinkDownsDay, port) } else { 0.0 };
         (seen >= 1.0 && day >= long).then_some((port, Signal::LinkDownsDay, day, long, "24 hours", None))

@@ -62,6 +62,7 @@ mod transport;
 mod unmarked_queues;
 pub mod victims;
 mod wait_graph;
+pub mod waiting_ports;
 mod watchdog;
 
 use detector::Detector;

@@ -57,6 +57,9 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let overflow = overflow(ctx);
     let again = matches!(signal, Signal::Retransmits | Signal::SequenceNaks);
     let corrupted = again && nothing_was_full(ctx);
+    if corrupted && links_count_it(ctx) {
+        return Vec::new();
+    }
     let (kind, sure, why) = if corrupted {
         let why = " No port was paused and nothing was discarded, so a link on the path corrupts packets.".to_owned();
         (IncidentKind::LossyLink, sure + 0.15, why)
@@ -152,6 +155,14 @@ fn nothing_was_full(ctx: &DetectorContext<'_>) -> bool {
     let pauses = |p| ctx.mean(Signal::PauseTx, p).is_some_and(|share| share >= ctx.threshold(&PAUSED));
     told && !ports().any(|p| is_held(ctx, p) || pauses(p))
         && [Signal::Discards, Signal::HeadroomDrops].iter().all(|signal| ctx.sum(*signal, ports()) <= 0.0)
+}
+
+/// Whether links count at least half as many corrupted frames as packets were found missing: then these links lost them
+/// (`lossy_link`), and who sends them again says nothing more.
+fn links_count_it(ctx: &DetectorContext<'_>) -> bool {
+    let seen = |signal| ctx.ports().filter_map(|port| ctx.count(signal, port)).sum::<f64>();
+    let missing = [Signal::SequenceNaks, Signal::Retransmits].map(seen).into_iter().find(|missing| *missing > 0.0);
+    missing.is_some_and(|missing| seen(Signal::WireErrors) >= missing / 2.0)
 }
 
 fn sign(ctx: &DetectorContext<'_>, port: usize) -> Option<Symptom> {

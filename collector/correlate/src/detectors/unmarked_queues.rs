@@ -11,6 +11,7 @@ use crate::model::frame::Frame;
 use crate::model::kind::IncidentKind;
 use crate::model::location::LocationId;
 use crate::model::signal::Signal;
+use crate::model::topology::Role;
 use std::collections::BTreeMap;
 
 thresholds! {
@@ -132,7 +133,8 @@ struct Switch {
 }
 
 impl Switch {
-    /// Switches of the fault domain. Sums say of most ports that there is nothing to look for in the frames.
+    /// Switches of the fault domain: a host's queue is its NIC's receive buffer, in which nothing is marked. Sums say of most ports
+    /// that there is nothing to look for in the frames.
     fn all(ctx: &DetectorContext<'_>, window: &Window, long: f64) -> Vec<Self> {
         let some = |node: &usize| {
             let ports = |signal, least: f64, above: bool| -> Vec<usize> {
@@ -143,7 +145,12 @@ impl Switch {
             let (marking, waiting) = (ports(Signal::Marks, 0.0, true), ports(Signal::QueueMax, long, false));
             (!marking.is_empty() || !waiting.is_empty()).then_some(Self { node: *node, marking, waiting })
         };
-        ctx.domain.nodes.iter().filter_map(some).collect()
+        ctx.domain
+            .nodes
+            .iter()
+            .filter(|node| ctx.fabric.topology.nodes[**node].role != Role::Host)
+            .filter_map(some)
+            .collect()
     }
 
     /// Whether it marks in a frame.
@@ -161,7 +168,8 @@ impl Switch {
 /// Whether a long queue of any switch of the fault domain passes a frame without a mark.
 fn passes(ctx: &DetectorContext<'_>, frame: &Frame, long: f64) -> bool {
     let marks = |port: &usize| frame.get(Signal::Marks, *port).is_some_and(|marks| marks > 0.0);
-    frame.ports_from(Signal::QueueMax, long).filter(|port| drains(ctx, frame, *port)).any(|port| {
+    let waits = |port: &usize| !ctx.fabric.is_host(*port) && drains(ctx, frame, *port);
+    frame.ports_from(Signal::QueueMax, long).filter(waits).any(|port| {
         let node = ctx.fabric.ports.list[port].end.node;
         ctx.domain.nodes.binary_search(&node).is_ok() && !ctx.fabric.ports.of_node(node).iter().any(marks)
     })

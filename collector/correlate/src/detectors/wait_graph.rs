@@ -100,6 +100,11 @@ impl WaitGraph {
         graph
     }
 
+    /// Ports of all roots, whichever began first.
+    pub fn all_ends(self) -> impl Iterator<Item = usize> {
+        self.ends.into_iter().map(|end| end.port)
+    }
+
     /// The roots that began first, the longest queue first.
     pub fn ends(mut self, ctx: &DetectorContext<'_>) -> Vec<CongestionRoot> {
         self.ends.sort_by(|a, b| b.queue.total_cmp(&a.queue));

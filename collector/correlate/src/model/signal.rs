@@ -89,9 +89,11 @@ pub enum Signal {
     WatchdogStorms,
     /// Packets per second received that were dropped because the shared buffer and the headroom were full.
     HeadroomDrops,
+    /// How often a second the link went down, by the device's own count.
+    Falls,
 }
 
 impl Signal {
     /// Number of signals.
-    pub const COUNT: usize = Self::HeadroomDrops as usize + 1;
+    pub const COUNT: usize = Self::Falls as usize + 1;
 }

@@ -84,13 +84,19 @@ const fn received(metric: &'static str) -> Selector {
     Selector { metric, labels: &[("direction", Equal, "receive")] }
 }
 
-/// How often a link went down in a time, by whichever counter the driver has. A carrier change is half of a fall.
+/// Counters of how often a link went down, of which a driver has one or the other. A carrier change is half of a fall.
+const DOWNS: Selector = all("fabric_link_downs_total");
+const CARRIER_DOWNS: Selector =
+    Selector { metric: "fabric_link_carrier_transitions_total", labels: &[("state", Equal, "down")] };
+const CARRIER_CHANGES: Selector = all("fabric_link_carrier_changes_total");
+const CHANGES_OF_A_FALL: Divisor = Divisor::Number(2.0);
+
+/// How often a link went down in a time.
 const fn link_downs(time: &'static str) -> [Term; 3] {
-    let down = Selector { metric: "fabric_link_carrier_transitions_total", labels: &[("state", Equal, "down")] };
     [
-        Term::growth(all("fabric_link_downs_total"), time),
-        Term::growth(down, time),
-        Term::growth(all("fabric_link_carrier_changes_total"), time).over(Divisor::Number(2.0)),
+        Term::growth(DOWNS, time),
+        Term::growth(CARRIER_DOWNS, time),
+        Term::growth(CARRIER_CHANGES, time).over(CHANGES_OF_A_FALL),
     ]
 }
 
@@ -207,6 +213,11 @@ pub const ALL: [SignalSpec; Signal::COUNT] = [
         &[Term::rate(all("fabric_pfc_watchdog_notices_total")), Term::rate(WATCHDOG_STORMS)],
     ),
     fast(Signal::HeadroomDrops, Sum, &[Term::rate(all("fabric_port_priority_group_discards_total"))]),
+    fast(
+        Signal::Falls,
+        Max,
+        &[Term::rate(DOWNS), Term::rate(CARRIER_DOWNS), Term::rate(CARRIER_CHANGES).over(CHANGES_OF_A_FALL)],
+    ),
 ];
 
 #[cfg(test)]

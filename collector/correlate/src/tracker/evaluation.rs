@@ -12,6 +12,7 @@ use crate::detectors::thresholds::Thresholds;
 use crate::model::fabric::Fabric;
 use crate::model::finding::Finding;
 use crate::tracker::open_incident::OpenIncident;
+use crate::tracker::open_summary::OpenSummary;
 use crate::tracker::past_incidents::PastIncidents;
 use crate::tracker::timing::{LEAST, QUIET_S};
 use std::cell::{OnceCell, RefCell};
@@ -113,15 +114,19 @@ impl Evaluator {
         )
     }
 
-    /// Records what detectors found for an incident, and decides whether it pages.
-    pub(super) fn record(
+    /// Records what detectors found for an incident beside others, and decides whether it pages.
+    pub(super) fn record<'a>(
         &self,
         incident: &mut OpenIncident,
         findings: impl IntoIterator<Item = Finding>,
+        others: impl IntoIterator<Item = &'a OpenSummary>,
         seen: &Evaluation,
     ) {
         let ctx = self.context(seen);
-        incident.record(findings, &ctx);
+        let hold = others.into_iter().filter(|other| !other.observation && other.lately);
+        let hold =
+            hold.filter(|other| other.kind.spec().holds_others_back).flat_map(|other| other.places.iter().copied());
+        incident.record(findings, &hold.collect(), &ctx);
         incident.decide_paging(&ctx, &self.past);
     }
 

@@ -7,19 +7,19 @@ use crate::detectors::context::DetectorContext;
 use crate::detectors::paging::pages;
 use crate::detectors::senders::senders;
 use crate::detectors::victims::{Reach, low, victims};
+use crate::detectors::waiting_ports::{places, waiting};
 use crate::model::fabric::Fabric;
 use crate::model::finding::Finding;
 use crate::model::incident::{Incident, IncidentPath, Sender};
 use crate::model::kind::{Scope, Severity};
 use crate::model::location::Location;
 use crate::model::location::LocationId;
-use crate::model::priority::Priorities;
 use crate::model::routes::path::Path;
 use crate::tracker::considered_causes::ConsideredCauses;
 use crate::tracker::past_incidents::{PastIncidents, Recurrence};
 use crate::tracker::timing::{QUIET_S, RECURS_S};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Ports held back that are named, those held back most.
@@ -175,8 +175,14 @@ impl OpenIncident {
         self
     }
 
-    /// Records the finding with the highest confidence, and the jobs that lose throughput.
-    pub fn record(&mut self, findings: impl IntoIterator<Item = Finding>, ctx: &DetectorContext<'_>) {
+    /// Records the finding with the highest confidence, and the jobs that lose throughput. `other_places` are ports of other
+    /// incidents that hold senders back.
+    pub fn record(
+        &mut self,
+        findings: impl IntoIterator<Item = Finding>,
+        other_places: &BTreeSet<usize>,
+        ctx: &DetectorContext<'_>,
+    ) {
         // At equal confidence the known finding wins, so that a second problem does not rename the first.
         let known =
             |f: &Finding| self.verdicts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).is_some_and(|v| v.0.is_same_as(f));
@@ -192,7 +198,8 @@ impl OpenIncident {
         let weight = ctx.window.ticks() as f64;
         self.weight += weight;
         let scope = found.kind.spec().scope;
-        self.paused = if scope == Scope::Job { Vec::new() } else { held(ctx, found.priorities) };
+        let held = || waiting(ctx, found.priorities, &places(ctx.fabric, &found), other_places);
+        self.paused = if scope == Scope::Job { Vec::new() } else { held() };
         if scope == Scope::Job {
             found.victims.iter().for_each(|job| *self.suffer.entry(*job).or_insert(0.0) += weight);
         } else if !found.is_harmless() {
@@ -372,12 +379,6 @@ fn incident_path(fabric: &Fabric, path: &Path) -> IncidentPath {
     let last = path.hops.last().and_then(|hop| fabric.ports.list[*hop].peer);
     let port = |port: usize| Location::of(fabric, &LocationId::Port(port));
     IncidentPath { ports: path.hops.iter().copied().chain(last).map(port).collect(), known: path.source }
-}
-
-/// Ports that are held back in some of these priorities.
-fn held(ctx: &DetectorContext<'_>, priorities: Priorities) -> Vec<usize> {
-    let waits = |p: &usize| backpressure::is_held(ctx, *p) && backpressure::priorities(ctx, *p).meets(priorities);
-    ctx.ports().filter(waits).collect()
 }
 
 /// Keeps the `NAMED` ports that are held back most.

@@ -6,11 +6,14 @@ use crate::model::finding::Finding;
 use crate::model::kind::{IncidentKind, Scope};
 use crate::model::location::LocationId;
 use crate::model::priority::Priorities;
+use std::collections::BTreeSet;
 
 /// What one open incident means for the others.
 pub(super) struct OpenSummary {
     pub id: String,
     pub root: LocationId,
+    /// Ports of its location and those that receive too much, with their peers.
+    pub places: BTreeSet<usize>,
     pub kind: IncidentKind,
     pub priorities: Priorities,
     /// Jobs that suffer by themselves.

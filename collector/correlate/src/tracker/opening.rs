@@ -31,7 +31,7 @@ impl IncidentTracker {
             (self.eval.ticks(LAG_S).max(LAG_TICKS), self.frozen_until_ns(near.iter().copied(), baseline_from_ns));
         let baseline = self.eval.history.local_baseline(&self.eval.fabric, lag, frozen_until_ns, baseline_from_ns);
         // Long-lived faults that do not change traffic hide nothing.
-        let others: Vec<OpenSummary> = near.iter().map(|incident| self.summary(cache, incident)).collect();
+        let others = self.summaries(cache, near.iter().copied(), at);
         let first = others.iter().all(|other| other.chronic);
         // No open incident changes traffic, or all that do are part of the baseline by now.
         let unfrozen = near.iter().all(|e| self.is_long_lived(e) || !e.freezes_baseline());
@@ -88,8 +88,20 @@ impl IncidentTracker {
         let finding = Finding { began_ns: began.or(finding.began_ns), ..finding };
         let (id, now_ns) = (self.new_id(), self.eval.history.now_ns());
         let mut part = whole.split_off(id, &finding, now_ns);
-        self.eval.record(&mut part, [finding], &seen);
+        let others = self.summaries(cache, open.iter(), &at);
+        self.eval.record(&mut part, [finding], &others, &seen);
         open.push(part);
+    }
+
+    /// What open incidents of some fault domains mean for another there.
+    fn summaries<'a>(
+        &self,
+        cache: &EvaluationCache,
+        open: impl IntoIterator<Item = &'a OpenIncident>,
+        at: &DomainSet,
+    ) -> Vec<OpenSummary> {
+        let near = open.into_iter().filter(|incident| self.containing(cache, incident).meets(at));
+        near.map(|incident| self.summary(cache, incident)).collect()
     }
 
     fn has_room(&mut self, open: &[OpenIncident], finding: &Finding) -> bool {
@@ -149,7 +161,8 @@ impl IncidentTracker {
         let had = open.iter_mut().filter_map(|e| e.give_up(&finding).then(|| e.id.clone()));
         incident.split_from = had.reduce(|first, _| first);
         let long = self.eval.evaluation(cache, self.eval.history.span_since(usize::MAX, since_ns), baseline, &at);
-        self.eval.record(&mut incident, [finding], &long);
+        let others = self.summaries(cache, open.iter(), &at);
+        self.eval.record(&mut incident, [finding], &others, &long);
         self.eval.look_before(cache, &mut incident);
         open.push(incident);
     }

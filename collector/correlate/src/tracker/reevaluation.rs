@@ -3,6 +3,7 @@
 use crate::baseline::window::Window;
 use crate::detectors::counter_sanity::ImplausibleReason;
 use crate::detectors::detector::Detector;
+use crate::detectors::waiting_ports::places;
 use crate::model::finding::Finding;
 use crate::model::incident::Incident;
 use crate::model::kind::Scope;
@@ -111,6 +112,7 @@ impl IncidentTracker {
         OpenSummary {
             id: incident.id.clone(),
             root: verdict.root.clone(),
+            places: places(&self.eval.fabric, verdict),
             kind: verdict.kind,
             priorities: verdict.priorities,
             victims: verdict.victims.clone(),
@@ -202,7 +204,7 @@ impl IncidentTracker {
             let own = own.into_iter().map(|(_, finding)| finding);
             let long =
                 self.eval.evaluation(cache, self.eval.history.span_since(SUFFERED, incident.start_ns), &baseline, &at);
-            self.eval.record(incident, own, &long);
+            self.eval.record(incident, own, others.iter().copied(), &long);
         }
         // Without samples of the location its end cannot be detected. That of a job is known from the job.
         let is_measured = incident.verdict().kind.spec().scope == Scope::Network;

@@ -272,6 +272,26 @@ fn loss_without_full_buffers_is_corruption() {
     assert_ne!(full.kind, IncidentKind::LossyLink, "somebody was paused: packets may have been dropped");
 }
 
+/// h2 sends again what a link corrupts that counts it, so h2 is not at fault.
+#[test]
+fn corruption_that_a_link_counts_accuses_no_host() {
+    let found = only(watch(60, 30, 0, move |fabric, frame| {
+        frame.set(Signal::Retransmits, host(fabric, 2), 0.05 * USUAL / 4096.0);
+        frame.set(Signal::WireErrors, fabric.ports.of_node(10)[0], 0.05 * USUAL / 4096.0);
+    }));
+    assert_eq!((found.kind, found.root), (IncidentKind::LossyLink, link("leaf0", "spine0")));
+    // A single error of the wire explains nothing.
+    let found = only(watch(60, 30, 0, move |fabric, frame| {
+        frame.set(Signal::Retransmits, host(fabric, 2), 0.05 * USUAL / 4096.0);
+        frame.set(
+            Signal::WireErrors,
+            fabric.ports.of_node(10)[0],
+            if frame.time_ns == 70_000_000_000 { 1.0 } else { 0.0 },
+        );
+    }));
+    assert_eq!((found.kind, found.root), (IncidentKind::LossyLink, port("h2", "1")));
+}
+
 #[test]
 fn short_burst_of_marks_is_normal() {
     // Seen from hosts alone, without any paused port.

@@ -22,6 +22,20 @@ fn link_down_is_found() {
 }
 
 #[test]
+fn falls_between_samples_are_counted_by_the_device() {
+    let fell = |times: f64| {
+        watch(60, 20, 0, |fabric, frame| {
+            let ends = [fabric.ports.of_node(8)[4], fabric.ports.of_node(10)[0]];
+            ends.iter().for_each(|port| frame.set(Signal::Falls, *port, times / 20.0));
+        })
+    };
+    let found = only(fell(3.0));
+    assert_eq!((found.kind, found.root), (IncidentKind::LinkFlap, link("leaf0", "spine0")));
+    assert_eq!(found.start_ns, 60_000_000_000, "the first of them");
+    assert_eq!(fell(2.0).len(), 0);
+}
+
+#[test]
 fn unused_port_is_no_incident() {
     let off = |fabric: &Fabric, frame: &mut Frame| down(fabric, frame, &[host(fabric, 2)]);
     assert_eq!(watch_on(&fabric(), Thresholds::default(), off, [60, 30, 0], |_, _| ()).len(), 0);

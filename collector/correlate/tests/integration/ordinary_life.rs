@@ -52,6 +52,19 @@ fn unmarked(fabric: &Fabric, frame: &mut Frame) {
     }
 }
 
+/// The receive buffer of a NIC fills, in which nothing is ever marked.
+#[test]
+fn a_host_that_drains_slowly_does_not_fail_to_mark() {
+    let found = watch_on(
+        &fabric(),
+        Thresholds::default(),
+        |_, _| (),
+        [80, 40, 0],
+        |fabric, frame| frame.set(Signal::QueueMax, host(fabric, 3), 300_000.0),
+    );
+    assert!(found.iter().all(|incident| incident.kind != IncidentKind::EcnMisconfigured), "{found:?}");
+}
+
 /// One switch has longer queues than those that others mark, and does not mark them.
 #[test]
 fn switch_that_never_marked_has_not_ceased_to() {

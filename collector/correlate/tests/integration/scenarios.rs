@@ -143,8 +143,6 @@ fn committed_scenarios_are_found() {
         let found: Vec<&str> = found.iter().map(|i| i["kind"].as_str().unwrap()).collect();
         let expected: &[&str] = match kind.as_str() {
             "healthy" => &[],
-            // The only sender to the lossy link has timeouts too; no counter shows that they have the same cause.
-            "lossy_link" => &["lossy_link", "transport_errors"],
             kind => &[kind],
         };
         assert_eq!(found, expected, "{kind}");

@@ -73,6 +73,8 @@ fn growth_over_minutes_and_days() {
     assert_eq!((get(Signal::FecMended), get(Signal::FecMendedBefore)), (Some(50.0), Some(1.0)));
     let netdev = last(&[(port!("fabric_link_carrier_changes_total"), |t| if t >= 89_700 { 6.0 } else { 0.0 })]);
     assert_eq!(netdev.get(Signal::LinkDowns, 0), Some(3.0), "it counts down and up");
+    let falls = last(&[(port!("fabric_link_carrier_changes_total"), |t| t as f64)]);
+    assert_eq!(falls.get(Signal::Falls, 0), Some(0.5), "a second, as soon as there are two samples");
 }
 
 #[test]

@@ -80,6 +80,34 @@ fn two_priorities_are_two_chains() {
 }
 
 #[test]
+fn ports_wait_for_one_of_two_incidents() {
+    let found = watch(80, 60, 0, |fabric, frame| {
+        waits(frame, egress(fabric, 6), 3e6);
+        moves(frame, egress(fabric, 6), 0.99 * RATE);
+        frame.set(Signal::Marks, egress(fabric, 6), 1e6);
+        for port in [host(fabric, 4), host(fabric, 5), host(fabric, 7), down(fabric, 0, 1)] {
+            paused(fabric, frame, port, Some(3), 0.25);
+        }
+        if frame.time_ns >= 110 * S {
+            frame.set(Signal::PauseFrames, host(fabric, 3), 12_000.0);
+            frame.set(Signal::QueueMax, host(fabric, 3), 3e5);
+            waits(frame, egress(fabric, 3), 2e6);
+            for port in [egress(fabric, 3), host(fabric, 0), host(fabric, 1)] {
+                paused(fabric, frame, port, Some(3), 0.5);
+            }
+        }
+    });
+    assert_eq!(told(&found), [(IncidentKind::Incast, port("h6")), (IncidentKind::SlowReceiver, port("h3"))]);
+    let hosts = |at: usize| -> Vec<Location> {
+        let waiting = (0..8).map(|h| port(&format!("h{h}")));
+        waiting.filter(|host| found[at].victim_ports.contains(host)).collect()
+    };
+    assert_eq!(hosts(0), ["h4", "h5", "h7"].map(port), "these wait for the traffic to h6");
+    assert_eq!(hosts(1), ["h0", "h1"].map(port), "these for h3");
+    assert_eq!([0, 1].map(|at| found[at].victim_ports.len()), [4, 3], "each has one port of a switch too");
+}
+
+#[test]
 fn unknown_priorities_are_one_chain() {
     for which in [[Some(3); 2], [None; 2]] {
         let found = watch(80, 40, 0, |fabric, frame| two(fabric, frame, which));
