@@ -41,10 +41,11 @@ pub(super) async fn federate(State(api): State<Arc<Api>>, headers: HeaderMap, pa
 fn newest(context: &QueryContext<'_>, selectors: &Selectors, now: i64) -> Result<Outcome, QueryError> {
     let budget = context.budget;
     let lookback = i64::try_from(context.engine.limits().lookback.as_millis()).unwrap_or(i64::MAX);
+    let oldest = context.engine.limits().version.first_within(now.saturating_sub(lookback));
     let mut found: BTreeMap<Labels, (i64, f64)> = BTreeMap::new();
     let mut samples = 0;
     for matchers in selectors.matchers(budget)? {
-        for s in context.data.reader().select_within(&matchers, now.saturating_sub(lookback), now, budget)? {
+        for s in context.data.reader().select_within(&matchers, oldest, now, budget)? {
             samples += s.times.len();
             if let (Some(&at), Some(&value)) = (s.times.last(), s.values.last())
                 && !is_stale(value)

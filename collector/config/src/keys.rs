@@ -44,6 +44,7 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("query.max_samples", Form::Integer),
     ("query.memory", Form::Text),
     ("query.lookback", Form::Text),
+    ("query.promql", Form::Text),
     ("jobs.dir", Form::Text),
     ("jobs.squeue", Form::Text),
     ("verdicts.late", Form::Text),

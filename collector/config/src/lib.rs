@@ -52,6 +52,7 @@ use std::time::Duration;
 use crate::thresholds::ThresholdError;
 use fabriclens_base::duration;
 use fabriclens_correlate::Thresholds;
+use fabriclens_promql::Version;
 use fabriclens_store::SeriesLimits;
 
 /// The checked configuration.
@@ -227,6 +228,8 @@ pub struct Query {
     pub memory: usize,
     /// How far back an instant vector looks for a sample.
     pub lookback: Duration,
+    /// The version of Prometheus whose ranges and lookback apply.
+    pub promql: Version,
 }
 
 impl Default for Config {
@@ -261,6 +264,7 @@ impl Default for Config {
                 max_samples: 50_000_000,
                 memory: 512 << 20,
                 lookback: Duration::from_secs(300),
+                promql: Version::default(),
             },
             jobs: Jobs::default(),
             thresholds: Thresholds::default(),
@@ -327,6 +331,7 @@ impl Config {
             self.query.max_samples.to_string(),
             self.query.memory.to_string(),
             duration::format(self.query.lookback),
+            self.query.promql.text().to_owned(),
             path(&self.jobs.dir),
             self.jobs.squeue.clone().unwrap_or_default(),
             duration::format(self.late),

@@ -10,6 +10,7 @@ use super::raw::{RawConfig, RawSwitches};
 use super::value::{size, time};
 use crate::thresholds;
 use fabriclens_base::nearest;
+use fabriclens_promql::Version;
 
 use super::{Config, ConfigError, Switches, Tls, auth, gnmi, job_notification, jobs, notify, remote};
 
@@ -172,6 +173,12 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     time(&mut config.ingest.future, raw.ingest.future, "ingest.future")?;
     time(&mut config.query.timeout, raw.query.timeout, "query.timeout")?;
     time(&mut config.query.lookback, raw.query.lookback, "query.lookback")?;
+    if let Some(text) = raw.query.promql {
+        config.query.promql = Version::named(&text).ok_or_else(|| ConfigError::Value {
+            key: "query.promql",
+            message: format!("{text:?} is not a version; write \"3.x\" or \"2.x\""),
+        })?;
+    }
     config.memory = raw.limits.memory.map(|t| size(&t, "limits.memory")).transpose()?;
     config.retention.size = raw.retention.size.map(|t| size(&t, "retention.size")).transpose()?;
     if let Some(text) = raw.ingest.message_size {
@@ -328,10 +335,19 @@ mod tests {
     }
 
     #[test]
+    fn the_version_of_promql_is_one_of_two() {
+        let load = |text: &str| check(toml::from_str(text).unwrap()).map(|c| c.query.promql);
+        assert_eq!([load("").unwrap(), load("[query]\npromql = \"2.x\"").unwrap()], [Version::V3, Version::V2]);
+        let error = load("[query]\npromql = \"4\"").unwrap_err().to_string();
+        assert!(error.contains("write \"3.x\" or \"2.x\""), "{error}");
+    }
+
+    #[test]
     fn shown_config_parses_to_the_same() {
         let mut config = Config::default();
         config.listen.http.set_port(1);
         config.query.lookback = Duration::from_secs(7);
+        config.query.promql = Version::V2;
         config.query.memory = 3 << 20;
         config.memory = Some(1 << 30);
         config.retention.size = Some(1 << 30);

@@ -103,6 +103,7 @@ pub(super) struct RawQuery {
     pub max_samples: Option<u64>,
     pub memory: Option<String>,
     pub lookback: Option<String>,
+    pub promql: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]

@@ -13,6 +13,7 @@ pub fn engine(query: &config::Query) -> Engine {
         max_steps: MAX_POINTS as usize + 1,
         timeout: query.timeout,
         lookback: query.lookback,
+        version: query.promql,
         ..Limits::default()
     })
 }

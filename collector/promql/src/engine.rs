@@ -185,8 +185,9 @@ fn instant_value(cx: &mut Context<'_>, expr: &Expr, time_ms: i64) -> Result<Valu
     if expr.kind == ValueKind::Matrix {
         let ranged = cx.ranged(expr, grid, None)?;
         let (start, end) = ranged.window(time_ms);
+        let first = cx.limits.version.first_within(start);
         let inside = |s: SharedSeries| {
-            let from = s.times.partition_point(|t| *t < start);
+            let from = s.times.partition_point(|t| *t < first);
             let seen = from..s.times.partition_point(|t| *t <= end).max(from);
             Series { labels: s.labels, times: s.times[seen.clone()].to_vec(), values: s.values[seen].to_vec() }
         };

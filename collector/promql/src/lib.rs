@@ -35,7 +35,7 @@ use fabriclens_model::{Budget, Matcher, Patterns};
 pub use engine::Engine;
 pub use error::{Position, QueryError};
 pub use fabriclens_model::CancelToken;
-pub use limits::Limits;
+pub use limits::{Limits, Version};
 pub use number::{exponential, general};
 pub use value::{Outcome, Sample, Stats, Value, ValueKind};
 

@@ -10,7 +10,7 @@ use crate::signals::table::SignalSpec;
 use fabriclens_model::{Labels, Matcher, Series};
 use std::collections::HashMap;
 
-/// How old the sample may be that counts at an instant, ms: PromQL's look-back.
+/// How old the sample that counts at an instant must not be, ms: PromQL's look-back.
 const LOOK_BACK_MS: i64 = 300_000;
 
 /// A term of the signal.
@@ -103,7 +103,7 @@ impl Reader {
 /// The sample that counts at an instant.
 fn sample(series: &Series, time_ms: i64) -> Option<f64> {
     let at = series.times.partition_point(|time| *time <= time_ms).checked_sub(1)?;
-    (series.times[at] >= time_ms - LOOK_BACK_MS).then(|| series.values[at])
+    (series.times[at] > time_ms - LOOK_BACK_MS).then(|| series.values[at])
 }
 
 #[cfg(test)]

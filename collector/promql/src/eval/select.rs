@@ -16,7 +16,7 @@ pub(crate) struct Ranged {
 }
 
 impl Ranged {
-    /// Both ends, inclusive, of the window at `time`.
+    /// Both ends of the window at `time`; the version of the language says whether the start is within.
     pub fn window(&self, time: i64) -> (i64, i64) {
         let end = self.pinned.unwrap_or_else(|| time.saturating_sub(self.offset));
         (end.saturating_sub(self.range), end)
@@ -46,7 +46,9 @@ impl Context<'_> {
         let lookback = self.lookback_ms();
         let (first, last) = (self.shifted(s.shift, grid.start), self.shifted(s.shift, grid.end()));
         let hint = Hint { step_ms: grid.distance(), range_ms: 0, rollup: (!times).then_some(Rollup::Last) };
-        let series = self.read(s, (first.saturating_sub(lookback), last), hint)?;
+        let version = self.limits.version;
+        let oldest = |end: i64| version.first_within(end.saturating_sub(lookback));
+        let series = self.read(s, (oldest(first), last), hint)?;
         self.afford(series.len().saturating_mul(grid.steps))?;
         let mut columns = Vec::with_capacity(series.len());
         let mut seen = PerTimes::new();
@@ -56,7 +58,7 @@ impl Context<'_> {
             let mut any = 0;
             let latest = seen.of(&one.times, |times| {
                 let ends = grid.times().map(|t| self.shifted(s.shift, t));
-                spans(times, ends.map(|end| (end.saturating_sub(lookback), end)))
+                spans(times, ends.map(|end| (oldest(end), end)))
             });
             for (slot, span) in values.iter_mut().zip(&*latest).filter(|(_, span)| span.low < span.high) {
                 let found = span.high - 1;
@@ -86,7 +88,7 @@ impl Context<'_> {
                 let (start, _) = ranged.window(grid.start);
                 let (_, end) = ranged.window(grid.end());
                 let hint = Hint { step_ms: grid.distance(), range_ms: *range, rollup };
-                ranged.series = self.read(selector, (start, end), hint)?;
+                ranged.series = self.read(selector, (self.limits.version.first_within(start), end), hint)?;
                 for s in &mut ranged.series {
                     drop_stale(s);
                 }
@@ -108,7 +110,7 @@ impl Context<'_> {
             return Ok(ranged);
         }
         let step = s.step.unwrap_or_else(|| self.subquery_step_ms());
-        let (from, _) = ranged.window(grid.start);
+        let from = self.limits.version.first_within(ranged.window(grid.start).0);
         let (_, end) = ranged.window(grid.end());
         // Subquery steps are multiples of its resolution, independent of the outer step.
         let start = from.div_euclid(step) * step;

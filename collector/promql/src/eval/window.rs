@@ -27,13 +27,14 @@ impl Context<'_> {
         let mut at_step = vec![0.0; params.len()];
         let mut seen = vec![false; grid.steps];
         let windows = || grid.times().map(|t| ranged.window(t));
+        let version = self.limits.version;
         let (mut cache, mut drops) = (PerTimes::new(), vec![]);
         let mut out = Vec::with_capacity(ranged.series.len());
         let keep_name = matches!(f.run, Run::Window { keep_name: true, .. });
         for s in &ranged.series {
             self.check()?;
             let index = cache.of(&s.times, |times| {
-                let spans = spans(times, windows());
+                let spans = spans(times, windows().map(|(start, end)| (version.first_within(start), end)));
                 for (seen, span) in seen.iter_mut().zip(&spans) {
                     *seen |= span.low < span.high;
                 }

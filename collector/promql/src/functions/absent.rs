@@ -25,6 +25,7 @@ pub(super) fn absent_over_time(cx: &mut Context<'_>, args: &[Expr], grid: Grid) 
     for s in &ranged.series {
         for (gap, time) in values.iter_mut().zip(grid.times()) {
             let (start, end) = ranged.window(time);
+            let start = cx.limits.version.first_within(start);
             let found = s.times.partition_point(|t| *t <= end) - s.times.partition_point(|t| *t < start);
             cx.count_samples(found);
             if found > 0 {

@@ -7,7 +7,7 @@
 use crate::common::generate::{self, Random};
 use crate::common::prometheus::{Answer, Prometheus};
 use crate::common::{Memory, close};
-use fabriclens_promql::{Engine, Outcome, QueryError, Value};
+use fabriclens_promql::{Engine, Limits, Outcome, QueryError, Value, Version};
 use std::collections::BTreeMap;
 
 const BASE: i64 = 1_700_000_000_000;
@@ -33,6 +33,11 @@ fn accepted(query: &str, range: bool) -> Option<&'static str> {
         ),
     ];
     rules.into_iter().find(|(applies, _)| *applies).map(|(_, why)| why)
+}
+
+/// Ranges as in Prometheus 2.
+fn engine() -> Engine {
+    Engine::new(Limits { version: Version::V2, ..Limits::default() })
 }
 
 fn ours(outcome: Result<Outcome, QueryError>) -> Answer {
@@ -136,7 +141,7 @@ fn agrees_with_a_real_prometheus() {
     let store = Memory(generate::series(&mut r, BASE));
     prometheus.write(&store.0);
 
-    let engine = Engine::default();
+    let engine = engine();
     let mut tally = Tally::default();
     for _ in 0..count {
         let depth = 1 + r.below(3);
@@ -178,7 +183,7 @@ fn ask() {
     prometheus.write(&store.0);
     let over = std::env::var("FABRICLENS_PROMQL_OVER").unwrap_or_default();
     let over: Vec<i64> = over.split_whitespace().map(|w| w.parse().unwrap()).collect();
-    let engine = Engine::default();
+    let engine = engine();
     let (ours, theirs) = match over[..] {
         [start, end, step] => {
             (ours(engine.range(&store, &query, start, end, step)), prometheus.range(&query, start, end, step))

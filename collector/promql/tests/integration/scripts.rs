@@ -2,7 +2,7 @@
 
 use crate::common::{Memory, close, duration, number, split_labels, values};
 use fabriclens_model::{Labels, Series};
-use fabriclens_promql::{Engine, Outcome, QueryError, Value};
+use fabriclens_promql::{Engine, Limits, Outcome, QueryError, Value, Version};
 use std::path::{Path, PathBuf};
 
 const TOLERANCE: f64 = 1e-12;
@@ -18,6 +18,7 @@ enum When {
 struct Case<'a> {
     line: usize,
     when: When,
+    version: Version,
     ordered: bool,
     query: &'a str,
     expected: Vec<&'a str>,
@@ -57,6 +58,7 @@ fn run(text: &str) -> Result<(usize, Vec<String>), String> {
     let mut store = Memory::default();
     let mut pace = 0;
     let mut loading = false;
+    let mut version = Version::default();
     let mut case: Option<Case<'_>> = None;
     let (mut ran, mut wrong) = (0, vec![]);
     let lines = text.lines().chain(["clear"]);
@@ -83,11 +85,13 @@ fn run(text: &str) -> Result<(usize, Vec<String>), String> {
         loading = false;
         if line == "clear" {
             store = Memory::default();
+        } else if let Some(name) = line.strip_prefix("version ") {
+            version = Version::named(name).ok_or_else(|| fail(format!("no version {name:?}")))?;
         } else if let Some(every) = line.strip_prefix("data every ") {
             pace = duration(every).map_err(fail)?;
             loading = true;
         } else {
-            case = Some(header(line, i + 1).map_err(fail)?);
+            case = Some(Case { version, ..header(line, i + 1).map_err(fail)? });
         }
     }
     Ok((ran, wrong))
@@ -113,11 +117,11 @@ fn header(line: &str, number: usize) -> Result<Case<'_>, String> {
     } else {
         return Err(format!("neither data nor a case: {line:?}"));
     };
-    Ok(Case { line: number, when, ordered, query, expected: vec![] })
+    Ok(Case { line: number, when, version: Version::default(), ordered, query, expected: vec![] })
 }
 
 fn judge(store: &Memory, case: &Case<'_>) -> Result<(), String> {
-    let engine = Engine::default();
+    let engine = Engine::new(Limits { version: case.version, ..Limits::default() });
     let outcome = match case.when {
         When::At(t) => engine.instant(store, case.query, t),
         When::Over { start, end, step } => engine.range(store, case.query, start, end, step),
