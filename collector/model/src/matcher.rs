@@ -39,7 +39,7 @@ pub struct MatcherError {
 }
 
 impl Matcher {
-    /// Builds a matcher. Patterns match the whole value; `.` does not match newlines (as in Prometheus 2).
+    /// Builds a matcher. Patterns match the whole value; `.` matches newlines too (as in Prometheus 3).
     ///
     /// # Errors
     /// [`MatcherError`] for an invalid or too large regular expression.

@@ -146,7 +146,7 @@ impl<'a> Patterns<'a> {
         Self { budget, known: BTreeMap::new(), compiled: 0, scratch: 0 }
     }
 
-    /// Compiles a pattern that matches whole values. `.` does not match newlines, as in Prometheus 2.
+    /// Compiles a pattern that matches whole values. `.` matches newlines too, as in Prometheus 3.
     ///
     /// # Errors
     /// [`PatternError`].
@@ -239,7 +239,7 @@ fn build(text: &str, size: usize, groups: WhichCaptures) -> Result<Regex, Box<Bu
         .which_captures(groups)
         .onepass(false)
         .dfa(false);
-    Builder::new().configure(config).build(&format!("^(?:{text})$")).map_err(Box::new)
+    Builder::new().configure(config).build(&format!("^(?s:{text})$")).map_err(Box::new)
 }
 
 /// Counts, rather too high, what the parser expands to a table of Unicode: `\p{…}`, `\w`, `[^…]`, wide ranges.

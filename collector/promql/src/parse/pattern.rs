@@ -1,5 +1,5 @@
 //! Translates regular expressions from Go (RE2) to the `regex` crate. They differ in what is literal (`{` without a
-//! repetition, `[`, `&` and `~` in classes) and in `\d`, `\w` and `\s` (ASCII in Go). Used for label matchers and
+//! repetition, `\Q…\E`, `[`, `&` and `~` in classes), in `\p{^L}`, and in `\d`, `\w` and `\s` (ASCII in Go). Used for label matchers and
 //! `label_replace`.
 
 use fabriclens_model::MAX_PATTERN;
@@ -42,9 +42,22 @@ fn escape(chars: &mut Peekable<Chars<'_>>, out: &mut String, in_class: bool) {
         'd' | 'D' => "0-9",
         'w' | 'W' => "0-9A-Za-z_",
         's' | 'S' => "\\t\\n\\f\\r ",
+        // Plain text up to `\E`.
+        'Q' if !in_class => {
+            while let Some(c) = chars.next() {
+                if c == '\\' && chars.next_if_eq(&'E').is_some() {
+                    break;
+                }
+                if c.is_ascii_punctuation() {
+                    out.push('\\');
+                }
+                out.push(c);
+            }
+            return;
+        }
         c => {
             out.push('\\');
-            out.push(c);
+            named_class(c, chars, out);
             return;
         }
     };
@@ -52,6 +65,27 @@ fn escape(chars: &mut Peekable<Chars<'_>>, out: &mut String, in_class: bool) {
         (true, false) => out.push_str(ascii),
         (_, true) => out.extend(["[^", ascii, "]"]),
         (false, false) => out.extend(["[", ascii, "]"]),
+    }
+}
+
+/// `p` or `P` with the name of a Unicode class (`\p{^L}` is `\P{L}`), `x` with a code in braces, or another character.
+fn named_class(c: char, chars: &mut Peekable<Chars<'_>>, out: &mut String) {
+    if !matches!(c, 'p' | 'P' | 'x') || chars.next_if_eq(&'{').is_none() {
+        out.push(c);
+        return;
+    }
+    let negated = matches!(c, 'p' | 'P') && chars.next_if_eq(&'^').is_some();
+    out.push(match c {
+        'p' if negated => 'P',
+        'P' if negated => 'p',
+        c => c,
+    });
+    out.push('{');
+    for c in chars.by_ref() {
+        out.push(c);
+        if c == '}' {
+            break;
+        }
     }
 }
 
@@ -109,10 +143,20 @@ mod tests {
             (r"^[\d.]+$", "1.5"),
             (r"^\w\W$", "a-"),
             (r"^\{\d\}$", "{7}"),
+            (r"^\p{L}\pL{2}\p{Greek}$", "éxyα"),
+            (r"^\P{L}\p{^L}[\p{Lu}]\P{^Lu}$", "12ÄÖ"),
+            (r"^\x{e9}\x{10FFFF}[\x{41}]$", "é\u{10FFFF}A"),
+            (r"^a\Q{L}.*\E\d$", "a{L}.*1"),
+            ("^a.b$", "a\nb"),
         ] {
             assert!(matches(pattern, text), "{pattern} {text}");
         }
         assert!(!matches(r"^\d$", "٣") && !matches("^[^a]$", "a"));
         assert!(compile("a(").is_err() && compile("[a").is_err());
+        assert!(compile(r"\p{L").is_err() && compile(r"\p{Nowhere}").is_err());
+        // Names of classes take part in the bounds.
+        let many = compile(&r"\p{L}".repeat(1001)).unwrap_err().to_string();
+        assert!(many.contains("more than 1000 Unicode classes"), "{many}");
+        assert!(compile(r"\p{L}{150}x").unwrap_err().to_string().contains("too complex"));
     }
 }
