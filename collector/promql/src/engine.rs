@@ -1,14 +1,12 @@
 //! The public entry point: evaluates query text to a result.
 
 use crate::error::QueryError;
-use crate::eval::{Columns, Context, Grid};
+use crate::eval::{self, Columns, Context, Grid};
 use crate::limits::Limits;
 use crate::parse;
-use crate::plan::{Expr, Node};
+use crate::plan::{Expr, Node, Resolution};
 use crate::value::{Outcome, Sample, Value, ValueKind};
-use fabriclens_model::{
-    Budget, CancelToken, Labels, Patterns, Read, Series, SharedSeries, TimedBudget, Unlimited, is_stale,
-};
+use fabriclens_model::{Budget, CancelToken, Labels, Patterns, Read, Series, TimedBudget, Unlimited, is_stale};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -87,9 +85,10 @@ impl Engine {
         check_time(time_ms)?;
         with_deep_stack(query, || {
             let budget = self.timed(cancel);
-            let expr = parse::parse(query, &mut Patterns::new(&budget))?;
+            let resolution = Resolution { step: 0, range: 0 };
+            let expr = parse::parse(query, Some(resolution), &mut Patterns::new(&budget))?;
             let grid = Grid { start: time_ms, step: 1, steps: 1 };
-            let mut cx = Context::new(read, &self.limits, &budget, query, grid);
+            let mut cx = Context::new(read, &self.limits, &budget, query, grid, resolution);
             let value = instant_value(&mut cx, &expr, time_ms)?;
             Ok(cx.outcome(value))
         })
@@ -126,14 +125,15 @@ impl Engine {
         let grid = self.grid(start_ms, end_ms, step_ms)?;
         with_deep_stack(query, || {
             let budget = self.timed(cancel);
-            let expr = parse::parse(query, &mut Patterns::new(&budget))?;
+            let resolution = Resolution { step: step_ms, range: end_ms - start_ms };
+            let expr = parse::parse(query, Some(resolution), &mut Patterns::new(&budget))?;
             if !matches!(expr.kind, ValueKind::Scalar | ValueKind::Vector) {
                 let kind = expr.kind.documented();
                 return Err(QueryError::BadRequest(format!(
                     "invalid expression type {kind:?} for range query, must be Scalar or instant Vector"
                 )));
             }
-            let mut cx = Context::new(read, &self.limits, &budget, query, grid);
+            let mut cx = Context::new(read, &self.limits, &budget, query, grid, resolution);
             let value = Value::Matrix(range_value(&mut cx, &expr, grid)?);
             Ok(cx.outcome(value))
         })
@@ -183,15 +183,7 @@ fn instant_value(cx: &mut Context<'_>, expr: &Expr, time_ms: i64) -> Result<Valu
         return Ok(Value::String { time_ms, value: value.clone() });
     }
     if expr.kind == ValueKind::Matrix {
-        let ranged = cx.ranged(expr, grid, None)?;
-        let (start, end) = ranged.window(time_ms);
-        let first = cx.limits.version.first_within(start);
-        let inside = |s: SharedSeries| {
-            let from = s.times.partition_point(|t| *t < first);
-            let seen = from..s.times.partition_point(|t| *t <= end).max(from);
-            Series { labels: s.labels, times: s.times[seen.clone()].to_vec(), values: s.values[seen].to_vec() }
-        };
-        let mut series: Vec<Series> = ranged.series.into_iter().map(inside).collect();
+        let mut series = eval::points(&cx.ranged(expr, grid, None)?, time_ms, cx.limits.version)?;
         series.retain(|s| !s.times.is_empty());
         cx.count_samples(series.iter().map(|s| s.times.len()).sum());
         series.sort_by(|a, b| a.labels.cmp(&b.labels));
@@ -200,7 +192,7 @@ fn instant_value(cx: &mut Context<'_>, expr: &Expr, time_ms: i64) -> Result<Valu
     Ok(match cx.eval(expr, grid)? {
         Columns::Scalar(v) => Value::Scalar { time_ms, value: v[0] },
         Columns::Vector(columns) => {
-            let present = columns.into_iter().filter(|c| !is_stale(c.values[0]));
+            let present = eval::finish(columns)?.into_iter().filter(|c| !is_stale(c.values[0]));
             Value::Vector(present.map(|c| Sample { labels: c.labels, time_ms, value: c.values[0] }).collect())
         }
     })
@@ -213,6 +205,7 @@ fn range_value(cx: &mut Context<'_>, expr: &Expr, grid: Grid) -> Result<Vec<Seri
         }
         Columns::Vector(columns) => {
             // Each series gets its own times.
+            let columns = eval::finish(columns)?;
             cx.afford(columns.len().saturating_mul(grid.steps))?;
             let mut out: Vec<Series> = columns
                 .into_iter()

@@ -82,10 +82,6 @@ impl QueryError {
             Self::Storage(_) => "internal",
         }
     }
-
-    pub(crate) fn parse(message: impl Into<String>) -> Self {
-        Self::Parse { message: message.into(), position: None }
-    }
 }
 
 impl From<ReadError> for QueryError {

@@ -46,8 +46,8 @@ pub use value::{Outcome, Sample, Stats, Value, ValueKind};
 /// [`QueryError::Parse`] if the text is not a plain selector, or matches everything; [`QueryError::Memory`],
 /// [`QueryError::Timeout`] or [`QueryError::Cancelled`] if the budget of the patterns ends.
 pub fn selector(text: &str, patterns: &mut Patterns<'_>) -> Result<Vec<Matcher>, QueryError> {
-    match engine::with_deep_stack(text, || parse::parse(text, patterns))?.node {
-        plan::Node::Select(s) if s.shift == plan::Shift::default() => Ok(s.matchers),
+    match engine::with_deep_stack(text, || parse::parse(text, None, patterns))?.node {
+        plan::Node::Select(s) if s.shift == plan::Shift::default() && s.edges == plan::Edges::Plain => Ok(s.matchers),
         _ => Err(QueryError::Parse {
             message: format!("{text:?} is not a plain series selector"),
             position: Some(Position::of(text, 0)),
@@ -60,7 +60,7 @@ pub fn selector(text: &str, patterns: &mut Patterns<'_>) -> Result<Vec<Matcher>,
 /// # Errors
 /// [`QueryError::Parse`], with the position if it is known.
 pub fn check(query: &str) -> Result<ValueKind, QueryError> {
-    engine::with_deep_stack(query, || parse::parse(query, &mut Patterns::default()).map(|e| e.kind))
+    engine::with_deep_stack(query, || parse::parse(query, None, &mut Patterns::default()).map(|e| e.kind))
 }
 
 /// Pretty-prints a query.
@@ -69,7 +69,7 @@ pub fn check(query: &str) -> Result<ValueKind, QueryError> {
 /// See [`check`]; also those of the budget.
 pub fn format(query: &str, budget: &dyn Budget) -> Result<String, QueryError> {
     engine::with_deep_stack(query, || {
-        parse::parse(query, &mut Patterns::new(budget))?;
+        parse::parse(query, None, &mut Patterns::new(budget))?;
         parse::format(query)
     })
 }

@@ -80,8 +80,38 @@ fn parse_hex(text: &str) -> Option<f64> {
 /// One step of Neumaier's compensated sum: returns the new sum and compensation.
 pub(crate) fn kahan(value: f64, sum: f64, compensation: f64) -> (f64, f64) {
     let t = sum + value;
+    if t.is_infinite() {
+        return (t, 0.0);
+    }
     let c = if sum.abs() >= value.abs() { (sum - t) + value } else { (value - t) + sum };
     (t, compensation + c)
+}
+
+/// The mean of some values: their compensated sum divided by their number, or, where the sum would overflow, updated by
+/// each value.
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    let (mut sum, mut lost) = (values.first().copied().unwrap_or(f64::NAN), 0.0);
+    let mut count = 1.0;
+    let mut rest = values.iter().skip(1);
+    for v in rest.by_ref() {
+        count += 1.0;
+        let (next, next_lost) = kahan(*v, sum, lost);
+        if next.is_infinite() {
+            (sum, lost) = (sum / (count - 1.0), lost / (count - 1.0));
+            let mut update = |v: f64, count: f64| {
+                let kept = (count - 1.0) / count;
+                (sum, lost) = kahan(v / count, kept * sum, kept * lost);
+            };
+            update(*v, count);
+            for v in rest {
+                count += 1.0;
+                update(*v, count);
+            }
+            return sum + lost;
+        }
+        (sum, lost) = (next, next_lost);
+    }
+    sum / count + lost / count
 }
 
 /// The order that Prometheus' quantiles use: NaN first.

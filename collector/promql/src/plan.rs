@@ -32,6 +32,13 @@ pub(crate) enum Node {
     Aggregate(Box<Aggregate>),
 }
 
+/// Step and length of a query, ms; both are 0 at a single instant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resolution {
+    pub step: i64,
+    pub range: i64,
+}
+
 /// The `@` modifier of a selector or subquery.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum At {
@@ -51,10 +58,23 @@ pub(crate) struct Shift {
     pub at: Option<At>,
 }
 
+/// What a selector does at the ends of its range, or where no sample is at its instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Edges {
+    /// Only samples within the range count.
+    #[default]
+    Plain,
+    /// `anchored`: the last sample before the range counts as its start.
+    Anchored,
+    /// `smoothed`: values at the ends are interpolated.
+    Smoothed,
+}
+
 #[derive(Debug)]
 pub(crate) struct Selector {
     pub matchers: Vec<Matcher>,
     pub shift: Shift,
+    pub edges: Edges,
 }
 
 #[derive(Debug)]
@@ -96,6 +116,44 @@ impl BinaryOp {
     pub fn is_set(self) -> bool {
         matches!(self, Self::And | Self::Or | Self::Unless)
     }
+
+    pub fn is_arithmetic(self) -> bool {
+        !self.is_set() && !self.is_comparison()
+    }
+
+    /// As queries write it.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Sub => "-",
+            Self::Mul => "*",
+            Self::Div => "/",
+            Self::Mod => "%",
+            Self::Pow => "^",
+            Self::Atan2 => "atan2",
+            Self::Equal => "==",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::LessEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterEqual => ">=",
+            Self::And => "and",
+            Self::Or => "or",
+            Self::Unless => "unless",
+        }
+    }
+
+    /// Precedence: a higher level binds tighter.
+    pub fn level(self) -> u8 {
+        match self {
+            Self::Or => 1,
+            Self::And | Self::Unless => 2,
+            Self::Add | Self::Sub => 4,
+            Self::Mul | Self::Div | Self::Mod | Self::Atan2 => 5,
+            Self::Pow => 6,
+            _ => 3,
+        }
+    }
 }
 
 /// Which side may have several series per match group.
@@ -120,6 +178,14 @@ pub(crate) struct Binary {
     pub grouping: Grouping,
     /// Labels that `group_left` or `group_right` copies from the "one" side.
     pub include: Vec<String>,
+    pub fill: Fill,
+}
+
+/// Values that `fill`, `fill_left` and `fill_right` put in place of missing series.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Fill {
+    pub left: Option<f64>,
+    pub right: Option<f64>,
 }
 
 /// Labels to keep (`by`, `on`) or to drop (`without`, `ignoring`).
@@ -141,8 +207,39 @@ pub(crate) enum AggregateOp {
     Stdvar,
     TopK,
     BottomK,
+    LimitK,
+    LimitRatio,
     CountValues,
     Quantile,
+}
+
+/// Aggregations with their names.
+pub(crate) const AGGREGATIONS: [(&str, AggregateOp); 14] = [
+    ("sum", AggregateOp::Sum),
+    ("avg", AggregateOp::Avg),
+    ("count", AggregateOp::Count),
+    ("min", AggregateOp::Min),
+    ("max", AggregateOp::Max),
+    ("group", AggregateOp::Group),
+    ("stddev", AggregateOp::Stddev),
+    ("stdvar", AggregateOp::Stdvar),
+    ("topk", AggregateOp::TopK),
+    ("bottomk", AggregateOp::BottomK),
+    ("limitk", AggregateOp::LimitK),
+    ("limit_ratio", AggregateOp::LimitRatio),
+    ("count_values", AggregateOp::CountValues),
+    ("quantile", AggregateOp::Quantile),
+];
+
+impl AggregateOp {
+    /// Type of the parameter before the expression.
+    pub fn param(self) -> Option<ValueKind> {
+        match self {
+            Self::CountValues => Some(ValueKind::String),
+            Self::TopK | Self::BottomK | Self::LimitK | Self::LimitRatio | Self::Quantile => Some(ValueKind::Scalar),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 //! and `bottomk` select series instead of combining them and are in [`super::topk`].
 
 use super::group_keys::GroupKeys;
-use super::{ABSENT, Column, Context, Grid};
+use super::{ABSENT, Column, Context, Grid, names_metric};
 use crate::error::{Evaluated, QueryError};
 use crate::number;
 use crate::plan::{Aggregate, AggregateOp, Expr, Grouping, Node};
@@ -36,8 +36,13 @@ impl Context<'_> {
         }
         let param = a.param.as_ref().map(|p| self.scalar(p, grid)).transpose()?;
         let columns = self.vector(&a.expr, grid)?;
-        if matches!(a.op, AggregateOp::TopK | AggregateOp::BottomK) {
-            return self.topk(a, columns, &param.unwrap_or_default(), grid);
+        match a.op {
+            AggregateOp::TopK | AggregateOp::BottomK => {
+                return self.topk(a, columns, &param.unwrap_or_default(), grid);
+            }
+            AggregateOp::LimitK => return self.limit(a, columns, &param.unwrap_or_default(), grid),
+            AggregateOp::LimitRatio => return self.limit_ratio(a, columns, &param.unwrap_or_default()),
+            _ => {}
         }
         if let (AggregateOp::Quantile, Some(q), Some(expr)) = (a.op, &param, &a.param) {
             self.warn_invalid_quantiles(q, expr, &columns);
@@ -47,7 +52,10 @@ impl Context<'_> {
             self.check()?;
             let members: Vec<&[f64]> = group.members.iter().map(|m| columns[*m].values.as_slice()).collect();
             let values = combine(a.op, &members, param.as_deref(), grid.steps);
-            out.push(Column { labels: group.labels, values });
+            // The name is a label of the group only if `by` lists it.
+            let named = group.labels.pairs().iter().any(|(n, _)| names_metric(n));
+            let nameless = named && group.members.iter().any(|m| columns[*m].nameless);
+            out.push(Column { labels: group.labels, nameless, values });
         }
         Ok(out)
     }
@@ -72,7 +80,7 @@ impl Context<'_> {
             Some(Node::Text(t)) => t.clone(),
             _ => String::new(),
         };
-        if !is_label_name(&label) {
+        if label.is_empty() {
             return Err(QueryError::Execution(format!("invalid label name {label:?}")));
         }
         let mut grouping = a.grouping.clone();
@@ -99,7 +107,7 @@ impl Context<'_> {
                             // One column may have a different value at each step.
                             self.afford((out.len() + 1).saturating_mul(grid.steps))?;
                             index.insert(labels.clone(), out.len());
-                            out.push(Column { labels, values: vec![ABSENT; grid.steps] });
+                            out.push(Column::new(labels, vec![ABSENT; grid.steps]));
                             out.len() - 1
                         }
                     }
@@ -113,28 +121,25 @@ impl Context<'_> {
     }
 }
 
-/// Whether a text can name a label: `[a-zA-Z_][a-zA-Z0-9_]*`.
-pub(crate) fn is_label_name(text: &str) -> bool {
-    let mut bytes = text.bytes();
-    bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
-        && bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_')
-}
-
 fn combine(op: AggregateOp, members: &[&[f64]], param: Option<&[f64]>, steps: usize) -> Vec<f64> {
     match op {
-        AggregateOp::Sum => fold(members, steps, |v| v, |a, v| a + v),
+        AggregateOp::Sum => sum(members, steps),
         AggregateOp::Min => fold(members, steps, |v| v, |a, v| if v < a || a.is_nan() { v } else { a }),
         AggregateOp::Max => fold(members, steps, |v| v, |a, v| if v > a || a.is_nan() { v } else { a }),
         AggregateOp::Count => fold(members, steps, |_| 1.0, |a, _| a + 1.0),
         AggregateOp::Group => fold(members, steps, |_| 1.0, |a, _| a),
-        AggregateOp::Avg => per_step(members, steps, |_, v| average(v)),
+        AggregateOp::Avg => per_step(members, steps, |_, v| number::mean(v)),
         AggregateOp::Stdvar => per_step(members, steps, |_, v| variance(v)),
         AggregateOp::Stddev => per_step(members, steps, |_, v| variance(v).sqrt()),
         AggregateOp::Quantile => {
             let q = param.unwrap_or_default();
             per_step(members, steps, |i, v| number::quantile(q.get(i).copied().unwrap_or(f64::NAN), v))
         }
-        AggregateOp::TopK | AggregateOp::BottomK | AggregateOp::CountValues => vec![ABSENT; steps],
+        AggregateOp::TopK
+        | AggregateOp::BottomK
+        | AggregateOp::LimitK
+        | AggregateOp::LimitRatio
+        | AggregateOp::CountValues => vec![ABSENT; steps],
     }
 }
 
@@ -144,6 +149,25 @@ fn fold(members: &[&[f64]], steps: usize, first: impl Fn(f64) -> f64, next: impl
         for (a, v) in out.iter_mut().zip(*column).filter(|(_, v)| !is_stale(**v)) {
             *a = if is_stale(*a) { first(*v) } else { next(*a, *v) };
         }
+    }
+    out
+}
+
+/// Compensated sums: small terms are not lost beside large ones.
+fn sum(members: &[&[f64]], steps: usize) -> Vec<f64> {
+    let mut out = vec![ABSENT; steps];
+    let mut lost = vec![0.0; steps];
+    for column in members {
+        for ((a, c), v) in out.iter_mut().zip(&mut lost).zip(*column).filter(|(_, v)| !is_stale(**v)) {
+            if is_stale(*a) {
+                *a = *v;
+            } else {
+                (*a, *c) = number::kahan(*v, *a, *c);
+            }
+        }
+    }
+    for (a, c) in out.iter_mut().zip(lost).filter(|(a, _)| !is_stale(**a)) {
+        *a += c;
     }
     out
 }
@@ -160,32 +184,14 @@ fn per_step(members: &[&[f64]], steps: usize, f: impl Fn(usize, &mut [f64]) -> f
     out
 }
 
-/// The incremental mean: it does not overflow, and an infinite mean is kept.
-fn average(values: &[f64]) -> f64 {
-    let (mut mean, mut count) = (0.0_f64, 0.0);
-    for (i, v) in values.iter().enumerate() {
-        count += 1.0;
-        if i == 0 {
-            mean = *v;
-            continue;
-        }
-        let same_infinity = v.is_infinite() && (mean > 0.0) == (*v > 0.0);
-        if mean.is_infinite() && (same_infinity || v.is_finite()) {
-            continue;
-        }
-        mean += v / count - mean / count;
-    }
-    mean
-}
-
 /// Population variance by Welford's algorithm.
 fn variance(values: &[f64]) -> f64 {
     let (mut mean, mut count, mut aux) = (0.0, 0.0, 0.0);
     for (i, v) in values.iter().enumerate() {
         count += 1.0;
         if i == 0 {
-            // The first value only sets the mean, so that a single infinity has variance 0.
-            mean = *v;
+            // The variance of a single infinity is as unknown as that of several.
+            (mean, aux) = (*v, if v.is_finite() { 0.0 } else { f64::NAN });
             continue;
         }
         let delta = v - mean;

@@ -1,7 +1,7 @@
 //! Binary operators between scalars and vectors, and the operators on two numbers. For operators between two vectors
 //! see [`super::matching`].
 
-use super::{ABSENT, Column, Columns, Context, Grid, drop_name, merge};
+use super::{ABSENT, Column, Columns, Context, Grid};
 use crate::error::Evaluated;
 use crate::plan::{Binary, BinaryOp};
 use fabriclens_model::is_stale;
@@ -17,36 +17,42 @@ impl Context<'_> {
                 }
                 Columns::Scalar(l)
             }
-            (Columns::Vector(v), Columns::Scalar(s)) => Columns::Vector(with_scalar(b, v, &s, false)?),
-            (Columns::Scalar(s), Columns::Vector(v)) => Columns::Vector(with_scalar(b, v, &s, true)?),
+            (Columns::Vector(v), Columns::Scalar(s)) => Columns::Vector(self.with_scalar(b, v, &s, false)?),
+            (Columns::Scalar(s), Columns::Vector(v)) => Columns::Vector(self.with_scalar(b, v, &s, true)?),
             (Columns::Vector(l), Columns::Vector(r)) if b.op.is_set() => {
                 Columns::Vector(self.set_operation(b, l, r, grid)?)
             }
             (Columns::Vector(l), Columns::Vector(r)) => Columns::Vector(self.vectors(b, &l, &r, grid)?),
         })
     }
+
+    fn with_scalar(
+        &self,
+        b: &Binary,
+        mut columns: Vec<Column>,
+        scalar: &[f64],
+        scalar_left: bool,
+    ) -> Evaluated<Vec<Column>> {
+        for c in &mut columns {
+            if b.op.is_arithmetic() || b.bool_result {
+                self.unname(c);
+            }
+            for (v, s) in c.values.iter_mut().zip(scalar).filter(|(v, _)| !is_stale(**v)) {
+                let (l, r) = if scalar_left { (*s, *v) } else { (*v, *s) };
+                *v = if b.op.is_arithmetic() {
+                    arithmetic(b.op, l, r)
+                } else {
+                    // The vector's value is kept, on whichever side it is.
+                    compared(holds(b.op, l, r), *v, b.bool_result)
+                };
+            }
+        }
+        self.settle(columns)
+    }
 }
 
 fn scalars(op: BinaryOp, l: f64, r: f64) -> f64 {
     if op.is_comparison() { f64::from(u8::from(holds(op, l, r))) } else { arithmetic(op, l, r) }
-}
-
-fn with_scalar(b: &Binary, mut columns: Vec<Column>, scalar: &[f64], scalar_left: bool) -> Evaluated<Vec<Column>> {
-    for c in &mut columns {
-        if !b.op.is_comparison() || b.bool_result {
-            c.labels = drop_name(&c.labels);
-        }
-        for (v, s) in c.values.iter_mut().zip(scalar).filter(|(v, _)| !is_stale(**v)) {
-            let (l, r) = if scalar_left { (*s, *v) } else { (*v, *s) };
-            *v = if !b.op.is_comparison() {
-                arithmetic(b.op, l, r)
-            } else {
-                // The vector's value is kept, on whichever side it is.
-                compared(holds(b.op, l, r), *v, b.bool_result)
-            };
-        }
-    }
-    merge(columns)
 }
 
 /// Result of a comparison: 0 or 1, or the value if it passes the filter.
@@ -71,7 +77,7 @@ pub(super) fn holds(op: BinaryOp, l: f64, r: f64) -> bool {
     }
 }
 
-pub(super) fn arithmetic(op: BinaryOp, l: f64, r: f64) -> f64 {
+pub(crate) fn arithmetic(op: BinaryOp, l: f64, r: f64) -> f64 {
     match op {
         BinaryOp::Add => l + r,
         BinaryOp::Sub => l - r,

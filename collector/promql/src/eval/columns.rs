@@ -43,8 +43,27 @@ impl Grid {
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     pub labels: Labels,
+    /// Whether the result is another quantity, so that its name is dropped at the end of the query.
+    pub nameless: bool,
     /// One per step; [`ABSENT`] where there is no sample (NaN is a sample).
     pub values: Vec<f64>,
+}
+
+impl Column {
+    /// A column that keeps its name, if it has one.
+    pub fn new(labels: Labels, values: Vec<f64>) -> Self {
+        Self { labels, nameless: false, values }
+    }
+
+    /// The same without values.
+    pub fn shell(&self) -> Self {
+        Self { labels: self.labels.clone(), nameless: self.nameless, values: vec![] }
+    }
+
+    /// Whether there is a value at any step.
+    pub fn any(&self) -> bool {
+        self.values.iter().any(|v| !is_stale(*v))
+    }
 }
 
 /// Value of an expression over a grid.
@@ -64,9 +83,28 @@ impl Columns {
     }
 }
 
-/// The labels without the metric name.
+/// Whether a label says what a metric is: its name, type or unit.
+pub(crate) fn names_metric(label: &str) -> bool {
+    matches!(label, "__name__" | "__type__" | "__unit__")
+}
+
+/// The labels without the metric's name, type and unit.
 pub(crate) fn drop_name(labels: &Labels) -> Labels {
-    relabel(labels, |name| name != "__name__")
+    relabel(labels, |label| !names_metric(label))
+}
+
+/// Drops the names of columns that have become another quantity.
+///
+/// # Errors
+/// [`QueryError::Execution`] if two columns then have the same labels and values at the same step.
+pub(crate) fn finish(mut columns: Vec<Column>) -> Evaluated<Vec<Column>> {
+    let mut dropped = false;
+    for c in columns.iter_mut().filter(|c| c.nameless) {
+        let labels = drop_name(&c.labels);
+        dropped |= labels.len() != c.labels.len();
+        (c.labels, c.nameless) = (labels, false);
+    }
+    if dropped { merge(columns) } else { Ok(columns) }
 }
 
 /// The labels whose names satisfy `keep`.
@@ -85,7 +123,7 @@ fn duplicate_labels() -> QueryError {
 
 /// Merges columns with equal labels; two values at the same step are an error. Drops columns without any value.
 pub(crate) fn merge(mut columns: Vec<Column>) -> Evaluated<Vec<Column>> {
-    columns.retain(|c| c.values.iter().any(|v| !is_stale(*v)));
+    columns.retain(Column::any);
     let mut seen: HashMap<Labels, usize> = HashMap::with_capacity(columns.len());
     let mut out: Vec<Column> = Vec::with_capacity(columns.len());
     for c in columns {
@@ -95,6 +133,7 @@ pub(crate) fn merge(mut columns: Vec<Column>) -> Evaluated<Vec<Column>> {
                 out.push(c);
             }
             Some(&at) => {
+                out[at].nameless |= c.nameless;
                 for (into, v) in out[at].values.iter_mut().zip(c.values) {
                     if is_stale(v) {
                         continue;
@@ -121,7 +160,7 @@ mod tests {
     use super::*;
 
     fn column(name: &str, values: &[f64]) -> Column {
-        Column { labels: Labels::new([("a", name)]), values: values.to_vec() }
+        Column::new(Labels::new([("a", name)]), values.to_vec())
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! State of a running query that all its parts share: data, limits, deadline, annotations.
 
-use super::Grid;
+use super::{Column, Grid, drop_name, merge};
 use crate::error::{Evaluated, Position, QueryError};
-use crate::limits::Limits;
-use crate::plan::{At, Shift};
+use crate::limits::{Limits, Version};
+use crate::plan::{At, Resolution, Shift};
 use crate::value::{Outcome, Stats, Value};
 use fabriclens_model::{Budget as _, Hint, Matcher, Patterns, Read, Selected, SharedSeries, TimedBudget};
 use std::collections::BTreeSet;
@@ -15,6 +15,7 @@ pub(crate) struct Context<'a> {
     /// The grid of the whole query; `start()` and `end()` refer to its ends.
     pub grid: Grid,
     query: &'a str,
+    pub resolution: Resolution,
     budget: &'a TimedBudget<'a>,
     /// Patterns of label functions.
     pub patterns: Patterns<'a>,
@@ -39,6 +40,7 @@ impl<'a> Context<'a> {
         budget: &'a TimedBudget<'a>,
         query: &'a str,
         grid: Grid,
+        resolution: Resolution,
     ) -> Self {
         Self {
             read,
@@ -46,6 +48,7 @@ impl<'a> Context<'a> {
             budget,
             grid,
             query,
+            resolution,
             patterns: Patterns::new(budget),
             read_samples: 0,
             computed: 0,
@@ -142,6 +145,23 @@ impl<'a> Context<'a> {
             Some(At::End) => self.grid.end(),
         };
         pinned.saturating_sub(shift.offset)
+    }
+
+    /// Makes a column another quantity than its metric: its name is dropped, at once in version 2.
+    pub fn unname(&self, column: &mut Column) {
+        match self.limits.version {
+            Version::V2 => column.labels = drop_name(&column.labels),
+            Version::V3 => column.nameless = true,
+        }
+    }
+
+    /// Columns with a value; in version 2, where names are gone, those with equal labels are merged.
+    pub fn settle(&self, mut columns: Vec<Column>) -> Evaluated<Vec<Column>> {
+        if self.limits.version == Version::V2 {
+            return merge(columns);
+        }
+        columns.retain(Column::any);
+        Ok(columns)
     }
 
     pub fn lookback_ms(&self) -> i64 {

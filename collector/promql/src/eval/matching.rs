@@ -3,8 +3,9 @@
 
 use super::binary::{arithmetic, compared, holds};
 use super::group_keys::GroupKeys;
-use super::{ABSENT, Column, Context, Grid, merge, relabel};
+use super::{ABSENT, Column, Context, Grid, merge, names_metric, relabel};
 use crate::error::{Evaluated, QueryError};
+use crate::limits::Version;
 use crate::plan::{Binary, BinaryOp, Cardinality};
 use fabriclens_model::{Labels, is_stale};
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
@@ -65,11 +66,22 @@ fn braced(labels: &Labels) -> String {
 
 impl Context<'_> {
     /// Arithmetic and comparison operators between two vectors.
-    pub(super) fn vectors(&mut self, b: &Binary, lhs: &[Column], rhs: &[Column], grid: Grid) -> Evaluated<Vec<Column>> {
+    pub(super) fn vectors<'c>(
+        &mut self,
+        b: &Binary,
+        lhs: &'c [Column],
+        rhs: &'c [Column],
+        grid: Grid,
+    ) -> Evaluated<Vec<Column>> {
         // "One" is the side on which a match group may have only one series.
         let swapped = b.cardinality == Cardinality::OneToMany;
         let (many, one) = if swapped { (rhs, lhs) } else { (lhs, rhs) };
-        let many_present = presence(many.iter(), grid.steps);
+        let (fill_many, fill_one) = if swapped { (b.fill.right, b.fill.left) } else { (b.fill.left, b.fill.right) };
+        // Steps at which two series of the "one" side clash.
+        let mut many_present = presence(many.iter(), grid.steps);
+        if fill_many.is_some() {
+            many_present.fill(true);
+        }
         let groups = match_groups(b, many, one);
         let clashes = groups.iter().filter_map(|g| clash(g, one, &many_present));
         if let Some(first) = clashes.min_by_key(|c| (c.step, c.later)) {
@@ -84,21 +96,28 @@ impl Context<'_> {
         let mut out: Vec<Column> = vec![];
         for group in groups {
             self.check()?;
-            if group.left.is_empty() || group.right.is_empty() {
-                continue;
-            }
             let first = out.len();
-            for m in &group.left {
-                for o in &group.right {
-                    self.afford(grid.steps)?;
-                    if let Some(column) = pair(b, &many[*m], &one[*o], swapped) {
-                        self.charge(grid.steps)?;
-                        out.push(column);
-                    }
+            let members = |of: &[usize], all: &'c [Column]| of.iter().map(|i| &all[*i]).collect::<Vec<_>>();
+            let (of_many, of_one) = (members(&group.left, many), members(&group.right, one));
+            let other = filled(&group.labels, fill_one, &of_many, &of_one, grid.steps);
+            let missing = filled(&group.labels, fill_many, &of_one, &of_many, grid.steps);
+            let pairs = of_many.iter().flat_map(|m| of_one.iter().copied().chain(&other).map(|o| (*m, o)));
+            for (m, o) in pairs.chain(missing.iter().flat_map(|m| of_one.iter().map(move |o| (m, *o)))) {
+                self.afford(grid.steps)?;
+                if let Some(column) = pair(b, m, o, swapped, self.limits.version) {
+                    self.charge(grid.steps)?;
+                    out.push(column);
                 }
             }
             if b.cardinality == Cardinality::OneToOne {
-                many_side_is_unique(&out[first..], grid.steps)?;
+                if self.limits.version == Version::V2 {
+                    many_side_is_unique(out[first..].iter(), |_| true, grid.steps)?;
+                } else if of_many.len() > 1 {
+                    // Whether or not a filter keeps the results.
+                    let matched = presence(of_one.iter().copied(), grid.steps);
+                    let counts = |i: usize| matched[i] || fill_one.is_some();
+                    many_side_is_unique(of_many.iter().copied(), counts, grid.steps)?;
+                }
             } else {
                 results_are_unique(&out[first..])?;
             }
@@ -132,6 +151,14 @@ impl Context<'_> {
     }
 }
 
+/// A series that stands in for a missing side: `value` where a series of the other side is present, and none of its own.
+fn filled(labels: &Labels, value: Option<f64>, present: &[&Column], own: &[&Column], steps: usize) -> Option<Column> {
+    let value = value.filter(|_| !present.is_empty())?;
+    let (there, here) = (presence(present.iter().copied(), steps), presence(own.iter().copied(), steps));
+    let values: Vec<f64> = there.iter().zip(&here).map(|(t, h)| if *t && !*h { value } else { ABSENT }).collect();
+    Some(Column::new(labels.clone(), values)).filter(Column::any)
+}
+
 fn clear(columns: &mut [Column], members: &[usize], gone: impl Fn(usize) -> bool) {
     for m in members {
         for (i, v) in columns[*m].values.iter_mut().enumerate() {
@@ -143,7 +170,7 @@ fn clear(columns: &mut [Column], members: &[usize], gone: impl Fn(usize) -> bool
 }
 
 /// Combines one series of each side; `None` if they share no step or no value passes the filter.
-fn pair(b: &Binary, many: &Column, one: &Column, swapped: bool) -> Option<Column> {
+fn pair(b: &Binary, many: &Column, one: &Column, swapped: bool, version: Version) -> Option<Column> {
     let mut any = false;
     let combine = |(m, o): (&f64, &f64)| {
         if is_stale(*m) || is_stale(*o) {
@@ -156,16 +183,17 @@ fn pair(b: &Binary, many: &Column, one: &Column, swapped: bool) -> Option<Column
         v
     };
     let values: Vec<f64> = many.values.iter().zip(&one.values).map(combine).collect();
-    any.then(|| Column { labels: result_labels(b, &many.labels, &one.labels), values })
+    let nameless = version == Version::V3 && (many.nameless || b.bool_result);
+    any.then(|| Column { labels: result_labels(b, &many.labels, &one.labels, version), nameless, values })
 }
 
-fn result_labels(b: &Binary, many: &Labels, one: &Labels) -> Labels {
+fn result_labels(b: &Binary, many: &Labels, one: &Labels, version: Version) -> Labels {
     let named = |n: &str| b.grouping.labels.iter().any(|l| l == n);
-    let nameless = !b.op.is_comparison() || b.bool_result;
+    let nameless = b.op.is_arithmetic() || b.bool_result && version == Version::V2;
     let one_to_one = b.cardinality == Cardinality::OneToOne;
     let kept = relabel(many, |n| {
         let grouped = !one_to_one || if b.grouping.keep { named(n) } else { !named(n) };
-        grouped && !(nameless && n == "__name__")
+        grouped && !(nameless && names_metric(n))
     });
     if b.include.is_empty() {
         return kept;
@@ -174,7 +202,7 @@ fn result_labels(b: &Binary, many: &Labels, one: &Labels) -> Labels {
     let from_one = one.pairs().iter().filter(|(n, _)| included(n)).cloned();
     let own = kept.pairs().iter().filter(|(n, _)| !included(n)).cloned();
     let labels = Labels::new(own.chain(from_one).collect::<Vec<(Arc<str>, Arc<str>)>>());
-    if b.bool_result { super::drop_name(&labels) } else { labels }
+    if b.bool_result && version == Version::V2 { super::drop_name(&labels) } else { labels }
 }
 
 /// Two series of the "one" side in one match group at the same step.
@@ -197,14 +225,16 @@ fn clash<'a>(group: &'a MatchGroup, one: &[Column], many_present: &[bool]) -> Op
     })
 }
 
-fn many_side_is_unique(results: &[Column], steps: usize) -> Evaluated<()> {
-    if results.len() < 2 {
-        return Ok(());
-    }
+/// Fails if two of the columns have a value at one of the steps that count.
+fn many_side_is_unique<'a>(
+    columns: impl Iterator<Item = &'a Column>,
+    counts: impl Fn(usize) -> bool,
+    steps: usize,
+) -> Evaluated<()> {
     let mut taken = vec![false; steps];
-    for c in results {
-        for (t, v) in taken.iter_mut().zip(&c.values) {
-            if *t && !is_stale(*v) {
+    for c in columns {
+        for (i, (t, v)) in taken.iter_mut().zip(&c.values).enumerate() {
+            if *t && !is_stale(*v) && counts(i) {
                 return failed(
                     "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)",
                 );

@@ -5,16 +5,21 @@ mod aggregate;
 mod binary;
 mod columns;
 mod context;
+mod extended;
 mod group_keys;
 mod matching;
+mod sample;
 mod select;
 mod topk;
 mod window;
 mod window_index;
 
-pub(crate) use aggregate::is_label_name;
-pub(crate) use columns::{ABSENT, Column, Columns, Grid, drop_name, merge, reject_duplicates, relabel};
+pub(crate) use binary::arithmetic;
+pub(crate) use columns::{
+    ABSENT, Column, Columns, Grid, drop_name, finish, merge, names_metric, reject_duplicates, relabel,
+};
 pub(crate) use context::Context;
+pub(crate) use extended::points;
 pub(crate) use window_index::{PerTimes, Span, Window, spans};
 
 use crate::error::{Evaluated, QueryError};
@@ -34,6 +39,7 @@ impl Context<'_> {
             Node::Aggregate(a) => Columns::Vector(self.aggregate(a, grid)?),
             Node::Call(id, args) => {
                 let function = functions::get(*id);
+                extended::check(function, args)?;
                 match function.run {
                     Run::Map(map) => Columns::Vector(self.map(map, args, grid)?),
                     Run::Window { .. } | Run::Change(_) => Columns::Vector(self.over_windows(function, args, grid)?),
@@ -71,13 +77,12 @@ impl Context<'_> {
             Columns::Scalar(v) => Columns::Scalar(v.into_iter().map(|v| -v).collect()),
             Columns::Vector(mut columns) => {
                 for c in &mut columns {
-                    c.labels = drop_name(&c.labels);
+                    self.unname(c);
                     for v in c.values.iter_mut().filter(|v| !is_stale(**v)) {
                         *v = -*v;
                     }
                 }
-                reject_duplicates(&columns)?;
-                Columns::Vector(columns)
+                Columns::Vector(self.settle(columns)?)
             }
         })
     }
@@ -89,7 +94,7 @@ impl Context<'_> {
         let params = scalars.iter().map(|a| self.scalar(a, grid)).collect::<Evaluated<Vec<_>>>()?;
         let mut at_step = vec![0.0; params.len()];
         for c in &mut columns {
-            c.labels = drop_name(&c.labels);
+            self.unname(c);
             for (i, v) in c.values.iter_mut().enumerate().filter(|(_, v)| !is_stale(**v)) {
                 for (slot, p) in at_step.iter_mut().zip(&params) {
                     *slot = p[i];
@@ -97,6 +102,6 @@ impl Context<'_> {
                 *v = f(*v, &at_step);
             }
         }
-        merge(columns)
+        self.settle(columns)
     }
 }

@@ -2,13 +2,19 @@
 
 use super::{ABSENT, Column, Context, Grid, PerTimes, reject_duplicates, spans};
 use crate::error::{Evaluated, QueryError};
-use crate::plan::{Expr, Node, Selector, Shift, Subquery};
+use crate::plan::{Edges, Expr, Node, Selector, Shift, Subquery};
 use fabriclens_model::{Hint, Rollup, SharedSeries, is_stale};
 use std::sync::Arc;
 
 /// Series with all samples in the windows of a range selector or subquery, without staleness markers.
 pub(crate) struct Ranged {
     pub series: Vec<SharedSeries>,
+    /// Series of a subquery whose names are dropped at the end of the query.
+    pub nameless: Vec<bool>,
+    pub edges: Edges,
+    /// How far samples beyond the ends are needed, ms.
+    before: i64,
+    after: i64,
     /// Milliseconds.
     pub range: i64,
     offset: i64,
@@ -21,10 +27,21 @@ impl Ranged {
         let end = self.pinned.unwrap_or_else(|| time.saturating_sub(self.offset));
         (end.saturating_sub(self.range), end)
     }
+
+    /// Both ends of the time whose samples are needed at `time`.
+    pub fn reach(&self, time: i64) -> (i64, i64) {
+        let (start, end) = self.window(time);
+        (start.saturating_sub(self.before), end.saturating_add(self.after))
+    }
 }
 
 impl Context<'_> {
-    fn read(&mut self, selector: &Selector, (start, end): (i64, i64), hint: Hint) -> Evaluated<Vec<SharedSeries>> {
+    pub(super) fn read(
+        &mut self,
+        selector: &Selector,
+        (start, end): (i64, i64),
+        hint: Hint,
+    ) -> Evaluated<Vec<SharedSeries>> {
         let mut series = self.fetch(&selector.matchers, start, end, hint)?;
         if series.len() > self.limits.max_series {
             return Err(QueryError::Execution(format!(
@@ -42,6 +59,9 @@ impl Context<'_> {
     pub(crate) fn instant_columns(&mut self, s: &Selector, grid: Grid, times: bool) -> Evaluated<Vec<Column>> {
         if grid.steps == 0 {
             return Ok(vec![]);
+        }
+        if s.edges == Edges::Smoothed && !times {
+            return self.smoothed(s, grid);
         }
         let lookback = self.lookback_ms();
         let (first, last) = (self.shifted(s.shift, grid.start), self.shifted(s.shift, grid.end()));
@@ -70,7 +90,7 @@ impl Context<'_> {
             }
             self.count_samples(any);
             if any > 0 {
-                columns.push(Column { labels: one.labels, values });
+                columns.push(Column::new(one.labels, values));
             }
         }
         self.charge(columns.len() * grid.steps)?;
@@ -82,11 +102,16 @@ impl Context<'_> {
         match &expr.node {
             Node::Range(selector, range) => {
                 let mut ranged = self.view(selector.shift, *range);
+                ranged.edges = selector.edges;
+                ranged.before = if selector.edges == Edges::Plain { 0 } else { self.lookback_ms() };
+                ranged.after = if selector.edges == Edges::Smoothed { self.lookback_ms() } else { 0 };
                 if grid.steps == 0 {
                     return Ok(ranged);
                 }
-                let (start, _) = ranged.window(grid.start);
-                let (_, end) = ranged.window(grid.end());
+                let (start, _) = ranged.reach(grid.start);
+                let (_, end) = ranged.reach(grid.end());
+                // Rollups say nothing of the values at the ends.
+                let rollup = rollup.filter(|_| selector.edges == Edges::Plain);
                 let hint = Hint { step_ms: grid.distance(), range_ms: *range, rollup };
                 ranged.series = self.read(selector, (self.limits.version.first_within(start), end), hint)?;
                 for s in &mut ranged.series {
@@ -101,7 +126,8 @@ impl Context<'_> {
 
     fn view(&self, shift: Shift, range: i64) -> Ranged {
         let pinned = shift.at.map(|_| self.shifted(shift, 0));
-        Ranged { series: vec![], range, offset: shift.offset, pinned }
+        let (series, nameless, edges) = (vec![], vec![], Edges::Plain);
+        Ranged { series, nameless, edges, before: 0, after: 0, range, offset: shift.offset, pinned }
     }
 
     fn subquery(&mut self, s: &Subquery, grid: Grid) -> Evaluated<Ranged> {
@@ -128,6 +154,7 @@ impl Context<'_> {
             let mut series = SharedSeries { labels: c.labels, times: times.clone(), values: c.values };
             drop_stale(&mut series);
             ranged.series.push(series);
+            ranged.nameless.push(c.nameless);
         }
         Ok(ranged)
     }
@@ -136,7 +163,7 @@ impl Context<'_> {
 /// Values per vectorized check.
 const STRIDE: usize = 64;
 
-fn drop_stale(s: &mut SharedSeries) {
+pub(super) fn drop_stale(s: &mut SharedSeries) {
     // The staleness marker is a NaN, and testing for NaN is faster.
     if !s.values.chunks(STRIDE).any(|c| c.iter().fold(false, |any, v| any | v.is_nan())) {
         return;

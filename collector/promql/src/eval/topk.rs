@@ -19,10 +19,7 @@ impl Context<'_> {
         if columns.is_empty() {
             return Ok(columns);
         }
-        if let Some(bad) = k.iter().find(|k| !(**k >= -9.223_372_036_854_776e18 && **k <= 9.223_372_036_854_775e18)) {
-            let text = crate::number::general(*bad);
-            return Err(QueryError::Execution(format!("Scalar value {text} overflows int64")));
-        }
+        check_k(k)?;
         let top = a.op == AggregateOp::TopK;
         let mut chosen: Vec<Vec<f64>> = vec![vec![]; columns.len()];
         let mut order: Vec<usize> = vec![];
@@ -44,10 +41,27 @@ impl Context<'_> {
                 }
             }
         }
-        Ok(order
-            .into_iter()
-            .map(|m| Column { labels: columns[m].labels.clone(), values: std::mem::take(&mut chosen[m]) })
-            .collect())
+        Ok(order.into_iter().map(|m| Column { values: std::mem::take(&mut chosen[m]), ..columns[m].shell() }).collect())
+    }
+}
+
+/// Refuses numbers of series that are no 64-bit integers.
+pub(super) fn check_k(k: &[f64]) -> Evaluated<()> {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    let bad = |what: &str, v: f64| {
+        Err(QueryError::Execution(format!("Scalar value {} {what} int64", crate::number::general(v))))
+    };
+    // No series are wanted, whatever the numbers are.
+    if k.iter().all(|k| *k < 1.0) {
+        return Ok(());
+    }
+    if k.iter().any(|k| k.is_nan()) {
+        return Err(QueryError::Execution("Parameter value is NaN".to_owned()));
+    }
+    match k.iter().find(|k| !(-LIMIT..LIMIT).contains(*k)) {
+        Some(v) if *v < 0.0 => bad("underflows", *v),
+        Some(v) => bad("overflows", *v),
+        None => Ok(()),
     }
 }
 

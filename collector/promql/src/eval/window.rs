@@ -1,11 +1,12 @@
 //! Range vector functions: a window slides along the samples of each series, step by step.
 
-use super::{ABSENT, Column, Context, Grid, PerTimes, Span, Window, drop_name, reject_duplicates, spans};
+use super::{ABSENT, Column, Context, Grid, PerTimes, Span, Window, extended, reject_duplicates, spans};
 use crate::error::{Evaluated, QueryError};
 use crate::functions::{Extrapolation, Function, Run};
-use crate::plan::Expr;
+use crate::limits::Version;
+use crate::plan::{Edges, Expr};
 use crate::value::ValueKind;
-use fabriclens_model::SharedSeries;
+use fabriclens_model::{Labels, SharedSeries};
 
 /// The windows of all steps over one list of times.
 struct WindowIndex {
@@ -27,33 +28,53 @@ impl Context<'_> {
         let mut at_step = vec![0.0; params.len()];
         let mut seen = vec![false; grid.steps];
         let windows = || grid.times().map(|t| ranged.window(t));
-        let version = self.limits.version;
+        let (version, plain) = (self.limits.version, ranged.edges == Edges::Plain);
         let (mut cache, mut drops) = (PerTimes::new(), vec![]);
         let mut out = Vec::with_capacity(ranged.series.len());
         let keep_name = matches!(f.run, Run::Window { keep_name: true, .. });
-        for s in &ranged.series {
+        for (at, s) in ranged.series.iter().enumerate() {
             self.check()?;
             let index = cache.of(&s.times, |times| {
-                let spans = spans(times, windows().map(|(start, end)| (version.first_within(start), end)));
+                let reach = grid.times().map(|t| ranged.reach(t));
+                let spans = spans(times, reach.map(|(start, end)| (version.first_within(start), end)));
                 for (seen, span) in seen.iter_mut().zip(&spans) {
                     *seen |= span.low < span.high;
                 }
                 let extrapolations = match f.run {
-                    Run::Change(c) => spans.iter().zip(windows()).map(|(s, w)| c.extrapolate(times, *s, w)).collect(),
+                    Run::Change(c) if plain => {
+                        spans.iter().zip(windows()).map(|(s, w)| c.extrapolate(times, *s, w)).collect()
+                    }
                     _ => vec![],
                 };
                 WindowIndex { sampled: spans.iter().map(|s| s.high - s.low).sum(), spans, extrapolations }
             });
             let mut values = vec![ABSENT; grid.steps];
             let any = match f.run {
-                Run::Change(change) => change.apply(&index.extrapolations, &s.values, &mut drops, &mut values),
+                Run::Change(change) if plain => change.apply(&index.extrapolations, &s.values, &mut drops, &mut values),
+                Run::Change(change) => {
+                    let mut any = false;
+                    for ((slot, span), ends) in values.iter_mut().zip(&index.spans).zip(windows()) {
+                        let seen = span.low..span.high;
+                        let (times, values) = (&s.times[seen.clone()], &s.values[seen]);
+                        if let Some(v) = extended::change(change, times, values, ends, ranged.edges) {
+                            *slot = v;
+                            any = true;
+                        }
+                    }
+                    any
+                }
                 Run::Window { run, .. } => {
                     let mut any = false;
                     for (i, span) in index.spans.iter().enumerate().filter(|(_, s)| s.low < s.high) {
                         for (slot, p) in at_step.iter_mut().zip(&params) {
                             *slot = p[i];
                         }
-                        let seen = span.low..span.high;
+                        let mut seen = span.low..span.high;
+                        if !plain {
+                            let (start, _) = ranged.window(grid.time(i));
+                            let Some(first) = extended::first(&s.times[seen.clone()], start) else { continue };
+                            seen.start += first;
+                        }
                         let window =
                             Window { times: &s.times[seen.clone()], values: &s.values[seen], now: grid.time(i) };
                         if let Some(v) = run(&window, &at_step) {
@@ -67,11 +88,15 @@ impl Context<'_> {
             };
             self.count_samples(index.sampled);
             if index.sampled > 0 && f.counter {
-                self.hint_counter_name(s.labels.metric(), matrix.offset);
+                self.hint_counter(&s.labels, matrix.offset);
             }
             if any {
-                let labels = if keep_name { s.labels.clone() } else { drop_name(&s.labels) };
-                out.push(Column { labels, values });
+                let mut column = Column::new(s.labels.clone(), values);
+                if !keep_name {
+                    self.unname(&mut column);
+                }
+                column.nameless |= ranged.nameless.get(at).is_some_and(|n| *n);
+                out.push(column);
             }
         }
         if let Run::Window { check: Some(check), .. } = f.run {
@@ -83,13 +108,24 @@ impl Context<'_> {
             }
         }
         // Series of one metric differ in other labels.
-        if !keep_name && !one_name(&ranged.series) {
+        if version == Version::V2 && !keep_name && !one_name(&ranged.series) {
             reject_duplicates(&out)?;
         }
         Ok(out)
     }
 
-    fn hint_counter_name(&mut self, name: &str, offset: usize) {
+    /// Says that a metric may be no counter, by its type if it has one, else by its name.
+    fn hint_counter(&mut self, labels: &Labels, offset: usize) {
+        let (name, kind) = (labels.metric(), labels.get("__type__"));
+        if !kind.is_empty() {
+            if kind != "counter" && kind != "histogram" {
+                let message = format!(
+                    "metric might not be a counter, __type__ label is not set to \"counter\" or \"histogram\", got {kind:?}: {name:?}"
+                );
+                self.inform(&message, offset);
+            }
+            return;
+        }
         let counter = ["_total", "_sum", "_count", "_bucket"].iter().any(|suffix| name.ends_with(suffix));
         if !name.is_empty() && !counter {
             self.inform(

@@ -44,7 +44,7 @@ fn gaps(arg: &Expr, values: Vec<f64>) -> Columns {
         Node::Select(s) | Node::Range(s, _) => labels_sought(s),
         _ => Labels::default(),
     };
-    Columns::Vector(vec![Column { labels, values }])
+    Columns::Vector(vec![Column::new(labels, values)])
 }
 
 /// Labels of the missing series: the equality matchers, except labels that are matched more than once.

@@ -1,7 +1,7 @@
 //! Calendar functions in UTC: `year`, `month`, `day_of_month`, … of each value as Unix seconds, or of the step's time.
 
 use crate::error::Evaluated;
-use crate::eval::{Column, Columns, Context, Grid, drop_name, merge};
+use crate::eval::{Column, Columns, Context, Grid};
 use crate::plan::Expr;
 use fabriclens_model::{CivilDate, Labels, is_stale};
 
@@ -38,16 +38,16 @@ fn parts(cx: &mut Context<'_>, args: &[Expr], grid: Grid, f: fn(i64, i64) -> i64
     };
     let Some(arg) = args.first() else {
         let values = grid.times().map(|t| of(t.div_euclid(1000) as f64)).collect();
-        return Ok(Columns::Vector(vec![Column { labels: Labels::default(), values }]));
+        return Ok(Columns::Vector(vec![Column::new(Labels::default(), values)]));
     };
     let mut columns = cx.vector(arg, grid)?;
     for c in &mut columns {
-        c.labels = drop_name(&c.labels);
+        cx.unname(c);
         for v in c.values.iter_mut().filter(|v| !is_stale(**v)) {
             *v = of(*v);
         }
     }
-    Ok(Columns::Vector(merge(columns)?))
+    Ok(Columns::Vector(cx.settle(columns)?))
 }
 
 pub(super) fn minute(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {

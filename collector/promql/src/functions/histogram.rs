@@ -1,12 +1,12 @@
 //! Classic histograms: `histogram_quantile` over series with an `le` label. Functions of native histograms exist, but
 //! yield nothing for floats.
 
-use crate::error::Evaluated;
+use crate::error::{Evaluated, QueryError};
 use crate::eval::{ABSENT, Column, Columns, Context, Grid, merge, relabel};
 use crate::number;
-use crate::plan::Expr;
+use crate::plan::{Expr, Node};
 use fabriclens_model::{Labels, is_stale};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Relative differences between neighboring buckets that count as rounding errors.
 const INSIGNIFICANT: f64 = 1e-12;
@@ -30,8 +30,94 @@ pub(super) fn quantile(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evalu
     let q = cx.scalar(&args[0], grid)?;
     let columns = cx.vector(&args[1], grid)?;
     cx.warn_invalid_quantiles(&q, &args[0], &columns);
-    let mut out = vec![];
-    for (labels, members) in histograms(cx, &columns, args[1].offset) {
+    let found = histograms(cx, &columns, args[1].offset);
+    let out = quantiles_of(cx, &found, &columns, &q, (args[1].offset, grid))?;
+    Ok(Columns::Vector(cx.settle(out)?))
+}
+
+/// `histogram_quantiles(v, label, φ…)`: several quantiles, each named by a label.
+pub(super) fn quantiles(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    let columns = cx.vector(&args[0], grid)?;
+    let label = match &args[1].node {
+        Node::Text(label) if !label.is_empty() => label.as_str(),
+        _ => return Err(QueryError::Execution("invalid label name in histogram_quantiles(): \"\"".to_owned())),
+    };
+    let found = histograms(cx, &columns, args[0].offset);
+    let mut out: Vec<Column> = vec![];
+    for arg in &args[2..] {
+        let q = cx.scalar(arg, grid)?;
+        cx.warn_invalid_quantiles(&q, arg, &columns);
+        for column in quantiles_of(cx, &found, &columns, &q, (args[0].offset, grid))? {
+            // φ may differ from step to step.
+            let mut latest = None;
+            for (i, v) in column.values.iter().enumerate().filter(|(_, v)| !is_stale(**v)) {
+                if latest.is_none_or(|bits| bits != q[i].to_bits()) {
+                    cx.charge(grid.steps)?;
+                    let pairs = column.labels.pairs().iter().cloned();
+                    let labels = Labels::new(pairs.chain([(label.into(), openmetrics(q[i]).into())]));
+                    out.push(Column { labels, nameless: column.nameless, values: vec![ABSENT; grid.steps] });
+                    latest = Some(q[i].to_bits());
+                }
+                if let Some(last) = out.last_mut() {
+                    last.values[i] = *v;
+                }
+            }
+        }
+    }
+    Ok(Columns::Vector(merge(out)?))
+}
+
+/// A number as OpenMetrics writes it in labels: with a point or an exponent.
+fn openmetrics(v: f64) -> String {
+    let text = number::general(v);
+    if v.is_finite() && !text.contains(['.', 'e']) { format!("{text}.0") } else { text }
+}
+
+/// The quantiles of all histograms at each step.
+fn quantiles_of(
+    cx: &mut Context<'_>,
+    found: &[Histogram],
+    columns: &[Column],
+    q: &[f64],
+    (offset, grid): (usize, Grid),
+) -> Evaluated<Vec<Column>> {
+    let mut forced = BTreeSet::new();
+    let out = each_step(cx, found, columns, grid, |name, i, buckets| {
+        let (value, was_forced) = bucket_quantile(q[i], buckets);
+        if was_forced {
+            forced.insert(name.to_owned());
+        }
+        value
+    })?;
+    for name in forced {
+        let about = if name.is_empty() { String::new() } else { format!(" for metric name {name:?}") };
+        let message = format!(
+            "input to histogram_quantile needed to be fixed for monotonicity (see https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile){about}"
+        );
+        cx.inform(&message, offset);
+    }
+    Ok(out)
+}
+
+/// `histogram_fraction(lower, upper, v)`: the share of observations between two values.
+pub(super) fn fraction(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    let (lower, upper) = (cx.scalar(&args[0], grid)?, cx.scalar(&args[1], grid)?);
+    let columns = cx.vector(&args[2], grid)?;
+    let found = histograms(cx, &columns, args[2].offset);
+    let out = each_step(cx, &found, &columns, grid, |_, i, buckets| bucket_fraction(lower[i], upper[i], buckets))?;
+    Ok(Columns::Vector(cx.settle(out)?))
+}
+
+/// Calls `of` with the metric name, the step and the buckets of each histogram at each step.
+fn each_step(
+    cx: &mut Context<'_>,
+    found: &[Histogram],
+    columns: &[Column],
+    grid: Grid,
+    mut of: impl FnMut(&str, usize, &mut Vec<Bucket>) -> f64,
+) -> Evaluated<Vec<Column>> {
+    let mut out = Vec::with_capacity(found.len());
+    for (labels, members) in found {
         cx.check()?;
         let mut values = vec![ABSENT; grid.steps];
         let mut buckets = Vec::with_capacity(members.len());
@@ -39,21 +125,15 @@ pub(super) fn quantile(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evalu
             let present = members.iter().map(|(upper, column)| (*upper, columns[*column].values[i]));
             buckets.clear();
             buckets.extend(present.filter(|(_, v)| !is_stale(*v)).map(|(upper, count)| Bucket { upper, count }));
-            if buckets.is_empty() {
-                continue;
-            }
-            let (value, forced) = bucket_quantile(q[i], &mut buckets);
-            *slot = value;
-            if forced {
-                cx.inform(
-                    "input to histogram_quantile needed to be fixed for monotonicity (see https://prometheus.io/docs/prometheus/latest/querying/functions/#histogram_quantile) for metric name \"\"",
-                    args[1].offset,
-                );
+            if !buckets.is_empty() {
+                *slot = of(labels.metric(), i, &mut buckets);
             }
         }
-        out.push(Column { labels, values });
+        let mut column = Column::new(labels.clone(), values);
+        cx.unname(&mut column);
+        out.push(column);
     }
-    Ok(Columns::Vector(merge(out)?))
+    Ok(out)
 }
 
 /// Labels of a histogram, and its columns with their upper bounds.
@@ -66,15 +146,14 @@ fn histograms(cx: &mut Context<'_>, columns: &[Column], offset: usize) -> Vec<Hi
         let le = c.labels.get("le");
         let Some(upper) = number::parse(le) else {
             let name = c.labels.metric();
-            let message =
-                format!("bucket label \"le\" is missing or has a malformed value of {le:?} for metric name {name:?}");
-            cx.warn(&message, offset);
+            let about = if name.is_empty() { String::new() } else { format!(" for metric name {name:?}") };
+            cx.warn(&format!("bucket label \"le\" is missing or has a malformed value of {le:?}{about}"), offset);
             continue;
         };
         // Histograms of different metrics are separate, although the name is dropped from the result.
         let key = relabel(&c.labels, |n| n != "le");
         let at = *index.entry(key).or_insert_with(|| {
-            out.push((relabel(&c.labels, |n| n != "le" && n != "__name__"), vec![]));
+            out.push((relabel(&c.labels, |n| n != "le"), vec![]));
             out.len() - 1
         });
         out[at].1.push((upper, i));
@@ -116,6 +195,41 @@ fn bucket_quantile(q: f64, buckets: &mut Vec<Bucket>) -> (f64, bool) {
         rank -= buckets[b - 1].count;
     }
     (start + (buckets[b].upper - start) * (rank / count), forced)
+}
+
+/// The share of observations between two values, by linear interpolation within buckets.
+fn bucket_fraction(lower: f64, upper: f64, buckets: &mut Vec<Bucket>) -> f64 {
+    buckets.sort_by(|a, b| a.upper.total_cmp(&b.upper));
+    if buckets.last().is_none_or(|b| b.upper != f64::INFINITY) {
+        return f64::NAN;
+    }
+    coalesce(buckets);
+    let count = buckets[buckets.len() - 1].count;
+    if count == 0.0 || count.is_nan() || lower.is_nan() || upper.is_nan() {
+        return f64::NAN;
+    }
+    if lower >= upper {
+        return 0.0;
+    }
+    (rank(upper, buckets) - rank(lower, buckets)) / count
+}
+
+/// Observations below a value.
+fn rank(value: f64, buckets: &[Bucket]) -> f64 {
+    let (mut below, mut start) = (0.0, f64::NEG_INFINITY);
+    for b in buckets {
+        if start >= value {
+            return below;
+        }
+        if b.upper > value {
+            // The lowest bucket starts at 0 if its bound is positive, else nothing is known of it.
+            let start = if start.is_finite() || b.upper <= 0.0 { start } else { 0.0 };
+            let share = (value - start) / (b.upper - start);
+            return if share.is_nan() || share < 0.0 { below } else { below + (b.count - below) * share };
+        }
+        (below, start) = (b.count, b.upper);
+    }
+    below
 }
 
 /// Merges buckets with equal bounds (`le="1"` and `le="1.0"`).
@@ -178,6 +292,13 @@ mod tests {
         assert_eq!(of(0.5, &[(1.0, 6.0), (2.0, 4.0), (inf, 8.0)]), (2.0 / 3.0, true));
         assert_eq!(of(0.5, &[(1.0, 4.0), (2.0, 4.0 - 1e-14), (inf, 4.0)]), (0.5, false));
         assert!(of(0.5, &[(1.0, 1.0)]).0.is_nan() && of(0.5, &[(1.0, 0.0), (inf, 0.0)]).0.is_nan());
+        let between = |lower, upper| {
+            let buckets = [(0.1, 2.0), (0.5, 6.0), (inf, 8.0)];
+            bucket_fraction(lower, upper, &mut buckets.map(|(upper, count)| Bucket { upper, count }).to_vec())
+        };
+        assert_eq!([between(0.0, 0.1), between(0.05, 0.3), between(-inf, inf)], [0.25, 0.375, 1.0]);
+        assert_eq!([between(0.7, 0.9), between(0.3, 0.3), between(0.5, inf)], [0.0, 0.0, 0.25]);
+        assert!(between(f64::NAN, 1.0).is_nan());
         assert_eq!(of(1.5, &[(inf, 1.0)]).0, inf);
     }
 }

@@ -1,7 +1,7 @@
 //! Label functions: `label_replace` and `label_join`.
 
 use crate::error::{Evaluated, QueryError};
-use crate::eval::{Column, Columns, Context, Grid, is_label_name, reject_duplicates};
+use crate::eval::{Column, Columns, Context, Grid, reject_duplicates};
 use crate::parse::pattern::from_go;
 use crate::plan::{Expr, Node};
 use fabriclens_model::{Labels, PatternError};
@@ -39,6 +39,8 @@ fn set(cx: &mut Context<'_>, column: &mut Column, name: &Arc<str>, value: &str) 
     cx.charge((value.len() + pair * (column.labels.len() + 1)).div_ceil(size_of::<f64>()))?;
     let set: (Arc<str>, Arc<str>) = (name.clone(), value.into());
     column.labels = Labels::new(column.labels.pairs().iter().cloned().chain([set]));
+    // A name that is given is kept.
+    column.nameless &= &**name != "__name__";
     Ok(())
 }
 
@@ -50,7 +52,7 @@ pub(super) fn replace(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evalua
         PatternError::Invalid(_) => failed(format!("invalid regular expression in label_replace(): {pattern}")),
         refused => failed(format!("label_replace(): {refused}")),
     })?;
-    if !is_label_name(dst) {
+    if dst.is_empty() {
         return Err(failed(format!("invalid destination label name in label_replace(): {dst}")));
     }
     let mut columns = cx.vector(&args[0], grid)?;
@@ -72,10 +74,10 @@ pub(super) fn replace(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evalua
 pub(super) fn join(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
     let (dst, separator) = (text(&args[1]), text(&args[2]));
     let sources: Vec<&str> = args[3..].iter().map(text).collect();
-    if let Some(bad) = sources.iter().find(|s| !is_label_name(s)) {
+    if let Some(bad) = sources.iter().find(|s| s.is_empty()) {
         return Err(failed(format!("invalid source label name in label_join(): {bad}")));
     }
-    if !is_label_name(dst) {
+    if dst.is_empty() {
         return Err(failed(format!("invalid destination label name in label_join(): {dst}")));
     }
     let mut columns = cx.vector(&args[0], grid)?;

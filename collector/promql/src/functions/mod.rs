@@ -4,6 +4,7 @@
 mod absent;
 mod calendar;
 mod histogram;
+mod info;
 mod labels;
 mod math;
 mod over_time;
@@ -85,6 +86,12 @@ const fn special(
     row(name, args, Run::Special(run))
 }
 
+/// Double exponential smoothing, which Prometheus 2 names after Holt and Winters.
+const fn smoothing(name: &'static str) -> Function {
+    let run = Run::Window { run: regression::smoothed, keep_name: false, check: Some(regression::check_factors) };
+    row(name, &[Matrix, Scalar, Scalar], run)
+}
+
 const fn calendar(name: &'static str, run: fn(&mut Context<'_>, &[Expr], Grid) -> Evaluated<Columns>) -> Function {
     Function { min_args: 0, ..special(name, &[Vector], run) }
 }
@@ -104,6 +111,10 @@ impl Function {
 
     const fn optional(self, min_args: usize) -> Self {
         Self { min_args, ..self }
+    }
+
+    const fn at_most(self, max_args: usize) -> Self {
+        Self { max_args: Some(max_args), ..self }
     }
 
     const fn variadic(self, min_args: usize) -> Self {
@@ -138,23 +149,28 @@ pub(crate) const ALL: &[Function] = &[
     map("deg", |v, _| v * 180.0 / std::f64::consts::PI),
     change("delta", false, false).rollup(Rollup::Last),
     window("deriv", regression::deriv).rollup(Rollup::Last),
+    smoothing("double_exponential_smoothing"),
+    special("end", &[], simple::end).scalar(),
     map("exp", |v, _| v.exp()),
+    row(
+        "first_over_time",
+        &[Matrix],
+        Run::Window { run: |w, _| w.values.first().copied(), keep_name: true, check: None },
+    ),
     map("floor", |v, _| v.floor()),
     special("histogram_avg", &[Vector], histogram::native_only),
     special("histogram_count", &[Vector], histogram::native_only),
-    special("histogram_fraction", &[Scalar, Scalar, Vector], histogram::native_only),
+    special("histogram_fraction", &[Scalar, Scalar, Vector], histogram::fraction),
     special("histogram_quantile", &[Scalar, Vector], histogram::quantile),
+    special("histogram_quantiles", &[Vector, String, Scalar], histogram::quantiles).at_most(12),
     special("histogram_stddev", &[Vector], histogram::native_only),
     special("histogram_stdvar", &[Vector], histogram::native_only),
     special("histogram_sum", &[Vector], histogram::native_only),
-    row(
-        "holt_winters",
-        &[Matrix, Scalar, Scalar],
-        Run::Window { run: regression::holt_winters, keep_name: false, check: Some(regression::check_factors) },
-    ),
+    smoothing("holt_winters"),
     calendar("hour", calendar::hour),
     window("idelta", rate::idelta),
     change("increase", true, false).counter().rollup(Rollup::Increase),
+    special("info", &[Vector, Vector], info::info).optional(1),
     window("irate", rate::irate),
     special("label_join", &[Vector, String, String, String], labels::join).variadic(3),
     special("label_replace", &[Vector, String, String, String, String], labels::replace),
@@ -168,7 +184,9 @@ pub(crate) const ALL: &[Function] = &[
     map("log10", |v, _| v.log10()),
     map("log2", |v, _| v.log2()),
     window("mad_over_time", over_time::mad),
+    special("max_of", &[Scalar, Scalar], simple::max_of).scalar(),
     window("max_over_time", over_time::max).rollup(Rollup::Max),
+    special("min_of", &[Scalar, Scalar], simple::min_of).scalar(),
     window("min_over_time", over_time::min).rollup(Rollup::Min),
     calendar("minute", calendar::minute),
     calendar("month", calendar::month),
@@ -182,6 +200,7 @@ pub(crate) const ALL: &[Function] = &[
         Run::Window { run: over_time::quantile, keep_name: false, check: Some(over_time::check_quantile) },
     ),
     map("rad", |v, _| v * std::f64::consts::PI / 180.0),
+    special("range", &[], simple::range).scalar(),
     change("rate", true, true).counter().rollup(Rollup::Increase),
     window("resets", over_time::resets),
     row("round", &[Vector, Scalar], Run::Map(math::round)).optional(1),
@@ -194,13 +213,19 @@ pub(crate) const ALL: &[Function] = &[
     special("sort_by_label_desc", &[Vector, String], sort::by_label_desc).variadic(1),
     special("sort_desc", &[Vector], sort::descending),
     map("sqrt", |v, _| v.sqrt()),
+    special("start", &[], simple::start).scalar(),
     window("stddev_over_time", over_time::stddev),
     window("stdvar_over_time", over_time::stdvar),
+    special("step", &[], simple::step).scalar(),
     window("sum_over_time", over_time::sum),
     map("tan", |v, _| v.tan()),
     map("tanh", |v, _| v.tanh()),
     special("time", &[], simple::time).scalar(),
     special("timestamp", &[Vector], simple::timestamp),
+    window("ts_of_first_over_time", |w, _| w.times.first().map(|t| *t as f64 / 1000.0)),
+    window("ts_of_last_over_time", |w, _| w.times.last().map(|t| *t as f64 / 1000.0)),
+    window("ts_of_max_over_time", over_time::time_of_max),
+    window("ts_of_min_over_time", over_time::time_of_min),
     special("vector", &[Scalar], simple::vector),
     calendar("year", calendar::year),
 ];
@@ -215,14 +240,6 @@ pub(crate) fn get(id: FunctionId) -> &'static Function {
     &ALL[id.0]
 }
 
-/// Registers functions of 2.53 that 3.x has dropped with the grammar crate, which resolves names while parsing.
-pub(crate) fn register_missing() -> Result<(), std::string::String> {
-    use promql_parser::parser::function::{Function as Row, register_extra_functions};
-    use promql_parser::parser::value::ValueType;
-    let args = vec![ValueType::Matrix, ValueType::Scalar, ValueType::Scalar];
-    register_extra_functions(vec![Row::new("holt_winters", args, 0, ValueType::Vector, false)])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,6 +251,7 @@ mod tests {
             let args = f.args.iter().map(|k| match k {
                 Scalar => "1",
                 String => "\"x\"",
+                Vector if f.name == "info" => "{m=\"x\"}",
                 Vector => "m",
                 Matrix => "m[1m]",
             });

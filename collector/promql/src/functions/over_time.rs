@@ -6,23 +6,11 @@ use crate::plan::Expr;
 
 pub(super) fn sum(w: &Window<'_>, _: &[f64]) -> Option<f64> {
     let (sum, c) = w.values.iter().fold((0.0, 0.0), |(sum, c), v| kahan(*v, sum, c));
-    Some(if f64::is_infinite(sum) { sum } else { sum + c })
+    Some(sum + c)
 }
 
-/// Incremental and compensated: it neither overflows nor loses small terms.
 pub(super) fn avg(w: &Window<'_>, _: &[f64]) -> Option<f64> {
-    let (mut mean, mut c, mut count) = (0.0_f64, 0.0, 0.0);
-    for v in w.values {
-        count += 1.0;
-        if mean.is_infinite() {
-            let same_infinity = v.is_infinite() && (mean > 0.0) == (*v > 0.0);
-            if same_infinity || v.is_finite() {
-                continue;
-            }
-        }
-        (mean, c) = kahan(v / count - mean / count, mean, c);
-    }
-    Some(if mean.is_infinite() { mean } else { mean + c })
+    Some(number::mean(w.values))
 }
 
 pub(super) fn min(w: &Window<'_>, _: &[f64]) -> Option<f64> {
@@ -58,6 +46,26 @@ pub(super) fn check_quantile(p: &[f64], args: &[Expr], cx: &mut Context<'_>) -> 
         cx.warn_quantile(p[0], &args[0]);
     }
     Ok(())
+}
+
+/// The time of the last of the lowest samples, seconds.
+pub(super) fn time_of_min(w: &Window<'_>, _: &[f64]) -> Option<f64> {
+    time_of(w, |v, best| v <= best || best.is_nan())
+}
+
+/// The time of the last of the highest samples, seconds.
+pub(super) fn time_of_max(w: &Window<'_>, _: &[f64]) -> Option<f64> {
+    time_of(w, |v, best| v >= best || best.is_nan())
+}
+
+fn time_of(w: &Window<'_>, better: impl Fn(f64, f64) -> bool) -> Option<f64> {
+    let mut best = 0;
+    for (at, v) in w.values.iter().enumerate().skip(1) {
+        if better(*v, w.values[best]) {
+            best = at;
+        }
+    }
+    w.times.get(best).map(|t| *t as f64 / 1000.0)
 }
 
 /// Median absolute deviation.

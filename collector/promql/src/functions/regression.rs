@@ -1,4 +1,4 @@
-//! Linear regression and smoothing: `deriv`, `predict_linear`, `holt_winters`.
+//! Linear regression and smoothing: `deriv`, `predict_linear`, `double_exponential_smoothing`.
 
 use crate::eval::{Context, Window};
 use crate::number::kahan;
@@ -40,7 +40,7 @@ fn line(w: &Window<'_>, origin: i64) -> Option<(f64, f64)> {
 }
 
 /// Double exponential smoothing with the factors `p[0]` (level) and `p[1]` (trend).
-pub(super) fn holt_winters(w: &Window<'_>, p: &[f64]) -> Option<f64> {
+pub(super) fn smoothed(w: &Window<'_>, p: &[f64]) -> Option<f64> {
     let (smoothing, trending) = (p[0], p[1]);
     if w.values.len() < 2 {
         return None;

@@ -1,7 +1,9 @@
-//! Conversions between scalars, vectors and time: `time`, `pi`, `scalar`, `vector`, `timestamp`.
+//! Conversions between scalars, vectors and time, and the time of the query: `scalar`, `vector`, `timestamp`, `time`,
+//! `start`, `end`, `range`, `step`.
 
 use crate::error::Evaluated;
-use crate::eval::{Column, Columns, Context, Grid, drop_name, merge};
+use crate::eval::{Column, Columns, Context, Grid};
+use crate::number;
 use crate::plan::{Expr, Node};
 use fabriclens_model::{Labels, is_stale};
 
@@ -11,6 +13,44 @@ pub(super) fn time(_: &mut Context<'_>, _: &[Expr], grid: Grid) -> Evaluated<Col
 
 pub(super) fn pi(_: &mut Context<'_>, _: &[Expr], grid: Grid) -> Evaluated<Columns> {
     Ok(Columns::Scalar(vec![std::f64::consts::PI; grid.steps]))
+}
+
+fn constant(value: f64, grid: Grid) -> Evaluated<Columns> {
+    Ok(Columns::Scalar(vec![value; grid.steps]))
+}
+
+fn seconds(ms: i64) -> f64 {
+    ms as f64 / 1000.0
+}
+
+pub(super) fn start(cx: &mut Context<'_>, _: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    constant(seconds(cx.grid.start), grid)
+}
+
+/// The end as it was asked for, which need not be a step.
+pub(super) fn end(cx: &mut Context<'_>, _: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    constant(seconds(cx.grid.start + cx.resolution.range), grid)
+}
+
+pub(super) fn range(cx: &mut Context<'_>, _: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    constant(seconds(cx.resolution.range), grid)
+}
+
+pub(super) fn step(cx: &mut Context<'_>, _: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    constant(seconds(cx.resolution.step), grid)
+}
+
+pub(super) fn min_of(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    of_two(cx, args, grid, number::min)
+}
+
+pub(super) fn max_of(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
+    of_two(cx, args, grid, number::max)
+}
+
+fn of_two(cx: &mut Context<'_>, args: &[Expr], grid: Grid, of: fn(f64, f64) -> f64) -> Evaluated<Columns> {
+    let (a, b) = (cx.scalar(&args[0], grid)?, cx.scalar(&args[1], grid)?);
+    Ok(Columns::Scalar(a.into_iter().zip(b).map(|(a, b)| of(a, b)).collect()))
 }
 
 /// The value of a vector with exactly one element, else NaN.
@@ -29,7 +69,7 @@ pub(super) fn scalar(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluat
 
 pub(super) fn vector(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
     let values = cx.scalar(&args[0], grid)?;
-    Ok(Columns::Vector(vec![Column { labels: Labels::default(), values }]))
+    Ok(Columns::Vector(vec![Column::new(Labels::default(), values)]))
 }
 
 /// The time of each sample: of the stored sample for a plain selector, else of the step.
@@ -46,7 +86,7 @@ pub(super) fn timestamp(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Eval
         columns
     };
     for c in &mut columns {
-        c.labels = drop_name(&c.labels);
+        cx.unname(c);
     }
-    Ok(Columns::Vector(merge(columns)?))
+    Ok(Columns::Vector(cx.settle(columns)?))
 }

@@ -22,9 +22,17 @@ pub(super) fn by_label_desc(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> 
     by_labels(cx, args, grid, true)
 }
 
+fn warn_if_ineffective(cx: &mut Context<'_>, arg: &Expr) {
+    if cx.resolution.step > 0 {
+        let message = "sort is ineffective for range queries since results are always ordered by labels";
+        cx.warn(message, arg.offset);
+    }
+}
+
 /// NaN is last in both directions.
 fn by_value(cx: &mut Context<'_>, args: &[Expr], grid: Grid, reverse: bool) -> Evaluated<Columns> {
     let mut columns = cx.vector(&args[0], grid)?;
+    warn_if_ineffective(cx, &args[0]);
     if grid.steps == 1 {
         columns.retain(|c| !is_stale(c.values[0]));
         columns.sort_by(|a, b| {
@@ -41,6 +49,7 @@ fn by_value(cx: &mut Context<'_>, args: &[Expr], grid: Grid, reverse: bool) -> E
 
 fn by_labels(cx: &mut Context<'_>, args: &[Expr], grid: Grid, reverse: bool) -> Evaluated<Columns> {
     let mut columns = cx.vector(&args[0], grid)?;
+    warn_if_ineffective(cx, &args[0]);
     let names: Vec<&str> = args[1..].iter().map(|a| if let Node::Text(t) = &a.node { t } else { "" }).collect();
     if grid.steps == 1 {
         let compare = |a: &Column, b: &Column| {

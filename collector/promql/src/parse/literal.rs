@@ -1,5 +1,4 @@
-//! Literals in the syntax of 2.53: strings with Go's escapes, numbers, durations. [`super::scan`] passes only valid
-//! ones to the grammar crate, which panics on some invalid ones.
+//! Literals: strings with Go's escapes, numbers, durations.
 
 /// The value of the string literal at the start of `src`, and its length in bytes.
 pub(super) fn unquote(src: &str) -> Result<(String, usize), String> {
@@ -68,11 +67,14 @@ fn unescape(kind: char, quote: char, chars: &mut std::str::CharIndices<'_>, byte
 }
 
 /// Parses a number as Prometheus does: decimal with exponent, hexadecimal, or octal if it starts with zero and has
-/// only octal digits. `None` if it is not a number.
+/// only octal digits; underscores may separate digits. `None` if it is not a number.
 ///
 /// # Errors
 /// A message if the number is out of range.
 pub(super) fn number(text: &str) -> Option<Result<f64, String>> {
+    if text.contains('_') {
+        return underscores_separate_digits(text).then(|| number(&text.replace('_', "")))?;
+    }
     let wrong = |why: &str| Some(Err(format!("error parsing number: strconv.ParseFloat: parsing {text:?}: {why}")));
     if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         if hex.is_empty() || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -97,6 +99,20 @@ pub(super) fn number(text: &str) -> Option<Result<f64, String>> {
     }
 }
 
+/// Whether each underscore stands between two digits, or between `0x` and a digit.
+fn underscores_separate_digits(text: &str) -> bool {
+    let (hex, digits) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    let digit = |b: u8| if hex { b.is_ascii_hexdigit() } else { b.is_ascii_digit() };
+    let bytes = digits.as_bytes();
+    (0..bytes.len()).filter(|at| bytes[*at] == b'_').all(|at| {
+        let before = if at == 0 { hex } else { digit(bytes[at - 1]) };
+        before && bytes.get(at + 1).is_some_and(|b| digit(*b))
+    })
+}
+
 const UNITS: [(&str, u64); 7] = [
     ("y", 31_536_000_000),
     ("w", 604_800_000),
@@ -107,7 +123,7 @@ const UNITS: [(&str, u64); 7] = [
     ("ms", 1),
 ];
 
-/// Milliseconds of a duration such as `1h30m`: whole numbers, units in descending order, each at most once, not zero.
+/// Milliseconds of a duration such as `1h30m`: whole numbers, units in descending order, each at most once.
 pub(super) fn duration(text: &str) -> Result<u64, String> {
     let invalid = || format!("not a valid duration string: {text:?}");
     let mut units = UNITS.iter();
@@ -116,20 +132,13 @@ pub(super) fn duration(text: &str) -> Result<u64, String> {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let (number, tail) = rest.split_at(digits);
         let letters = tail.bytes().take_while(u8::is_ascii_alphabetic).count();
-        if digits > 0 && letters == 0 && tail.is_empty() && digits == text.len() {
-            return Err("missing unit character in duration".into());
-        }
         let (_, scale) = units.find(|(name, _)| *name == &tail[..letters]).ok_or_else(invalid)?;
         let number: u64 = number.parse().map_err(|_| "duration out of range".to_owned())?;
         total = total.saturating_add(number.saturating_mul(*scale));
         rest = &tail[letters..];
     }
     // Maximum of Go's durations.
-    match total {
-        0 => Err("duration must be greater than 0".into()),
-        t if t > i64::MAX as u64 / 1_000_000 => Err("duration out of range".into()),
-        t => Ok(t),
-    }
+    if total > i64::MAX as u64 / 1_000_000 { Err("duration out of range".into()) } else { Ok(total) }
 }
 
 #[cfg(test)]
@@ -152,7 +161,9 @@ mod tests {
         let good = ["1", "1.", ".5", "0x1F", "017", "089", "0e5", "1E-5", "1.5e+3", "1e-400", "0x7FFFFFFFFFFFFFFF"];
         let want = [1.0, 1.0, 0.5, 31.0, 15.0, 89.0, 0.0, 1e-5, 1500.0, 0.0, 9_223_372_036_854_775_807.0];
         assert_eq!(good.map(number), want.map(|v| Some(Ok(v))));
-        for bad in ["", ".", "1x", "0x", "1e", "1_000", "1.2.3", "5m", "0xg", "1e400x"] {
+        let grouped = ["1_000", "0x_1F", "1_0.5_0e1_0", "0_17"].map(number);
+        assert_eq!(grouped, [1000.0, 31.0, 1.05e11, 15.0].map(|v| Some(Ok(v))));
+        for bad in ["", ".", "1x", "0x", "1e", "1__0", "1_", "1_.5", "1._5", "1e_5", "1.2.3", "5m", "0xg", "1e400x"] {
             assert_eq!(number(bad), None, "{bad}");
         }
         for large in ["1e400", "0xFFFFFFFFFFFFFFFF"] {
@@ -162,7 +173,8 @@ mod tests {
             assert!(duration(good).is_ok(), "{good}");
         }
         assert_eq!([duration("1y2w3d4h5m6s7ms"), duration("4320000000ms")], [Ok(33_019_506_007), Ok(4_320_000_000)]);
-        for bad in ["5", "0s", "5m1h", "5mm", "1.5h", "300y", "1e400", "m", "99999999999s", "5m5", "5é"] {
+        assert_eq!(duration("0s"), Ok(0));
+        for bad in ["5", "5m1h", "5mm", "1.5h", "300y", "1e400", "m", "99999999999s", "5m5", "5é"] {
             assert!(duration(bad).is_err(), "{bad}");
         }
     }

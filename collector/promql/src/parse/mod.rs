@@ -1,73 +1,173 @@
-//! Parses query text to a plan. The grammar is the `promql-parser` crate's; [`scan`] normalizes the text and records
-//! positions, [`lower`] converts the syntax tree to [`crate::plan`] and type-checks it as Prometheus 2.53 does.
+//! Parses query text to a plan by recursive descent, and type-checks it as Prometheus does. [`lex`] makes tokens of
+//! the text; operands, signs and brackets are counted, so that neither stack nor memory can run out.
 
-mod explain;
+mod binary;
+mod call;
+mod duration;
+mod expression;
+mod format;
+mod lex;
 mod literal;
-mod lower;
 pub(crate) mod pattern;
-mod scan;
+mod selector;
 
-use crate::error::QueryError;
-use crate::functions;
-use crate::plan::Expr;
+pub(crate) use format::format;
+
+use crate::error::{Position, QueryError};
+use crate::plan::{Expr, Resolution};
 use fabriclens_model::Patterns;
-use std::sync::Once;
+use lex::{Kind, Token};
 
-static REGISTER: Once = Once::new();
+/// Bytes of tokens and plan for each byte of the text and for each operand, at most; those of ordinary queries are not
+/// worth counting.
+const PLAN_OF_BYTE: usize = 64;
+const PLAN_OF_OPERAND: usize = 6 << 10;
+const FREE_OPERANDS: usize = 10;
+const FREE_BYTES: usize = 1000;
+/// Maximum operands of a query, and maximum signs and brackets.
+const MAX_OPERANDS: usize = 5_000;
 
-/// Bytes of the syntax tree and the plan for each byte of the text and for each operand, at most; those of ordinary
-/// queries are not worth counting.
-const TREE_OF_BYTE: usize = 64;
-const TREE_OF_OPERAND: usize = 6 << 10;
-const FREE_TREE: usize = 64 << 10;
-/// Most operands of a query that is formatted: each level of nesting indents all lines within.
-const MAX_FORMATTED: usize = 1000;
+type Parsed<T> = Result<T, QueryError>;
 
-/// Parses and type-checks a query.
-pub(crate) fn parse(query: &str, patterns: &mut Patterns<'_>) -> Result<Expr, QueryError> {
-    let scanned = scan::scan(query)?;
-    // The syntax tree, and the stack of those who walk it.
-    let bytes = scanned.text.len() * TREE_OF_BYTE + scanned.leaves.len() * TREE_OF_OPERAND;
-    patterns.budget().request(bytes.saturating_sub(FREE_TREE))?;
-    let tree = grammar(&scanned.text).map_err(|m| explain::explain(query, &scanned, &m))?;
-    lower::Lowering::new(query, &scanned, patterns).expr(&tree)
+/// Parses and type-checks a query. Durations that contain `step()` or `range()` need its resolution.
+pub(crate) fn parse(query: &str, resolution: Option<Resolution>, patterns: &mut Patterns<'_>) -> Parsed<Expr> {
+    let bytes = query.len().saturating_sub(FREE_BYTES) * PLAN_OF_BYTE;
+    patterns.budget().request(bytes)?;
+    let tokens = lex::lex(query)?;
+    let mut parser = Parser { query, tokens: &tokens, at: 0, resolution, patterns, operands: 0, prefixes: 0 };
+    if parser.token().kind == Kind::End {
+        return Err(parser.error(query.len(), "no expression found in input"));
+    }
+    let expr = parser.expression(0)?;
+    match parser.token().kind {
+        Kind::End => Ok(expr),
+        _ => Err(parser.unexpected("", "")),
+    }
 }
 
-/// Pretty-prints a valid query. The grammar crate compiles what stands where a pattern is, so that becomes a number.
-pub(crate) fn format(query: &str) -> Result<String, QueryError> {
-    let scanned = scan::scan(query)?;
-    if scanned.leaves.len() > MAX_FORMATTED {
-        let message = format!("query has more than {MAX_FORMATTED} operands; format its parts");
-        return Err(QueryError::parse(message));
-    }
-    let mut mark = "pattern".to_owned();
-    while query.contains(&mark) {
-        mark.push('_');
-    }
-    let (mut text, mut end) = (String::new(), 0);
-    for (n, pattern) in scanned.patterns.iter().enumerate() {
-        text.extend([&query[end..pattern.span.start], &pattern.stand_in(&format!("{mark}{n}."))]);
-        end = pattern.span.end;
-    }
-    text.push_str(&query[end..]);
-    let pretty = grammar(&text).map_err(QueryError::parse)?.prettify();
-    let mut parts = pretty.split(&mark);
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let Some((n, rest)) = part.split_once('.') else { continue };
-        let pattern = n.parse().ok().and_then(|n: usize| scanned.patterns.get(n));
-        out.push_str(&promql_parser::util::escape_string(pattern.map_or("", |p| &p.text)));
-        out.push_str(rest.strip_prefix('|').unwrap_or(rest));
-    }
-    Ok(out)
+fn error(query: &str, offset: usize, message: impl Into<String>) -> QueryError {
+    QueryError::Parse { message: message.into(), position: Some(Position::of(query, offset)) }
 }
 
-fn grammar(text: &str) -> Result<promql_parser::parser::Expr, String> {
-    // The crate follows 3.x and lacks some functions of 2.53.
-    REGISTER.call_once(|| {
-        if let Err(clash) = functions::register_missing() {
-            debug_assert!(false, "{clash}");
+/// Words that are neither functions nor metrics where an operator or a grouping is expected.
+const KEYWORDS: [&str; 15] = [
+    "bool",
+    "by",
+    "without",
+    "on",
+    "ignoring",
+    "group_left",
+    "group_right",
+    "offset",
+    "start",
+    "end",
+    "anchored",
+    "smoothed",
+    "fill",
+    "fill_left",
+    "fill_right",
+];
+
+fn is_keyword(text: &str) -> bool {
+    KEYWORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+struct Parser<'a, 'p> {
+    query: &'a str,
+    tokens: &'a [Token],
+    at: usize,
+    resolution: Option<Resolution>,
+    patterns: &'a mut Patterns<'p>,
+    /// Operands so far.
+    operands: usize,
+    /// Signs and brackets so far.
+    prefixes: usize,
+}
+
+impl<'a> Parser<'a, '_> {
+    /// The next token.
+    fn token(&self) -> Token {
+        self.tokens[self.at.min(self.tokens.len() - 1)]
+    }
+
+    fn skip(&mut self) {
+        self.at += 1;
+    }
+
+    /// Skips the next token if it is this mark.
+    fn take(&mut self, mark: u8) -> bool {
+        let found = self.token().kind == Kind::Mark(mark);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, mark: u8, context: &str) -> Parsed<()> {
+        if self.take(mark) {
+            Ok(())
+        } else {
+            Err(self.unexpected(context, &format!("{:?}", char::from(mark).to_string())))
         }
-    });
-    promql_parser::parser::parse(text)
+    }
+
+    /// The next word as written; empty if the next token is none.
+    fn word(&self) -> &'a str {
+        if self.token().kind == Kind::Word { self.token().text(self.query) } else { "" }
+    }
+
+    fn is_word(&self, word: &str) -> bool {
+        self.word().eq_ignore_ascii_case(word)
+    }
+
+    /// Whether a mark follows the next token.
+    fn followed_by(&self, mark: u8) -> bool {
+        self.tokens.get(self.at + 1).is_some_and(|t| t.kind == Kind::Mark(mark))
+    }
+
+    fn error(&self, offset: usize, message: impl Into<String>) -> QueryError {
+        error(self.query, offset, message)
+    }
+
+    /// The next token is not what has to be here.
+    fn unexpected(&self, context: &str, expected: &str) -> QueryError {
+        let found = self.token();
+        let mut message = format!("unexpected {}", found.describe(self.query));
+        if !context.is_empty() {
+            message.push_str(&format!(" in {context}"));
+        }
+        if !expected.is_empty() {
+            message.push_str(&format!(", expected {expected}"));
+        }
+        self.error(found.start, message)
+    }
+
+    /// Counts an operand and charges its memory.
+    fn operand(&mut self) -> Parsed<()> {
+        self.operands += 1;
+        if self.operands > MAX_OPERANDS {
+            return Err(
+                self.error(self.token().start, format!("query has more than {MAX_OPERANDS} operands; split it"))
+            );
+        }
+        if self.operands > FREE_OPERANDS {
+            self.patterns.budget().request(PLAN_OF_OPERAND)?;
+        }
+        Ok(())
+    }
+
+    /// Counts a sign or a bracket.
+    fn prefix(&mut self) -> Parsed<()> {
+        self.prefixes += 1;
+        if self.prefixes > MAX_OPERANDS {
+            let message = format!("more than {MAX_OPERANDS} signs and ranges; split the query");
+            return Err(self.error(self.token().start, message));
+        }
+        Ok(())
+    }
+
+    /// The value of the next token, a string literal.
+    fn text(&mut self) -> Parsed<String> {
+        let token = self.token();
+        self.skip();
+        literal::unquote(token.text(self.query)).map(|(text, _)| text).map_err(|m| self.error(token.start, m))
+    }
 }

@@ -246,7 +246,7 @@ fn selectors_with_patterns_must_select_something() {
     }
     for bad in [r#"{a=~".*"}"#, r#"{a!~".+"}"#, r#"{a=~"x|"}"#, r#"{a!~"x"}"#, r#"{a=~""}"#] {
         let e = check(bad).unwrap_err().to_string();
-        assert_eq!(e, "parse error: vector selector must contain at least one non-empty matcher", "{bad}");
+        assert_eq!(e, "1:1: parse error: vector selector must contain at least one non-empty matcher", "{bad}");
     }
 }
 

@@ -4,4 +4,5 @@
 mod common;
 mod differential;
 mod limits;
+mod promqltest;
 mod scripts;

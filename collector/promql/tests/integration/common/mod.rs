@@ -39,9 +39,9 @@ pub fn duration(text: &str) -> Result<i64, String> {
 pub fn number(text: &str) -> Result<f64, String> {
     match text {
         "stale" => Ok(stale()),
-        "Inf" | "+Inf" => Ok(f64::INFINITY),
-        "-Inf" => Ok(f64::NEG_INFINITY),
-        "NaN" => Ok(f64::NAN),
+        "Inf" | "+Inf" | "inf" | "+inf" => Ok(f64::INFINITY),
+        "-Inf" | "-inf" => Ok(f64::NEG_INFINITY),
+        "NaN" | "nan" => Ok(f64::NAN),
         other => other.parse().map_err(|_| format!("bad number {other:?}")),
     }
 }

@@ -1,0 +1,373 @@
+//! Scripts in the format of Prometheus' own cases (`promql/promqltest/README.md` there): those of `tests/promqltest`, and
+//! any files that are given.
+
+use crate::common::{Memory, close, duration, split_labels, values};
+use fabriclens_model::{Labels, Patterns, Series};
+use fabriclens_promql::{Engine, Outcome, QueryError, Value};
+use std::path::{Path, PathBuf};
+
+/// Relative, as in Prometheus' own runner.
+const TOLERANCE: f64 = 1e-6;
+
+/// Outcome of one script.
+#[derive(Default)]
+struct Report {
+    passed: usize,
+    /// Line, query and reason.
+    failed: Vec<String>,
+}
+
+#[derive(Clone, Copy)]
+enum When {
+    At(i64),
+    Over { start: i64, end: i64, step: i64 },
+}
+
+impl When {
+    fn place(self, time: i64) -> Option<usize> {
+        match self {
+            Self::At(_) => Some(0),
+            Self::Over { start, end, step } => {
+                (time <= end && (time - start) % step == 0).then(|| ((time - start) / step) as usize)
+            }
+        }
+    }
+}
+
+/// An `eval` command with the lines below it.
+struct Case<'a> {
+    when: When,
+    query: &'a str,
+    /// `fail`, `warn`, `info`, `no_warn`, `no_info`, `ordered`, with what the message must be.
+    expect: Vec<(&'a str, &'a str)>,
+    rows: Vec<&'a str>,
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut found: Vec<PathBuf> =
+        entries.map(|e| e.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "test")).collect();
+    found.sort();
+    assert!(!found.is_empty(), "no scripts in {}", folder.display());
+    found
+}
+
+/// Runs all scripts of a folder and prints what fails; returns failures and cases.
+fn run_folder(folder: &Path) -> (Vec<String>, usize) {
+    let (mut failed, mut cases) = (vec![], 0);
+    for path in files(folder) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let report = run(&std::fs::read_to_string(&path).unwrap());
+        println!("{name}: {} passed, {} failed", report.passed, report.failed.len());
+        cases += report.passed + report.failed.len();
+        failed.extend(report.failed.into_iter().map(|f| format!("{name}:{f}")));
+    }
+    (failed, cases)
+}
+
+#[test]
+fn own_cases_hold() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/promqltest");
+    let (failed, cases) = run_folder(&folder);
+    assert!(failed.is_empty(), "{} of {cases} failed\n{}", failed.len(), failed.join("\n"));
+}
+
+#[test]
+#[ignore = "needs: scripts of Prometheus in the folder FABRICLENS_PROMQLTEST"]
+fn cases_of_prometheus_hold() {
+    let folder = std::env::var("FABRICLENS_PROMQLTEST").expect("FABRICLENS_PROMQLTEST is the folder of the scripts");
+    let (failed, cases) = run_folder(Path::new(&folder));
+    // Cases of native histograms cannot pass.
+    let (histograms, rest): (Vec<String>, Vec<String>) =
+        failed.into_iter().partition(|f| f.contains("[native histograms]"));
+    println!("{cases} cases, {} of native histograms failed", histograms.len());
+    assert!(rest.is_empty(), "{} of {cases} failed\n{}", rest.len(), rest.join("\n"));
+}
+
+fn run(text: &str) -> Report {
+    let lines: Vec<&str> = text.lines().map(str::trim).map(|l| if l.starts_with('#') { "" } else { l }).collect();
+    let mut report = Report::default();
+    let mut store = Memory::default();
+    let mut histograms = false;
+    let mut at = 0;
+    while at < lines.len() {
+        let (first, number) = (lines[at], at + 1);
+        at += 1;
+        if first.is_empty() {
+            continue;
+        }
+        let below = lines[at..].iter().take_while(|l| !l.is_empty()).count();
+        let block = &lines[at..at + below];
+        if first == "clear" {
+            (store, histograms) = (Memory::default(), false);
+            continue;
+        }
+        at += below;
+        let done = if let Some(pace) = first.strip_prefix("load ") {
+            histograms |= block.iter().any(|l| l.contains("{{"));
+            load(&mut store, pace, block).map(|()| false)
+        } else if first.starts_with("load_with_nhcb") {
+            histograms = true;
+            let pace = first.split_whitespace().nth(1).unwrap_or_default();
+            load(&mut store, pace, block).map(|()| false)
+        } else {
+            case(first, block).and_then(|c| judge(&store, &c)).map(|()| true)
+        };
+        match done {
+            Ok(counts) => report.passed += usize::from(counts),
+            Err(e) => {
+                let native = histograms || block.iter().any(|l| l.contains("{{"));
+                let tag = if native { " [native histograms]" } else { "" };
+                report.failed.push(format!("{number}:{tag} {first}\n    {e}"));
+            }
+        }
+    }
+    report
+}
+
+fn load(store: &mut Memory, pace: &str, lines: &[&str]) -> Result<(), String> {
+    let pace = time(pace.trim())?;
+    for line in lines {
+        let (labels, rest) = split_labels(line)?;
+        if rest.contains("{{") {
+            continue;
+        }
+        let points = values(rest)?.into_iter().enumerate().filter_map(|(i, v)| Some((pace * i as i64, v?)));
+        let (times, values): (Vec<i64>, Vec<f64>) = points.unzip();
+        match store.0.iter_mut().find(|s| s.labels == labels) {
+            Some(known) => {
+                let all = known.times.drain(..).chain(times).zip(known.values.drain(..).chain(values));
+                let mut all: Vec<(i64, f64)> = all.collect();
+                all.sort_by_key(|p| p.0);
+                all.dedup_by_key(|p| p.0);
+                (known.times, known.values) = all.into_iter().unzip();
+            }
+            None => store.0.push(Series { labels, times, values }),
+        }
+    }
+    Ok(())
+}
+
+/// Milliseconds of a duration, or of a bare number of seconds.
+fn time(text: &str) -> Result<i64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) => Ok((seconds * 1000.0).round() as i64),
+        Err(_) => duration(text),
+    }
+}
+
+fn case<'a>(first: &'a str, block: &[&'a str]) -> Result<Case<'a>, String> {
+    let bad = || format!("no command: {first:?}");
+    let (command, rest) = first.split_once(char::is_whitespace).ok_or_else(bad)?;
+    let old = command.strip_prefix("eval").ok_or_else(bad)?.trim_start_matches('_');
+    let mut expect: Vec<(&str, &str)> = if old.is_empty() { vec![] } else { vec![(old, "")] };
+    let rest = rest.trim_start();
+    let word = |text: &'a str| text.trim_start().split_once(char::is_whitespace).ok_or_else(bad);
+    let (when, query) = if let Some(rest) = rest.strip_prefix("instant at ") {
+        let (at, query) = word(rest)?;
+        (When::At(time(at)?), query)
+    } else {
+        let rest = rest.strip_prefix("range from ").ok_or_else(bad)?;
+        let (start, rest) = word(rest)?;
+        let (end, rest) = word(rest.trim_start().strip_prefix("to ").ok_or_else(bad)?)?;
+        let (step, query) = word(rest.trim_start().strip_prefix("step ").ok_or_else(bad)?)?;
+        (When::Over { start: time(start)?, end: time(end)?, step: time(step)? }, query)
+    };
+    let mut rows = vec![];
+    for line in block {
+        match line.strip_prefix("expect ") {
+            Some(rest) => {
+                let (kind, message) = rest.trim().split_once(char::is_whitespace).unwrap_or((rest.trim(), ""));
+                expect.push((kind, message.trim()));
+            }
+            None if line.starts_with("expected_fail_message ") => {
+                expect.push(("fail", line));
+            }
+            None => rows.push(*line),
+        }
+    }
+    Ok(Case { when, query: query.trim(), expect, rows })
+}
+
+/// Whether a message is as `msg: …` or `regex: …` demands; anything if nothing is demanded.
+fn says(message: &str, demand: &str) -> bool {
+    if let Some(exact) = demand.strip_prefix("msg:").or(demand.strip_prefix("expected_fail_message")) {
+        return message == exact.trim().trim_matches('"') || message == exact.trim();
+    }
+    match demand.strip_prefix("regex:").or(demand.strip_prefix("expected_fail_regexp")) {
+        Some(pattern) => {
+            Patterns::default().compile(&format!("(?s).*(?:{}).*", pattern.trim())).is_ok_and(|p| p.matches(message))
+        }
+        None => true,
+    }
+}
+
+/// A message without its position.
+fn bare(message: &str) -> &str {
+    match message.rsplit_once(" (") {
+        Some((text, place)) if place.ends_with(')') && place.contains(':') => text,
+        _ => message,
+    }
+}
+
+fn judge(store: &Memory, case: &Case<'_>) -> Result<(), String> {
+    let engine = Engine::default();
+    let outcome = match case.when {
+        When::At(t) => engine.instant(store, case.query, t),
+        When::Over { start, end, step } => engine.range(store, case.query, start, end, step),
+    };
+    let demands = |kind: &str| case.expect.iter().filter(|(k, _)| *k == kind).map(|(_, m)| *m).collect::<Vec<_>>();
+    let fails = demands("fail");
+    if !fails.is_empty() {
+        return match outcome {
+            Ok(o) => Err(format!("expected to fail with {fails:?}, got {:?}", o.value)),
+            Err(e) => refused(&e, &fails),
+        };
+    }
+    let outcome = outcome.map_err(|e| format!("failed: {}: {e}", e.kind()))?;
+    for (kind, none, got) in [("warn", "no_warn", &outcome.warnings), ("info", "no_info", &outcome.infos)] {
+        let wanted = demands(kind);
+        if !demands(none).is_empty() && !got.is_empty() {
+            return Err(format!("expected {none}, heard {got:?}"));
+        }
+        if wanted.is_empty() {
+            continue;
+        }
+        let heard = |w: &str| got.iter().any(|g| says(bare(g), w));
+        if got.is_empty()
+            || !wanted.iter().all(|w| heard(w))
+            || !got.iter().all(|g| wanted.iter().any(|w| says(bare(g), w)))
+        {
+            return Err(format!("expected {kind} {wanted:?}, heard {got:?}"));
+        }
+    }
+    if let Some(text) = demands("string").first() {
+        let text = text.trim_matches(|c| c == '"' || c == '`');
+        return match outcome.value {
+            Value::String { value, .. } if value == text => Ok(()),
+            other => Err(format!("expected string {text:?}, got {other:?}")),
+        };
+    }
+    let place = match demands("range").first() {
+        Some(vector) => placement(vector)?,
+        None => case.when,
+    };
+    let ordered = !demands("ordered").is_empty();
+    compare(&case.rows, &outcome, place, ordered)?;
+    if let (When::At(t), Value::Vector(_) | Value::Scalar { .. }) = (case.when, &outcome.value) {
+        let moving = ["start()", "end()", "range()", "step()"];
+        if !ordered && !moving.iter().any(|m| case.query.to_lowercase().contains(m)) {
+            return in_the_middle(&engine, store, case, t);
+        }
+    }
+    Ok(())
+}
+
+/// `vector from A to B step C`
+fn placement(text: &str) -> Result<When, String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    match words[..] {
+        ["vector", "from", start, "to", end, "step", step] => {
+            Ok(When::Over { start: time(start)?, end: time(end)?, step: time(step)? })
+        }
+        _ => Err(format!("expected range {text:?}?")),
+    }
+}
+
+fn refused(e: &QueryError, demands: &[&str]) -> Result<(), String> {
+    let text = e.to_string();
+    let inner = text.split_once("parse error: ").map_or(text.as_str(), |(_, m)| m);
+    if demands.iter().all(|d| says(&text, d) || says(inner, d)) {
+        return Ok(());
+    }
+    Err(format!("expected to fail with {demands:?}, got {text:?}"))
+}
+
+/// A range query has the same values at the step in its middle.
+fn in_the_middle(engine: &Engine, store: &Memory, case: &Case<'_>, time: i64) -> Result<(), String> {
+    let around = |e| format!("in a range query: {e}");
+    let mut outcome =
+        engine.range(store, case.query, time - 60_000, time + 60_000, 60_000).map_err(|e| around(e.to_string()))?;
+    let Value::Matrix(series) = &mut outcome.value else { return Err(around("no matrix".to_owned())) };
+    for s in series.iter_mut() {
+        let kept = s.times.iter().zip(&s.values).find(|(t, _)| **t == time).map(|(t, v)| (*t, *v));
+        (s.times, s.values) = kept.into_iter().unzip();
+    }
+    series.retain(|s| !s.times.is_empty());
+    compare(&case.rows, &outcome, When::Over { start: time, end: time, step: 1 }, false).map_err(around)
+}
+
+fn compare(rows: &[&str], outcome: &Outcome, when: When, ordered: bool) -> Result<(), String> {
+    let got: Vec<(Labels, Vec<Option<f64>>)> = match &outcome.value {
+        Value::Scalar { value, .. } => vec![(Labels::default(), vec![Some(*value)])],
+        Value::Vector(samples) => samples.iter().map(|s| (s.labels.clone(), vec![Some(s.value)])).collect(),
+        Value::Matrix(series) => series.iter().map(|s| placed(when, s)).collect::<Result<_, _>>()?,
+        Value::String { value, .. } => return Err(format!("got string {value:?}")),
+    };
+    let shown = format!("got {got:?}");
+    let mut left = got;
+    for row in rows {
+        let lone = !row.contains('{') && row.split_whitespace().count() == 1;
+        let (labels, rest) = if lone { (Labels::default(), *row) } else { split_labels(row)? };
+        let wanted = values(rest)?;
+        let at = if ordered { Some(0) } else { left.iter().position(|(l, _)| *l == labels) };
+        let at = at.filter(|i| left.get(*i).is_some_and(|(l, _)| *l == labels));
+        let (_, found) = left.remove(at.ok_or_else(|| format!("no {row:?} where expected; {shown}"))?);
+        let length = wanted.len().max(found.len());
+        for i in 0..length {
+            let (w, g) = (wanted.get(i).copied().flatten(), found.get(i).copied().flatten());
+            let agree = match (w, g) {
+                (None, None) => true,
+                (Some(w), Some(g)) => close(w, g, TOLERANCE),
+                _ => false,
+            };
+            if !agree {
+                return Err(format!("{row:?} at {i}: expected {w:?}, got {g:?}; {shown}"));
+            }
+        }
+    }
+    if left.is_empty() { Ok(()) } else { Err(format!("not expected: {left:?}")) }
+}
+
+/// Values by step.
+fn placed(when: When, s: &Series) -> Result<(Labels, Vec<Option<f64>>), String> {
+    let mut out = vec![];
+    for (t, v) in s.times.iter().zip(&s.values) {
+        let at = match when {
+            // A range vector at one instant, in order.
+            When::At(_) => out.len(),
+            over => over.place(*t).ok_or_else(|| format!("a value at {t} ms, between steps"))?,
+        };
+        out.resize(out.len().max(at + 1), None);
+        out[at] = Some(*v);
+    }
+    Ok((s.labels.clone(), out))
+}
+
+#[test]
+fn wrong_expectations_fail() {
+    let wrong = |below: &str| {
+        run(&format!("load 1m\n  m_total{{a=\"x\"}} 1 2 4\n\neval instant at 2m rate(m_total[5m])\n{below}"))
+            .failed
+            .len()
+    };
+    assert_eq!(wrong("  {a=\"x\"} 0.0125"), 0);
+    for bad in [
+        "",
+        "  {a=\"x\"} 0.02",
+        "  {a=\"y\"} 0.0125",
+        "  expect warn\n  {a=\"x\"} 0.0125",
+        "  expect fail",
+        "  expect info\n  {a=\"x\"} 0.0125",
+    ] {
+        assert_eq!(wrong(bad), 1, "{bad}");
+    }
+    let gauge = |below: &str| {
+        run(&format!("load 1m\n  m 1 2 4\n\neval instant at 2m rate(m[5m])\n{below}\n  {{}} 0.0125")).failed.len()
+    };
+    assert_eq!(
+        (gauge("  expect info"), gauge("  expect no_info"), gauge("  expect info msg: x"), gauge("  expect no_warn")),
+        (0, 1, 1, 0)
+    );
+    assert_eq!(gauge("  expect info regex: might not be a counter"), 0);
+}
