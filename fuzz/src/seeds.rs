@@ -235,10 +235,17 @@ pub(crate) fn patterns() -> Vec<Vec<u8>> {
 
 /// Queries of the PromQL scripts and of the dashboard comparison.
 pub(crate) fn promql() -> Vec<Vec<u8>> {
-    let scripts = files("tests/promql").into_iter().filter_map(|text| String::from_utf8(text).ok());
+    let scripts = |folder| files(folder).into_iter().filter_map(|text| String::from_utf8(text).ok());
     let query =
         |line: &str| line.split_once(": ").filter(|(head, _)| head.starts_with(['a', 'o'])).map(|(_, q)| q.into());
-    scripts.flat_map(|text| text.lines().filter_map(query).collect::<Vec<_>>()).collect()
+    // `eval instant at TIME QUERY`, `eval range from START to END step STEP QUERY`
+    let evaluated = |line: &str| {
+        let times = if line.starts_with("eval instant ") { 4 } else { 8 };
+        line.strip_prefix("eval ").and_then(|_| line.splitn(times + 1, ' ').nth(times)).map(|q| q.as_bytes().to_vec())
+    };
+    let own = scripts("tests/promql").flat_map(|text| text.lines().filter_map(query).collect::<Vec<_>>());
+    own.chain(scripts("tests/promqltest").flat_map(|text| text.lines().filter_map(evaluated).collect::<Vec<_>>()))
+        .collect()
 }
 
 const STORES: &str = "collector/store/tests/fixtures/stores";

@@ -83,9 +83,12 @@ impl Columns {
     }
 }
 
+/// Labels of name, type and unit of a metric.
+const METRIC: [&str; 3] = ["__name__", "__type__", "__unit__"];
+
 /// Whether a label says what a metric is: its name, type or unit.
 pub(crate) fn names_metric(label: &str) -> bool {
-    matches!(label, "__name__" | "__type__" | "__unit__")
+    METRIC.contains(&label)
 }
 
 /// The labels without the metric's name, type and unit.
@@ -98,13 +101,22 @@ pub(crate) fn drop_name(labels: &Labels) -> Labels {
 /// # Errors
 /// [`QueryError::Execution`] if two columns then have the same labels and values at the same step.
 pub(crate) fn finish(mut columns: Vec<Column>) -> Evaluated<Vec<Column>> {
-    let mut dropped = false;
-    for c in columns.iter_mut().filter(|c| c.nameless) {
-        let labels = drop_name(&c.labels);
-        dropped |= labels.len() != c.labels.len();
-        (c.labels, c.nameless) = (labels, false);
+    if !columns.iter().any(|c| c.nameless) {
+        return Ok(columns);
     }
-    if dropped { merge(columns) } else { Ok(columns) }
+    // Series of one metric differ in other labels.
+    let metric = |c: &Column| METRIC.map(|label| c.labels.get(label).to_owned());
+    let first = columns.first().map(metric);
+    let alike = columns.iter().all(|c| {
+        c.nameless
+            && first
+                .as_ref()
+                .is_some_and(|first| METRIC.iter().zip(first).all(|(label, value)| c.labels.get(label) == value))
+    });
+    for c in columns.iter_mut().filter(|c| c.nameless) {
+        (c.labels, c.nameless) = (drop_name(&c.labels), false);
+    }
+    if alike { Ok(columns) } else { merge(columns) }
 }
 
 /// The labels whose names satisfy `keep`.
