@@ -87,7 +87,7 @@ impl Context<'_> {
                 Run::Map(_) | Run::Special(_) => false,
             };
             self.count_samples(index.sampled);
-            if index.sampled > 0 && f.counter {
+            if any && f.counter {
                 self.hint_counter(&s.labels, matrix.offset);
             }
             if any {

@@ -180,9 +180,7 @@ fn case<'a>(first: &'a str, block: &[&'a str]) -> Result<Case<'a>, String> {
                 let (kind, message) = rest.trim().split_once(char::is_whitespace).unwrap_or((rest.trim(), ""));
                 expect.push((kind, message.trim()));
             }
-            None if line.starts_with("expected_fail_message ") => {
-                expect.push(("fail", line));
-            }
+            None if line.starts_with("expected_fail_") => expect.push(("fail", line)),
             None => rows.push(*line),
         }
     }
