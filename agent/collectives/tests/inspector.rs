@@ -64,8 +64,9 @@ fn records_after_a_marker_belong_to_it() {
     let mut file = Followed::new(&path).unwrap();
     append(&path, &format!("{{{},\"dump_stats\":{{\"coll_records\":2}}}}\n", header("v4.3", 4)));
     append(&path, &format!("{{{}}}\n{{{}}}\n", performance(1, 10), performance(2, 10)));
-    append(&path, "{\"record_type\":\"proxy_step\",\"proxy_trace\":{}}\n");
+    append(&path, "{\"proxy_trace\":{\"record_type\":\"proxy_op\",\"rank\":4,\"steps\":[{\"step\":0}]}}\n");
     let all = read(&mut file);
+    assert_eq!(file.lost, 0, "transfers of the network are known, and of no interest");
     assert_eq!((all.len(), &*all[1].member, all[1].pid, &*all[1].host), (2, "4", Some(7), "h"));
     append(&path, &format!("{{{}}}\n", performance(3, 10)));
     assert_eq!(read(&mut file).len(), 1, "also at the next look");
@@ -150,6 +151,56 @@ fn the_prometheus_form_is_read_when_it_is_rewritten() {
     let (none, lost) =
         parse_prometheus("x\nnccl_collective_exec_time_microseconds{a=\"b\"} 1\nnccl_bus_bandwidth_gbs{ NaN\n");
     assert_eq!((none.len(), lost), (0, 3));
+}
+
+#[test]
+fn every_version_of_the_prometheus_form_is_read() {
+    let common = r#"slurm_job_id="unknown",nranks="16",n_nodes="2""#;
+    // The first version: one operation, known by hash, rank and host.
+    let first = format!(
+        r#"{{comm_id="0xabc",hostname="h",rank="3",slurm_job="x",{common},gpu_device_id="GPU3",collective="AllReduce",coll_sn="7",timestamp="t",message_size="1.50MB"}}"#
+    );
+    // A sum and a count in place of a mean, with the number of samples at the count only.
+    let sums = format!(
+        r#"version="v5.2",{common},node="h",gpu="GPU3",comm_name="tp",collective="AllReduce",message_size="4-5GB",algo_proto="Ring_ll""#
+    );
+    let text = format!(
+        "nccl_algorithm_bandwidth_gbs{first} 1\nnccl_bus_bandwidth_gbs{first} 2\nnccl_collective_exec_time_microseconds{first} 40\n\
+         nccl_bus_bandwidth_gbs{{{sums}}} 3\nnccl_collective_count{{{sums},percentile_samples=\"9\"}} 10\n\
+         nccl_collective_exec_time_sum_microseconds{{{sums}}} 500\nnccl_collective_exec_time_p50_microseconds{{{sums}}} 44\n"
+    );
+    let (all, lost) = parse_prometheus(&text);
+    let mut found: Vec<_> = all
+        .iter()
+        .map(|o| (&*o.communicator, &*o.host, &*o.member, (o.seconds * 1e6).round(), o.bus_bandwidth))
+        .collect();
+    found.sort_by_key(|one| one.0);
+    let want = [("0000000000000abc", "h", "3", 40.0, Some(2e9)), ("tp", "h", "GPU3", 50.0, Some(3e9))];
+    assert_eq!((&*found, lost), (&want[..], 0));
+}
+
+#[test]
+fn ranks_of_communicators_with_one_name_are_not_compared() {
+    let late = |name: &str, ranks: u32, nodes: u32| {
+        let mut totals = Totals::default();
+        let mut last = Vec::new();
+        for _ in 0..3 {
+            for gpu in 0..4 {
+                let labels = format!(
+                    r#"{{node="h",gpu="GPU{gpu}",comm_name="{name}",n_nodes="{nodes}",nranks="{ranks}",collective="AllReduce",message_size="4-5GB"}}"#
+                );
+                let micros = if gpu == 2 { 100 } else { 1000 };
+                let text = format!("nccl_collective_exec_time_microseconds{labels} {micros}\n");
+                parse_prometheus(&text).0.iter().for_each(|observation| totals.add(observation));
+            }
+            last = totals.end_window();
+        }
+        (last[0].wait.is_some(), last[0].late.as_ref().map(|late| late.member.to_string()))
+    };
+    assert_eq!(late("dp", 8, 2), (true, Some("GPU2".into())));
+    assert_eq!(late("tp", 2, 1), (false, None), "two communicators of two ranks each");
+    assert_eq!(late("pp", 4, 4), (false, None), "four communicators, each with one rank here");
+    assert_eq!(late("unknown", 8, 2), (false, None), "no name");
 }
 
 #[test]

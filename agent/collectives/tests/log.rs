@@ -78,6 +78,21 @@ fn transports_time_outs_and_aborts_are_read() {
 }
 
 #[test]
+fn lines_of_older_and_newer_versions_are_read() {
+    let text = "h:1:2 [5] transport/net_ib.cc:1895 NCCL WARN NET/IB : Got completion from peer 10.0.0.9<5> with error 12, opcode 1, len 0, vendor err 129\n\
+        h:1:2 [5] transport/net_ib.cc:2453 NCCL WARN NET/IB: Got completion from peer 10.0.0.9<5> with status=4 opcode=32614 len=32614 vendor err 81 (Send) localGid ::1 remoteGids::2 hca mlx5_1\n\
+        [rank2]:[E1218 20:27:21.4 ProcessGroupNCCL.cpp:629] [PG ID 0 PG GUID 0(default_pg) Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=BROADCAST, Timeout(ms)=600000) ran for 600081 milliseconds before timing out.\n\
+        h:1:2 [1] NCCL INFO Using network NCCL RDMA Plugin v6\n";
+    let all = events(text);
+    let failed = |at: usize| (all[at].kind, all[at].field("peer"), all[at].field("status"), all[at].field("device"));
+    let kind = EventKind::FailedWorkRequest;
+    assert_eq!(failed(0), (kind, Some("10.0.0.9"), Some("12"), None));
+    assert_eq!(failed(1), (kind, Some("10.0.0.9"), Some("4"), Some("mlx5_1")));
+    assert_eq!((all[2].field("rank"), all[2].field("operation")), (Some("2"), Some("BROADCAST")));
+    assert_eq!(all[3].field("network"), Some("NCCL RDMA Plugin v6"), "names of plugins have blanks");
+}
+
+#[test]
 fn every_kind_has_a_row_and_every_row_a_text() {
     let mut rows: BTreeMap<EventKind, usize> = BTreeMap::new();
     for pattern in PATTERNS {

@@ -139,6 +139,34 @@ fn text_of_older_versions_is_asked_for_and_read() {
 }
 
 #[test]
+fn text_tells_of_each_operation_each_error_and_processes_with_several_gpus() {
+    let text = "NCCL version 2.27.7 compiled with CUDA 12.8\n\n\
+        Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n\
+        \x20   #  in group  per comm  per node  per comm  in group\n\
+        \x20   0         1         2         2         4         4   RUNNING  MISMATCH,ERROR,INCOMPLETE\n\nErrors\n======\n\n\
+        INCOMPLETE\n  Missing communicator data from 2 job processes\n  Process 8 on node 10.0.0.1 managing GPU 7\n\n\
+        DEAD\n  1 job process is considered dead\n  Process 9 on node 10.0.0.1 managing GPUs 0,1 (NVML 4,5)\n\n\
+        #0-0 (ab) INCOMPLETE\n  Missing communicator data from 2 ranks\n\
+        \x20 Rank 2 -- GPU 7 managed by process 8 on node 10.0.0.1\n\
+        \x20 Rank 3 -- GPU 1 (NVML 5) managed by process 9 on node 10.0.0.1\n\n\
+        #0-0 (ab) ERROR\n  Asynchronous error on 1 rank\n\
+        \x20 Rank 1 reported Remote process error -- GPU 1 managed by process 77 on node 10.0.0.0\n\nWarnings\n========\n\n\
+        #0-0 (ab) MISMATCH\n  Communicator ranks have different Broadcast operation counts\n\
+        \x20 Rank 0 has launched up to operation 7 -- GPU 0 managed by process 76 on node 10.0.0.0\n\
+        \x20 Rank 1 has launched up to operation 6 -- GPU 1 managed by process 77 on node 10.0.0.0\n\n\
+        \x20 Communicator ranks have different AllReduce operation counts\n\
+        \x20 Rank 0 has launched up to operation 70 -- GPU 0 managed by process 76 on node 10.0.0.0\n\
+        \x20 Rank 1 has not launched any operations -- GPU 1 managed by process 77 on node 10.0.0.0\n\n";
+    let found = parse_text(text.as_bytes(), &short()).unwrap();
+    let communicator = &found.communicators[0];
+    assert_eq!(communicator.operations.iter().map(|name| &**name).collect::<Vec<_>>(), ["Broadcast", "AllReduce"]);
+    let rank = |number: u32| communicator.ranks.iter().find(|rank| rank.number == Some(number)).unwrap();
+    assert_eq!((&*rank(0).counts, &*rank(1).counts), (&[Some(7), Some(70)][..], &[Some(6), Some(0)][..]));
+    assert_eq!((rank(1).state, rank(1).process.pid), (RankState::Failed, Some(77)));
+    assert_eq!((rank(2).state, rank(3).state), (RankState::Unresponsive, RankState::Dead));
+}
+
+#[test]
 fn slow_cut_silent_and_other_services_give_a_reason_and_no_snapshot() {
     let status = status_json("2.29.1", 1, &ranks([Some(4); 64]));
     let half = status.len() / 2;
@@ -151,6 +179,8 @@ fn slow_cut_silent_and_other_services_give_a_reason_and_no_snapshot() {
         (Behavior::Other("-ERR unknown command".into()), "foreign_service"),
         (Behavior::Json("[]".into()), "malformed"),
         (Behavior::Json("{}".into()), "malformed"),
+        (Behavior::Json("BUSY: diagnostics are running\n".into()), "denied"),
+        (Behavior::Text("ERROR: Unknown command verbose status\n".into()), "denied"),
     ];
     for (behavior, want) in cases {
         let server = RasServer::start(behavior.clone());

@@ -41,6 +41,9 @@ pub struct Observation {
     pub bus_bandwidth: Option<f64>,
     /// Whether it is a mean over a window instead of one operation.
     pub is_mean: bool,
+    /// Ranks of the communicator on each host, where the file has only a name of it: more members than that are of several
+    /// communicators, because programs give one name to many. 1 if it has no name.
+    pub most_members: Option<u32>,
 }
 
 /// Adds the observations of JSON objects that begin at the begin of a line; returns how many objects could not be read.

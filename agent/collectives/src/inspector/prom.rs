@@ -1,7 +1,11 @@
-//! Prometheus form of the Inspector: means over the last 30 s, by GPU, communicator name, operation and range of sizes.
+//! Prometheus form of the Inspector: means over the last 30 s, by GPU, communicator, operation and range of sizes.
+//!
+//! Its versions name things differently: the first one has the communicator's hash, the rank and the host (`comm_id`, `rank`,
+//! `hostname`), later ones its name, the GPU and the node; and a mean is written as such, or as a sum and a count.
 
 use super::{Observation, SizeClass, label};
-use crate::ras::is_operation;
+use crate::model::CommunicatorId;
+use crate::ras::{hexadecimal, is_operation};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,23 +16,38 @@ const LONGEST: usize = 4096;
 /// Means of a file, and the number of lines that could not be read. A mean without its duration is left out.
 pub fn observations(text: &str) -> (Vec<Observation>, u64) {
     let mut bandwidths: BTreeMap<String, f64> = BTreeMap::new();
-    let (mut found, mut lost) = (Vec::new(), 0);
+    let mut counts: BTreeMap<String, f64> = BTreeMap::new();
+    let (mut found, mut sums, mut lost) = (BTreeMap::new(), Vec::new(), 0);
     for line in text.lines().take(LINES).map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let parsed = if line.len() > LONGEST { None } else { sample(line) };
         let Some((name, labels, value)) = parsed else {
             lost += 1;
             continue;
         };
-        let key = format!("{:?}", labels.iter().filter(|(name, _)| **name != *"version").collect::<Vec<_>>());
+        let own = labels.iter().filter(|(name, _)| !["version", "percentile_samples"].contains(name));
+        let key = format!("{:?}", own.collect::<Vec<_>>());
         match name {
             "nccl_bus_bandwidth_gbs" | "nccl_p2p_bus_bandwidth_gbs" => _ = bandwidths.insert(key, value * 1e9),
             "nccl_collective_exec_time_microseconds" | "nccl_p2p_exec_time_microseconds" => {
                 match observation(&labels, value / 1e6) {
-                    Some(observation) => found.push((key, observation)),
+                    Some(observation) => _ = found.insert(key, observation),
+                    None => lost += 1,
+                }
+            }
+            "nccl_collective_count" | "nccl_p2p_count" => _ = counts.insert(key, value),
+            "nccl_collective_exec_time_sum_microseconds" | "nccl_p2p_exec_time_sum_microseconds" => {
+                match observation(&labels, value / 1e6) {
+                    Some(observation) => sums.push((key, observation)),
                     None => lost += 1,
                 }
             }
             _ => {}
+        }
+    }
+    for (key, mut sum) in sums {
+        if let Some(count) = counts.get(&key).filter(|count| **count >= 1.0) {
+            sum.seconds /= count;
+            found.entry(key).or_insert(sum);
         }
     }
     let with = |(key, mut observation): (String, Observation)| {
@@ -44,17 +63,30 @@ fn observation(labels: &Labels<'_>, seconds: f64) -> Option<Observation> {
     let get = |name: &str| labels.iter().find(|(n, _)| *n == name).map(|(_, value)| value.as_str());
     let known = |name: &str| get(name).filter(|value| *value != "unknown").and_then(label);
     let operation = get("collective").or_else(|| get("p2p_operation")).filter(|name| is_operation(name))?;
+    let hash = get("comm_id").and_then(hexadecimal);
+    let communicator = match hash {
+        Some(hash) => CommunicatorId { hash, secondary: 0 }.to_string().into(),
+        None => label(get("comm_name")?)?,
+    };
+    let number = |name: &str| get(name).and_then(|text| text.parse::<u32>().ok());
+    // Without a name, or without the numbers, nobody knows how many communicators it stands for.
+    let most_members = || {
+        let each = number("nranks").zip(number("n_nodes").filter(|nodes| *nodes > 0));
+        each.filter(|_| known("comm_name").is_some()).map_or(1, |(ranks, nodes)| ranks.div_ceil(nodes))
+    };
+    let member = known("rank").or_else(|| known("gpu")).or_else(|| known("gpu_device_id"));
     Some(Observation {
-        communicator: label(get("comm_name")?)?,
-        host: known("node").unwrap_or_default(),
+        communicator,
+        host: known("node").or_else(|| known("hostname")).unwrap_or_default(),
         pid: None,
         slurm_job: known("slurm_job_id"),
-        member: known("gpu").unwrap_or_else(|| Arc::from("")),
+        member: member.unwrap_or_else(|| Arc::from("")),
         operation: operation.into(),
         size: SizeClass::of_range(get("message_size")?)?,
         seconds: Some(seconds).filter(|seconds| *seconds >= 0.0)?,
         bus_bandwidth: None,
         is_mean: true,
+        most_members: if hash.is_some() { None } else { Some(most_members()) },
     })
 }
 

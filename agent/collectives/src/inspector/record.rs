@@ -24,6 +24,8 @@ struct Object {
     header: Option<Header>,
     metadata: Option<Metadata>,
     dump_stats: Option<serde::de::IgnoredAny>,
+    /// Progress of one transfer of the network, from v4.3 on.
+    proxy_trace: Option<serde::de::IgnoredAny>,
     coll_perf: Option<Performance>,
     p2p_perf: Option<Performance>,
 }
@@ -84,7 +86,8 @@ fn parse(object: &[u8], context: &mut Option<Context>) -> Record {
         *context = object.header.and_then(|header| new_context(header, object.metadata));
     }
     let Some(performance) = object.coll_perf.or(object.p2p_perf) else {
-        return if object.dump_stats.is_some() { Record::Other } else { Record::Unknown };
+        let is_known = object.dump_stats.is_some() || object.proxy_trace.is_some();
+        return if is_known { Record::Other } else { Record::Unknown };
     };
     context.as_ref().and_then(|context| observation(context, performance)).map_or(Record::Unknown, Record::Operation)
 }
@@ -117,5 +120,6 @@ fn observation(context: &Context, performance: Performance) -> Option<Observatio
         seconds,
         bus_bandwidth: bandwidth.filter(|bandwidth| bandwidth.is_finite() && *bandwidth > 0.0),
         is_mean: false,
+        most_members: None,
     })
 }

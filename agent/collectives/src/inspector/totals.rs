@@ -37,6 +37,8 @@ struct Sums {
     last: Option<Shown>,
     idle: u32,
     late: (Arc<str>, u32),
+    /// Least [`Observation::most_members`] of the window.
+    most_members: Option<u32>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -100,6 +102,7 @@ impl Totals {
             let bus_bytes = observation.bus_bandwidth.map(|bandwidth| bandwidth * observation.seconds);
             sums.bus_bytes = bus_bytes.map_or(sums.bus_bytes, |bytes| Some(sums.bus_bytes.unwrap_or(0.0) + bytes));
         }
+        sums.most_members = sums.most_members.into_iter().chain(observation.most_members).min();
         if sums.window.len() >= MEMBERS && !sums.window.contains_key(&observation.member) {
             return;
         }
@@ -143,6 +146,7 @@ impl Totals {
 impl Sums {
     fn end_window(&mut self, key: &Key) -> Option<Series> {
         let window = std::mem::take(&mut self.window);
+        let most = std::mem::take(&mut self.most_members);
         if !window.is_empty() {
             let mut members: Vec<(&Arc<str>, f64)> =
                 window.iter().map(|(member, w)| (member, w.seconds / w.count as f64)).collect();
@@ -151,7 +155,9 @@ impl Sums {
             let weight: f64 = window.values().map(|w| w.weight).sum();
             let weighted: f64 = window.values().map(|w| w.weighted).sum();
             // Who comes last spends the least time in the operation: all others are in it already.
-            let wait = (members.len() > 1 && waits_for_all(&key.1)).then(|| mean - members[0].1);
+            // Members of several communicators do not wait for each other.
+            let is_one = most.is_none_or(|most| members.len() <= most as usize);
+            let wait = (members.len() > 1 && is_one && waits_for_all(&key.1)).then(|| mean - members[0].1);
             let late = wait.filter(|wait| *wait > WAITED * mean).map(|_| Arc::clone(members[0].0));
             self.late = match late {
                 Some(member) if member == self.late.0 => (member, self.late.1 + 1),
@@ -189,6 +195,7 @@ mod tests {
                     seconds,
                     bus_bandwidth: None,
                     is_mean: false,
+                    most_members: None,
                 });
             }
             last = totals.end_window();

@@ -45,6 +45,8 @@ pub static PATTERNS: &[Pattern] = &[
         &[
             ("peer", &["Got completion from peer "], "< "),
             ("status", &["status="], "( "),
+            // Up to NCCL 2.19: `with error 12, opcode 1`.
+            ("status", &[" with error "], ", "),
             ("opcode", &["opcode="], "( "),
             ("device", &[" hca "], " "),
         ],
@@ -54,7 +56,7 @@ pub static PATTERNS: &[Pattern] = &[
     // `Using [RO]` without a device: there is none.
     row(NoDevice, &["NET/IB : Using [RO]"], &[]),
     row(SocketInterfaces, &["NET/Socket : Using "], &[("interfaces", &["NET/Socket : Using "], ";")]),
-    row(Network, &["NCCL INFO Using network "], &[("network", &["Using network "], " ")]),
+    row(Network, &["NCCL INFO Using network "], &[("network", &["Using network "], "")]),
     row(
         Channel,
         &["NCCL INFO Channel ", " -> ", " via "],
@@ -70,7 +72,8 @@ pub static PATTERNS: &[Pattern] = &[
         Timeout,
         &["Watchdog caught collective operation timeout"],
         &[
-            ("rank", &["[Rank "], "]"),
+            // `[Rank 3]`, and `[PG ID 0 PG GUID 0(default_pg) Rank 3]` of later versions.
+            ("rank", &["Rank "], "]"),
             ("operation", &["OpType="], ",)"),
             ("sequence", &["SeqNum="], ",)"),
             ("milliseconds", &["ran for "], " "),

@@ -56,6 +56,12 @@ impl<R: Read> Input<R> {
         self.next()?.ok_or(RasError::Cut)
     }
 
+    /// Takes a line; [`RasError::Denied`] if it says that the service does not answer now.
+    pub fn refusal(&mut self) -> Option<RasError> {
+        let line = self.line().ok()??;
+        is_refusal(&line).then(|| RasError::Denied(line.chars().take(60).collect()))
+    }
+
     /// Takes a line without its end; `None` at the end of the answer.
     pub fn line(&mut self) -> Result<Option<String>, RasError> {
         let mut line = Vec::new();
@@ -73,4 +79,9 @@ impl<R: Read> Input<R> {
         }
         Ok(Some(String::from_utf8_lossy(&line).into_owned()))
     }
+}
+
+/// Whether a line stands in place of a status: a command that is unknown, or diagnostics that run.
+pub fn is_refusal(line: &str) -> bool {
+    ["ERROR:", "BUSY:"].iter().any(|begin| line.starts_with(begin))
 }

@@ -22,7 +22,7 @@ const IN_PROGRESS: u64 = 7;
 pub fn snapshot<R: Read>(input: &mut Input<R>, limits: &Limits) -> Result<Snapshot, RasError> {
     let mut parser = Parser { input, limits, names: HashSet::new(), ranks: 0 };
     if parser.blank()? != b'{' {
-        return Err(RasError::Malformed("it does not begin with an object"));
+        return Err(parser.input.refusal().unwrap_or(RasError::Malformed("it does not begin with an object")));
     }
     let (mut found, mut communicators) = (Snapshot::default(), false);
     parser.open(b'{')?;

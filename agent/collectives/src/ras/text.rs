@@ -4,7 +4,7 @@
 //! The sections are a table of groups of communicators, `Errors` and `Warnings`; paragraphs of both begin with the place of a
 //! communicator in the table, its hash and the kind of problem: `#0-0 (cf264af53edbe986) INCOMPLETE`.
 
-use super::input::Input;
+use super::input::{Input, is_refusal};
 use super::json::{hexadecimal, is_operation};
 use super::{Limits, RasError};
 use crate::model::{Communicator, CommunicatorId, Process, Rank, RankState, Snapshot};
@@ -19,6 +19,9 @@ const ROWS: usize = 10_000;
 pub fn snapshot<R: Read>(input: &mut Input<R>, limits: &Limits) -> Result<Snapshot, RasError> {
     let mut text = Text::new(limits);
     while let Some(line) = input.line()? {
+        if !text.table && is_refusal(&line) {
+            return Err(RasError::Denied(line.chars().take(60).collect()));
+        }
         text.line(&line);
     }
     text.finish()
@@ -55,8 +58,11 @@ struct Text<'a> {
     found: Snapshot,
     /// Size and state by group.
     groups: HashMap<u32, (u32, RankState)>,
-    processes: HashMap<Process, RankState>,
+    /// By host and process id; a process may have several GPUs.
+    processes: HashMap<(Arc<str>, Option<u32>), RankState>,
     within: Within,
+    /// Communicator whose differing ranks were described last: an empty line stands between two of its operations.
+    different: Option<usize>,
     common: Common,
     /// Ranks that share [`Text::common`] and have not been named.
     counted: u64,
@@ -75,6 +81,7 @@ impl<'a> Text<'a> {
             groups: HashMap::new(),
             processes: HashMap::new(),
             within: Within::Elsewhere,
+            different: None,
             common: Common::Nothing,
             counted: 0,
             ranks: 0,
@@ -94,12 +101,16 @@ impl<'a> Text<'a> {
             ["NCCL", "version", version, ..] => self.found.version = version.into(),
             ["Group", "Comms", ..] => (self.within, self.table) = (Within::Groups, true),
             ["No", "communicator", "data", ..] => self.table = true,
-            ["Errors"] => self.within = Within::Elsewhere,
-            ["Warnings"] => (self.within, self.ended) = (Within::Elsewhere, true),
+            ["Errors"] => (self.within, self.different) = (Within::Elsewhere, None),
+            ["Warnings"] => (self.within, self.different, self.ended) = (Within::Elsewhere, None, true),
             ["INCOMPLETE"] => self.within = Within::Processes(RankState::Unresponsive),
             ["DEAD"] => self.within = Within::Processes(RankState::Dead),
             ["Encountered", count, "communication", ..] => self.found.timeouts = count.parse().unwrap_or(0),
             [place, hash, kind] if place.starts_with('#') => self.paragraph(place, hash, kind),
+            ["Communicator", "ranks", "have", "different", ..] => {
+                self.within = self.different.map_or(self.within, Within::Different);
+                self.detail(line, &words);
+            }
             _ => self.detail(line, &words),
         }
     }
@@ -107,7 +118,7 @@ impl<'a> Text<'a> {
     /// Begin of a paragraph about one communicator.
     fn paragraph(&mut self, place: &str, hash: &str, kind: &str) {
         self.flush();
-        self.within = Within::Elsewhere;
+        (self.within, self.different) = (Within::Elsewhere, None);
         let group = place.trim_start_matches('#').split('-').next().and_then(|group| group.parse().ok());
         let Some(hash) = hexadecimal(hash.trim_matches(['(', ')'])) else { return };
         let id = CommunicatorId { hash, secondary: 0 };
@@ -130,6 +141,7 @@ impl<'a> Text<'a> {
             "MISMATCH" => Within::Different(at),
             _ => Within::Elsewhere,
         };
+        self.different = (kind == "MISMATCH").then_some(at);
     }
 
     fn detail(&mut self, line: &str, words: &[&str]) {
@@ -145,7 +157,7 @@ impl<'a> Text<'a> {
             }
             (Within::Processes(state), ["Process", ..]) => {
                 if let Some(process) = process(line).filter(|_| self.processes.len() < ROWS) {
-                    self.processes.insert(process, state);
+                    self.processes.insert((process.host, process.pid), state);
                 }
             }
             // Up to NCCL 2.26: `The missing rank: 21`, `The missing ranks: 1,2`.
@@ -281,7 +293,7 @@ impl<'a> Text<'a> {
         }
         let only_dead = !self.processes.is_empty() && self.processes.values().all(|state| *state == RankState::Dead);
         for rank in self.found.communicators.iter_mut().flat_map(|communicator| &mut communicator.ranks) {
-            let dead = match self.processes.get(&rank.process) {
+            let dead = match self.processes.get(&(Arc::clone(&rank.process.host), rank.process.pid)) {
                 Some(state) => *state == RankState::Dead,
                 None => only_dead,
             };
@@ -322,7 +334,8 @@ fn process(line: &str) -> Option<Process> {
     let number = |word: &str| {
         after(word).map(|text| text.trim_end_matches(|c: char| !c.is_ascii_digit())).and_then(|text| text.parse().ok())
     };
-    let pid = number("process ").or_else(|| number("Process "));
+    // `Remote process error` may stand before it.
+    let pid = number("by process ").or_else(|| number("Process "));
     let host = after("on node ")?;
     Some(Process { host: host.into(), pid, gpu: number("(NVML ").or_else(|| number("GPU ")) })
 }
