@@ -171,6 +171,7 @@ static uint64_t received(void *status) {
     return count > 0 ? (uint64_t)count : 0;
 }
 
+/* Called before the operation: a communicator that is none is reported by its error handler, as the operation would. */
 static int group_of(H comm) {
     return (MPI_Comm)comm == world || size_of(comm) == size ? FL_WORLD : FL_OTHER;
 }
@@ -196,15 +197,22 @@ static void add(uint64_t *counter, uint64_t more) {
 
 struct call {
     uint64_t begin;
+    int group;
     bool shown; /* as the operation that the process is in */
 };
 
 /* Begins an operation; false if it is not counted: an operation that the library calls within another one is not. */
-static bool enter(int row, struct call *call) {
+static bool enter(struct call *call) {
     if (!header || inside)
         return false;
     inside = true;
     call->begin = now();
+    return true;
+}
+
+/* Shows the operation as the one that the process is in, with the group of its ranks. */
+static void show(int row, struct call *call, int group) {
+    call->group = group;
     call->shown = true;
     if (atomically) {
         if (first_thread != (uintptr_t)&inside)
@@ -213,14 +221,14 @@ static bool enter(int row, struct call *call) {
     }
     if (call->shown) {
         __atomic_store_n(&header->entered, call->begin, __ATOMIC_RELAXED);
+        __atomic_store_n(&header->group, (uint32_t)group + 1, __ATOMIC_RELAXED);
         __atomic_store_n(&header->inside, (uint64_t)row + 1, __ATOMIC_RELEASE);
     }
-    return true;
 }
 
-static void leave(int row, const struct call *call, int group, uint64_t bytes) {
+static void leave(int row, const struct call *call, uint64_t bytes) {
     uint64_t nanoseconds = now() - call->begin;
-    struct fl_cell *cell = &table[row].cells[group][size_class(bytes)];
+    struct fl_cell *cell = &table[row].cells[call->group][size_class(bytes)];
     add(&cell->calls, 1);
     add(&cell->bytes, bytes);
     add(&cell->nanoseconds, nanoseconds);
@@ -247,11 +255,12 @@ static void leave_failed(const struct call *call) {
         if (!real)                                                                                                                           \
             return MPI_ERR_INTERN;                                                                                                           \
         struct call call;                                                                                                                    \
-        if (!enter(OP_##name, &call))                                                                                                        \
+        if (!enter(&call))                                                                                                                   \
             return real arguments;                                                                                                           \
+        show(OP_##name, &call, group);                                                                                                       \
         before int result = real arguments;                                                                                                  \
         if (result == MPI_SUCCESS)                                                                                                           \
-            leave(OP_##name, &call, group, bytes);                                                                                           \
+            leave(OP_##name, &call, bytes);                                                                                                  \
         else                                                                                                                                 \
             leave_failed(&call);                                                                                                             \
         return result;                                                                                                                       \

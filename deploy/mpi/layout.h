@@ -46,7 +46,8 @@ struct fl_header {
     uint64_t inside; /* 1 + row of the operation that the process is in; 0 outside */
     uint64_t entered; /* its begin, nanoseconds of CLOCK_MONOTONIC */
     char library[64]; /* name and version of the MPI library */
-    char reserved[120];
+    uint32_t group;   /* 1 + group of that operation; 0 in files of libraries that do not tell */
+    char reserved[116];
 };
 
 _Static_assert(sizeof(struct fl_header) == 256, "header");

@@ -47,6 +47,19 @@ fn the_form_of_a_file_is_read() {
 }
 
 #[test]
+fn the_operation_that_a_process_is_in_is_read_with_its_group_where_the_library_tells() {
+    let inside = |row: u64, group: u32| {
+        let mut bytes = with(56, &row.to_ne_bytes());
+        bytes[136..140].copy_from_slice(&group.to_ne_bytes());
+        parse(&bytes).unwrap().inside.map(|inside| (inside.operation.to_string(), inside.all_wait, inside.group))
+    };
+    let allreduce = |group| Some(("Allreduce".to_owned(), true, group));
+    assert_eq!((inside(0, 1), inside(2, 1)), (None, None), "outside, and beyond the rows");
+    assert_eq!((inside(1, 0), inside(1, 9)), (allreduce(None), allreduce(None)));
+    assert_eq!((inside(1, 1), inside(1, 2)), (allreduce(Some(Group::World)), allreduce(Some(Group::Other))));
+}
+
+#[test]
 fn other_bytes_are_refused_with_the_reason() {
     let long = |value: u32| value.to_ne_bytes();
     let whole = bytes(7, 5, 1, 1);

@@ -1,5 +1,7 @@
 //! Answer of a service.
 
+use super::series::RankProcess;
+use fabriclens_agent_collectives::model::CommunicatorId;
 use fabriclens_agent_collectives::progress::CommunicatorStatus;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,4 +16,6 @@ pub struct Answer {
     pub omitted: u64,
     /// Addresses by which ranks name this host; at most those that it has.
     pub own_names: BTreeSet<Arc<str>>,
+    /// The largest communicator, and its ranks on this host.
+    pub own_ranks: (CommunicatorId, BTreeSet<RankProcess>),
 }

@@ -4,7 +4,7 @@
 //! The name of a file follows from the process, so nothing is searched: a process of a job has its file, or has none.
 
 use super::Job;
-use super::series::{self, MpiJob};
+use super::series::{self, DeadRank, MpiJob, MpiProgress};
 use super::services::{JobProcess, job_processes};
 use super::settings::Collectives;
 use super::straggler::{Rank, straggler};
@@ -15,11 +15,17 @@ use fabriclens_agent_workload::Jobs;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Most files of a host, each of which stays open.
 const FILES: usize = 256;
 /// Most kinds of MPI library and number of ranks that are told of a job.
 const PROGRAMS: usize = 8;
+/// Time in an operation from which a rank is told to wait, and time for which a rank that died is told, nanoseconds.
+const WAITS: u64 = 10_000_000_000;
+const DEAD: u64 = 3_600_000_000_000;
+/// Most ranks of a host that are remembered to have died.
+const DEAD_RANKS: usize = 64;
 
 /// Process id on the host, and start in clock ticks since boot.
 type Id = (u32, u64);
@@ -31,6 +37,8 @@ pub struct MpiReader {
     jobs: Arc<Jobs>,
     files: BTreeMap<Id, Followed>,
     totals: BTreeMap<Job, Totals>,
+    /// Ranks whose processes ended without `MPI_Finalize`, with their program and since when, monotonic nanoseconds.
+    dead: BTreeMap<Id, (Job, DeadRank, u64, u64)>,
     /// Operations without series, of jobs that have ended.
     omitted: u64,
 }
@@ -43,6 +51,7 @@ struct Followed {
 
 /// A process at a look.
 struct Look {
+    pid: u32,
     counters: Counters,
     steps: Vec<Step>,
     share: Option<f64>,
@@ -54,7 +63,15 @@ impl MpiReader {
     /// Reads files of processes of jobs in the configured directory, as the processes see it.
     pub fn new(proc: PathBuf, config: &Collectives, jobs: Arc<Jobs>) -> Self {
         let directory = config.mpi_dir.clone();
-        Self { proc, directory, jobs, files: BTreeMap::new(), totals: BTreeMap::new(), omitted: 0 }
+        Self {
+            proc,
+            directory,
+            jobs,
+            files: BTreeMap::new(),
+            totals: BTreeMap::new(),
+            dead: BTreeMap::new(),
+            omitted: 0,
+        }
     }
 
     /// Reads what is new, and writes the series of all jobs. `now` is monotonic time, nanoseconds.
@@ -70,13 +87,18 @@ impl MpiReader {
                     let state = if follower.implausible > implausible { "implausible" } else { "read" };
                     *states.entry(state).or_default() += 1;
                     let is_running = present.contains(id) && !counters.ended;
-                    jobs.entry(job.clone()).or_default().push(Look { counters, steps, share, is_running });
+                    if !present.contains(id) && !counters.ended && self.dead.len() < DEAD_RANKS {
+                        let rank = DeadRank { rank: counters.rank, pid: counters.pid };
+                        self.dead.insert(*id, (job.clone(), rank, counters.world, now));
+                    }
+                    jobs.entry(job.clone()).or_default().push(Look { pid: id.0, counters, steps, share, is_running });
                 }
                 Err(error) => refuse(&mut states, *id, &error),
             }
         }
         self.files.retain(|id, _| present.contains(id));
-        self.tell(&jobs, out);
+        self.forget_dead(&jobs, now);
+        self.tell(&jobs, now, out);
         series::mpi_processes(out, &states);
     }
 
@@ -111,7 +133,16 @@ impl MpiReader {
         CounterFile::open(&directory, process.inner, start, process.uid)
     }
 
-    fn tell(&mut self, jobs: &BTreeMap<Job, Vec<Look>>, out: &mut Batch) {
+    /// Forgets ranks that died long ago, or of a program that another one of the job has followed.
+    fn forget_dead(&mut self, jobs: &BTreeMap<Job, Vec<Look>>, now: u64) {
+        self.dead.retain(|_, (job, rank, world, since)| {
+            let mut looks = jobs.get(job).into_iter().flatten().filter(|look| look.is_running);
+            let follows = |look: &Look| look.counters.world != *world || look.counters.rank == rank.rank;
+            now.saturating_sub(*since) < DEAD && !looks.any(follows)
+        });
+    }
+
+    fn tell(&mut self, jobs: &BTreeMap<Job, Vec<Look>>, now: u64, out: &mut Batch) {
         for (job, looks) in jobs {
             let totals = self.totals.entry(job.clone()).or_default();
             let is_comparable = comparable(looks);
@@ -127,6 +158,9 @@ impl MpiReader {
                 }
             }
         }
+        for (job, ..) in self.dead.values() {
+            self.totals.entry(job.clone()).or_default();
+        }
         let (mut omitted, mut ended, none) = (0, 0, Vec::new());
         self.totals.retain(|job, totals| {
             let looks = jobs.get(job).unwrap_or(&none);
@@ -141,7 +175,9 @@ impl MpiReader {
             }
             let named = job.as_ref().map(|(key, cluster)| (key, &**cluster));
             series::executions(out, named, &all);
-            series::mpi(out, named, &MpiJob { programs: programs(looks), ranks });
+            let dead = self.dead.values().filter(|(of, ..)| of == job).map(|(_, rank, ..)| *rank).collect();
+            let progress = if comparable(looks) { progress(looks, now) } else { Vec::new() };
+            series::mpi(out, named, &MpiJob { programs: programs(looks), ranks, progress, dead });
             !all.is_empty()
         });
         self.omitted += ended;
@@ -155,6 +191,28 @@ fn comparable(looks: &[Look]) -> bool {
     let worlds: HashSet<(u64, u32)> = running().map(|counters| (counters.world, counters.size)).collect();
     let ranks: HashSet<u32> = running().map(|counters| counters.rank).collect();
     worlds.len() == 1 && ranks.len() == running().count() && running().all(|counters| !counters.several_threads)
+}
+
+/// How far each running rank is, and what it waits in.
+fn progress(looks: &[Look], now: u64) -> Vec<MpiProgress> {
+    let of = |Look { pid, counters, .. }: &Look| {
+        let world = |operation: &fabriclens_agent_collectives::mpi::Operation| {
+            let [cells, _] = &operation.cells;
+            cells.iter().map(|cell| cell.calls).fold(0, u64::saturating_add)
+        };
+        let completed = counters.operations.iter().map(world).fold(0, u64::saturating_add);
+        let inside = counters.inside.as_ref().filter(|inside| inside.group == Some(Group::World));
+        let spent = counters.entered.map_or(0, |entered| now.saturating_sub(entered));
+        let waits = inside.filter(|inside| inside.all_wait && spent >= WAITS);
+        MpiProgress {
+            rank: counters.rank,
+            pid: *pid,
+            size: counters.size,
+            entered: completed.saturating_add(inside.is_some().into()),
+            waits: waits.map(|inside| (Arc::clone(&inside.operation), Duration::from_nanos(spent))),
+        }
+    };
+    looks.iter().filter(|look| look.is_running).map(of).collect()
 }
 
 /// MPI libraries and numbers of ranks.

@@ -2,10 +2,10 @@
 
 use super::answer::Answer;
 use super::question::{Enter, question};
-use super::series;
+use super::series::{self, RankProcess};
 use super::services::{Found, JobProcess, Service, find};
 use super::settings::Collectives;
-use fabriclens_agent_collectives::model::{RankState, Snapshot};
+use fabriclens_agent_collectives::model::{CommunicatorId, Rank, RankState, Snapshot};
 use fabriclens_agent_collectives::progress::Progress;
 use fabriclens_agent_collectives::ras::RasError;
 use fabriclens_agent_host::batch::Batch;
@@ -103,6 +103,16 @@ impl Reader {
         for ((key, cluster), name) in named {
             series::own_name(out, key, cluster, name);
         }
+        let mut ranks: BTreeMap<_, BTreeSet<RankProcess>> = BTreeMap::new();
+        for (_, state) in &services {
+            let (Some(job), Ok(answer)) = (&state.job, &state.last) else { continue };
+            let (communicator, own) = &answer.own_ranks;
+            ranks.entry((job, *communicator)).or_default().extend(own);
+        }
+        for (((key, cluster), communicator), own) in ranks {
+            let job = (&*key.job, key.scheduler, &**cluster);
+            series::rank_processes(out, job, &communicator.to_string(), own.into_iter());
+        }
         for (_, state) in services.iter().filter(|(_, state)| state.role == Role::Asks) {
             let Some((key, cluster)) = state.job.as_ref().filter(|job| told.insert(*job)) else { continue };
             match &state.last {
@@ -140,7 +150,8 @@ impl State {
                 let communicators = self.progress.observe(&snapshot, now);
                 let omitted = snapshot.unnamed + snapshot.communicators_omitted;
                 let own_names = own_names(&snapshot, &service.addresses);
-                self.last = Ok(Answer { version: snapshot.version, communicators, omitted, own_names });
+                let own_ranks = own_ranks(&snapshot, service, processes);
+                self.last = Ok(Answer { version: snapshot.version, communicators, omitted, own_names, own_ranks });
                 if self.job.is_none() {
                     self.last = Err("unknown_job");
                     return "unknown_job";
@@ -169,11 +180,7 @@ impl State {
 
 /// Job of an answer: the one whose processes on this host are ranks; otherwise the only one that the socket may belong to.
 fn job(snapshot: &Snapshot, service: &Service, processes: &[JobProcess]) -> Option<(Key, String)> {
-    let mut by_pid: HashMap<u32, &JobProcess> = HashMap::new();
-    let own = |process: &&JobProcess| process.namespace.is_none_or(|namespace| namespace == service.id.0);
-    for process in processes.iter().filter(own) {
-        by_pid.insert(process.inner, process);
-    }
+    let by_pid = by_pid(service, processes);
     let ranks = snapshot.communicators.iter().flat_map(|communicator| &communicator.ranks);
     let local = ranks.filter(|rank| is_local(&rank.process.host, &service.addresses));
     let mut votes: BTreeMap<&(Key, String), usize> = BTreeMap::new();
@@ -182,6 +189,31 @@ fn job(snapshot: &Snapshot, service: &Service, processes: &[JobProcess]) -> Opti
     }
     let most = votes.into_iter().max_by_key(|(_, votes)| *votes).map(|(job, _)| job.clone());
     most.or_else(|| service.jobs.first().filter(|_| service.jobs.len() == 1).cloned())
+}
+
+/// Processes that may be those of an answer, by their ids there.
+fn by_pid<'a>(service: &Service, processes: &'a [JobProcess]) -> HashMap<u32, &'a JobProcess> {
+    let own = |process: &&JobProcess| process.namespace.is_none_or(|namespace| namespace == service.id.0);
+    processes.iter().filter(own).map(|process| (process.inner, process)).collect()
+}
+
+/// Ranks of the largest communicator whose processes are certainly of this host. Two processes of one id leave it open which is meant.
+fn own_ranks(
+    snapshot: &Snapshot,
+    service: &Service,
+    processes: &[JobProcess],
+) -> (CommunicatorId, BTreeSet<RankProcess>) {
+    let none = CommunicatorId { hash: 0, secondary: 0 };
+    let largest = snapshot.communicators.iter().max_by_key(|c| (c.ranks.len(), std::cmp::Reverse(c.id)));
+    let by_pid = by_pid(service, processes);
+    let is_only = |one: &&JobProcess| processes.iter().filter(|other| other.inner == one.inner).count() == 1;
+    let process = |rank: &Rank| {
+        let is_own = rank.process.host.parse().is_ok_and(|host: IpAddr| service.addresses.contains(&host));
+        let process = by_pid.get(&rank.process.pid?).copied().filter(is_only).filter(|_| is_own)?;
+        Some(RankProcess { rank: rank.number?, pid: process.pid, gpu: rank.process.gpu })
+    };
+    let own = largest.into_iter().flat_map(|communicator| &communicator.ranks).filter_map(process).collect();
+    (largest.map_or(none, |communicator| communicator.id), own)
 }
 
 /// Whether this host asks: the lowest rank of the largest communicator that answers runs here, or nobody knows where it runs.

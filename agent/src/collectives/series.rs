@@ -5,6 +5,7 @@ use super::job_log::JobLog;
 use super::straggler::Rank;
 use fabriclens_agent_collectives::inspector::Series;
 use fabriclens_agent_collectives::model::RankState;
+use fabriclens_agent_collectives::mpi::Group;
 use fabriclens_agent_collectives::progress::{CommunicatorStatus, Reason};
 use fabriclens_agent_host::batch::Batch;
 use fabriclens_agent_workload::Key;
@@ -19,6 +20,10 @@ const COMMUNICATORS: usize = 64;
 const OPERATIONS: usize = 12;
 /// Most ranks of a job on this host with a series of their own.
 const RANKS: usize = 64;
+/// Most ranks of a job on this host that are told to have died.
+const STRAGGLERS: usize = 16;
+/// Communicator of ranks of MPI.
+const MPI: &str = Group::World.label();
 /// States whose series exist at 0 too, so that an alert ends.
 const ALWAYS: [RankState; 3] = [RankState::Running, RankState::Unresponsive, RankState::Dead];
 
@@ -165,6 +170,33 @@ pub struct MpiJob {
     pub programs: BTreeSet<(Arc<str>, u32)>,
     /// Ranks on this host.
     pub ranks: Vec<Rank>,
+    /// How far they are; empty if they cannot be compared.
+    pub progress: Vec<MpiProgress>,
+    /// Ranks of this host that ended without `MPI_Finalize`.
+    pub dead: Vec<DeadRank>,
+}
+
+/// How far a rank is.
+pub struct MpiProgress {
+    /// Number in `MPI_COMM_WORLD`.
+    pub rank: u32,
+    /// Process id on the host.
+    pub pid: u32,
+    /// Number of ranks.
+    pub size: u32,
+    /// Operations on all ranks that it has entered.
+    pub entered: u64,
+    /// Operation in which it waits for a rank that has not entered, and since when.
+    pub waits: Option<(Arc<str>, Duration)>,
+}
+
+/// A rank whose process ended without `MPI_Finalize`.
+#[derive(Clone, Copy)]
+pub struct DeadRank {
+    /// Number in `MPI_COMM_WORLD`.
+    pub rank: u32,
+    /// Process id in its own namespace.
+    pub pid: u32,
 }
 
 /// MPI library of a job, and the share of time that its ranks on this host are in MPI.
@@ -188,6 +220,68 @@ pub fn mpi(out: &mut Batch, job: Option<(&Key, &str)>, of: &MpiJob) {
     for (rank, share) in shares.iter().take(RANKS) {
         let labels = [("cluster", cluster), ("job", job), ("rank", &*rank.to_string()), ("scheduler", scheduler)];
         out.fact(&COLLECTIVE_MPI_SHARE, &labels, Value::Float(*share));
+    }
+    for one in of.progress.iter().take(RANKS) {
+        let [rank, pid, size] = [one.rank, one.pid, one.size].map(|number| number.to_string());
+        let (first, second) = ([("cluster", cluster), ("job", job)], [("rank", &*rank), ("scheduler", scheduler)]);
+        let size = [("size", &*size)];
+        let entered = [&first[..], &[("pid", &*pid)], &second, &size].concat();
+        out.fact(&COLLECTIVE_MPI_ENTERED, &entered, Value::Int(one.entered));
+        if let Some((operation, spent)) = &one.waits {
+            let inside = [&first[..], &[("operation", &**operation)], &second, &size].concat();
+            out.fact(&COLLECTIVE_MPI_INSIDE, &inside, Value::Float(spent.as_secs_f64()));
+        }
+    }
+    let processes = of.progress.iter().map(|one| RankProcess { rank: one.rank, pid: one.pid, gpu: None });
+    rank_processes(out, (job, scheduler, cluster), MPI, processes);
+    let dead: BTreeMap<u32, u32> = of.dead.iter().map(|one| (one.rank, one.pid)).collect();
+    for (rank, pid) in dead.iter().take(STRAGGLERS) {
+        let labels = [
+            ("cluster", cluster),
+            ("communicator", MPI),
+            ("gpu", ""),
+            ("job", job),
+            ("operation", ""),
+            ("pid", &*pid.to_string()),
+            ("rank", &*rank.to_string()),
+            ("rank_host", ""),
+            ("reason", RankState::Dead.label()),
+            ("scheduler", scheduler),
+        ];
+        out.fact(&COLLECTIVE_STRAGGLER_INFO, &labels, Value::Int(1));
+    }
+}
+
+/// A rank of this host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RankProcess {
+    /// Its number.
+    pub rank: u32,
+    /// Process id on the host.
+    pub pid: u32,
+    /// GPU of its host.
+    pub gpu: Option<u32>,
+}
+
+/// Processes of ranks of this host, of a job (id, scheduler, cluster).
+pub fn rank_processes(
+    out: &mut Batch,
+    (job, scheduler, cluster): (&str, &str, &str),
+    communicator: &str,
+    all: impl Iterator<Item = RankProcess>,
+) {
+    for RankProcess { rank, pid, gpu } in all.take(RANKS) {
+        let gpu = gpu.map_or(String::new(), |gpu| gpu.to_string());
+        let labels = [
+            ("cluster", cluster),
+            ("communicator", communicator),
+            ("gpu", &*gpu),
+            ("job", job),
+            ("pid", &*pid.to_string()),
+            ("rank", &*rank.to_string()),
+            ("scheduler", scheduler),
+        ];
+        out.fact(&COLLECTIVE_RANK_INFO, &labels, Value::Int(1));
     }
 }
 

@@ -187,7 +187,8 @@ fn the_host_of_the_lowest_rank_asks_and_the_others_rarely() {
     assert_eq!(server.lines().iter().filter(|line| *line == "STATUS").count(), 1);
     assert_eq!(with(&looks[19], "role=followed"), ["fabriclens.agent.collectives.services role=followed 1"]);
     let own = "collective.host.info job=7,rank_host=10.0.0.2,scheduler=slurm 1";
-    assert_eq!(with(&looks[19], "collective."), [own], "the other host sends the other series");
+    let rank = "collective.rank.info communicator=0000000000000abc,gpu=0,job=7,pid=104,rank=4,scheduler=slurm 1";
+    assert_eq!(with(&looks[19], "collective."), [own, rank], "the other host sends the other series");
     // The hosts of the lower ranks are gone.
     server.set(status([None, None, None, None, Some(1), Some(1), Some(1), Some(1)]));
     look(&mut reader, begin + PERIOD * 20);

@@ -122,6 +122,61 @@ fn the_rank_that_others_wait_for_is_named_with_what_it_costs() {
     assert_eq!(with(&all[3], "state=read"), ["fabriclens.agent.collectives.mpi.processes state=read 4"]);
 }
 
+/// Writes the operation that a rank is in, or none, and whether it is one on all ranks.
+fn enters(directory: &Path, pid: u32, entered: Option<(u64, u32)>) {
+    let file = std::fs::OpenOptions::new().write(true).open(directory.join(name_of(pid, START))).unwrap();
+    let put = |at, value: &[u8]| std::os::unix::fs::FileExt::write_all_at(&file, value, at).unwrap();
+    put(56, &u64::from(entered.is_some()).to_ne_bytes());
+    put(64, &entered.map_or(0, |(at, _)| at).to_ne_bytes());
+    put(136, &entered.map_or(0, |(_, group)| group).to_ne_bytes());
+}
+
+#[test]
+fn ranks_that_wait_tell_in_what_and_since_when_and_those_that_died_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let procfs = host(dir.path());
+    let mut reader = reader(&procfs, dir.path());
+    let process = |rank| Process { pid: 100 + rank, rank, world: 1, calls: 7, nanoseconds: 7 };
+    (0..4).for_each(|rank| write(dir.path(), process(rank)));
+    enters(dir.path(), 100, Some((1000 * SECOND, 1)));
+    enters(dir.path(), 101, Some((1000 * SECOND, 2)));
+    enters(dir.path(), 103, Some((1000 * SECOND, 0)));
+    assert_eq!(with(&look(&mut reader, 1009 * SECOND), "mpi.inside"), [""; 0], "operations take seconds");
+    let lines = look(&mut reader, 1020 * SECOND);
+    let inside = "collective.mpi.inside job=7,operation=Allreduce,rank=0,scheduler=slurm,size=4 20.000";
+    assert_eq!(with(&lines, "mpi.inside"), [inside], "on all ranks, by a library that tells so");
+    let entered = |rank: u32, count| {
+        format!("collective.mpi.entered job=7,pid={},rank={rank},scheduler=slurm,size=4 {count}", 100 + rank)
+    };
+    assert_eq!(with(&lines, "mpi.entered"), [entered(0, 8), entered(1, 7), entered(2, 7), entered(3, 7)]);
+    let info = "collective.rank.info communicator=MPI_COMM_WORLD,job=7,pid=102,rank=2,scheduler=slurm 1";
+    assert_eq!(with(&lines, "rank.info")[2], info);
+    procfs.remove("102");
+    let dead =
+        "collective.straggler.info communicator=MPI_COMM_WORLD,job=7,pid=102,rank=2,reason=dead,scheduler=slurm 1";
+    let after: Vec<Vec<String>> = (1030..1060).map(|second| look(&mut reader, second * SECOND)).collect();
+    assert!(after.iter().all(|lines| with(lines, "straggler") == [dead]), "{:?}", after[0]);
+    assert_eq!(with(&look(&mut reader, 5000 * SECOND), "straggler"), [""; 0], "not for ever");
+}
+
+#[test]
+fn a_rank_that_has_finalized_or_is_of_an_earlier_program_is_not_dead() {
+    let dir = tempfile::tempdir().unwrap();
+    let procfs = host(dir.path());
+    let mut reader = reader(&procfs, dir.path());
+    let process = |rank, world| Process { pid: 100 + rank, rank, world, calls: 7, nanoseconds: 7 };
+    (0..2).for_each(|rank| write(dir.path(), process(rank, 1)));
+    look(&mut reader, SECOND);
+    let file = std::fs::OpenOptions::new().write(true).open(dir.path().join(name_of(100, START))).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, &1_u32.to_ne_bytes(), 52).unwrap();
+    (100..102).for_each(|pid| procfs.remove(&pid.to_string()));
+    let lines = look(&mut reader, 2 * SECOND);
+    let named = with(&lines, "straggler");
+    assert!(named.len() == 1 && named[0].contains("rank=1,"), "{named:?}");
+    (2..4).for_each(|rank| write(dir.path(), process(rank, 2)));
+    assert_eq!(with(&look(&mut reader, 3 * SECOND), "straggler"), [""; 0], "the job has gone on with another program");
+}
+
 #[test]
 fn nobody_is_late_where_ranks_cannot_be_compared() {
     for (why, times, world) in [

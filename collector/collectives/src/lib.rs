@@ -18,6 +18,7 @@
 
 mod hosts;
 mod model;
+mod mpi;
 mod read;
 
 pub use hosts::HostAddresses;

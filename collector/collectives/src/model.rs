@@ -1,5 +1,6 @@
 //! Communicators of a job and their ranks.
 
+use crate::mpi::MPI_COMM_WORLD;
 use std::collections::BTreeMap;
 
 /// A job as agents name it.
@@ -16,7 +17,7 @@ pub struct JobName {
 pub struct JobCollectives {
     /// The job.
     pub job: JobName,
-    /// Host whose agent asked.
+    /// Host whose agent asked; empty if the ranks are of MPI, which none asks.
     pub asked_by: String,
     /// Time of the answer, Unix ms.
     pub answered_ms: i64,
@@ -27,7 +28,7 @@ pub struct JobCollectives {
 /// A communicator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Communicator {
-    /// Its hash in the library, 16 hexadecimal digits.
+    /// Its hash in the library, 16 hexadecimal digits; `MPI_COMM_WORLD` for all ranks of MPI.
     pub id: String,
     /// Ranks that it was created with; `None` if unknown.
     pub size: Option<u32>,
@@ -45,6 +46,11 @@ pub struct Communicator {
 }
 
 impl Communicator {
+    /// Whether its ranks are those of a program that uses MPI, as each host's agent tells of its own.
+    pub fn is_mpi(&self) -> bool {
+        self.id == MPI_COMM_WORLD
+    }
+
     /// Ranks in a state.
     pub fn in_state(&self, state: &str) -> u32 {
         self.ranks.get(state).copied().unwrap_or(0)

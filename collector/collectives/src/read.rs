@@ -1,6 +1,7 @@
 //! Reads collectives of jobs from the newest samples of their series.
 
 use crate::model::{Communicator, JobCollectives, JobName, Straggler, StragglerReason};
+use crate::mpi::{INSIDE, MPI_COMM_WORLD};
 use fabriclens_model::{FixedBudget, Matcher, Read, ReadError, Series, is_stale};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +23,7 @@ const INFO: &str = "fabric_collective_communicator_info";
 const RANKS: &str = "fabric_collective_ranks";
 const BEHIND: &str = "fabric_collective_behind";
 const IDLE: &str = "fabric_collective_idle_seconds";
-const STRAGGLER: &str = "fabric_collective_straggler_info";
+pub(crate) const STRAGGLER: &str = "fabric_collective_straggler_info";
 
 /// Source of samples, and the time at which they are read.
 #[derive(Clone, Copy)]
@@ -39,11 +40,11 @@ impl CollectivesReader<'_> {
     /// # Errors
     /// [`ReadError`], also if the series of stragglers need more than 64 MiB. A job whose own series do is left out.
     pub fn jobs_with_stragglers(&self) -> Result<Vec<JobCollectives>, ReadError> {
-        let series = self.select(&[STRAGGLER], self.at_ms - FRESH_MS, &[])?;
+        let series = self.select(&[STRAGGLER, INSIDE], self.at_ms - FRESH_MS, &[])?;
         let jobs: BTreeSet<JobName> = series.iter().map(job_of).filter(|job| !job.id.is_empty()).take(JOBS).collect();
         let mut all = Vec::new();
         for job in &jobs {
-            match self.job(job) {
+            match self.with_mpi(job) {
                 Ok(found) => all.extend(found),
                 Err(ReadError::Memory) => {}
                 Err(error) => return Err(error),
@@ -53,7 +54,17 @@ impl CollectivesReader<'_> {
         Ok(all)
     }
 
-    /// A job; `None` without an answer that still counts.
+    /// A job with its ranks of MPI.
+    fn with_mpi(&self, job: &JobName) -> Result<Option<JobCollectives>, ReadError> {
+        let found = self.job(job)?;
+        let Some((world, told_ms)) = self.mpi(job)? else { return Ok(found) };
+        let none = || JobCollectives { job: job.clone(), answered_ms: told_ms, ..JobCollectives::default() };
+        let mut found = found.unwrap_or_else(none);
+        found.communicators.push(world);
+        Ok(Some(found))
+    }
+
+    /// A job by NCCL's account; `None` without an answer that still counts.
     ///
     /// # Errors
     /// [`ReadError`], also if its series need more than 64 MiB.
@@ -77,7 +88,7 @@ impl CollectivesReader<'_> {
         }))
     }
 
-    fn select(&self, names: &[&str], from_ms: i64, more: &[Matcher]) -> Result<Vec<Series>, ReadError> {
+    pub(crate) fn select(&self, names: &[&str], from_ms: i64, more: &[Matcher]) -> Result<Vec<Series>, ReadError> {
         let names = Matcher::one_of("__name__", names.iter().copied());
         let mut matchers = vec![names.map_err(|e| ReadError::Storage(e.to_string()))?];
         matchers.extend_from_slice(more);
@@ -106,7 +117,7 @@ fn communicators(series: &[&Series], answered_ms: i64) -> Vec<Communicator> {
     let mut of: BTreeMap<&str, Vec<(&Series, f64)>> = BTreeMap::new();
     for one in series {
         let id = one.labels.get("communicator");
-        if let Some(value) = value_at(one, answered_ms).filter(|_| !id.is_empty()) {
+        if let Some(value) = value_at(one, answered_ms).filter(|_| !id.is_empty() && id != MPI_COMM_WORLD) {
             of.entry(id).or_default().push((one, value));
         }
     }

@@ -25,7 +25,7 @@ metrics! {
         "Ranks that are behind: at two answers in a row they have not launched what another rank had launched one answer before.";
     COLLECTIVE_STRAGGLER_INFO, Info, Host, "fabric.collective.straggler.info", None,
         ["cluster", "communicator", "gpu", "job", "operation", "pid", "rank", "rank_host", "reason", "scheduler"],
-        "A rank that holds back others or cannot work, as long as that is so: its number, the address of its host, its process and GPU, and the reason: `behind` in the operation of the label, `unresponsive` or `without_communicator` at two answers in a row, `dead`, `failed`, `aborted`. At most 16 for each communicator, the furthest behind first.";
+        "A rank that holds back others or cannot work, as long as that is so: its number, the address of its host, its process and GPU, and the reason: `behind` in the operation of the label, `unresponsive` or `without_communicator` at two answers in a row, `dead`, `failed`, `aborted`. At most 16 for each communicator, the furthest behind first. Of MPI (`communicator` is `MPI_COMM_WORLD`) each host tells its own ranks that ended without `MPI_Finalize` (`dead`), for at most an hour.";
     COLLECTIVE_HOST_INFO, Info, Host, "fabric.collective.host.info", None, ["cluster", "job", "rank_host", "scheduler"],
         "Address by which NCCL names this host in the status of the job: `rank_host` of other series. Each host of the job tells its own.";
     COLLECTIVE_IDLE, Gauge, Host, "fabric.collective.idle", Seconds, ["cluster", "communicator", "job", "scheduler"],
@@ -59,6 +59,15 @@ metrics! {
         "A program of the job that uses MPI and was started with `libfabriclens-mpi.so`: its MPI library, and the number of ranks. At most 8 for each job.";
     COLLECTIVE_MPI_SHARE, Gauge, Host, "fabric.collective.mpi.share", Ratio, ["cluster", "job", "rank", "scheduler"],
         "Share of the last period that a rank of this host was in MPI operations. Of ranks that work in step, the one with the smallest is waited for by the others. Absent if several threads of the process call MPI. At most 64 ranks of a job.";
+    COLLECTIVE_MPI_ENTERED, Counter, Host, "fabric.collective.mpi.entered", Count("{operation}"),
+        ["cluster", "job", "pid", "rank", "scheduler", "size"],
+        "Operations on all ranks that a rank of this host has entered, among them the one that it is in. `pid` is its process, `size` the number of ranks. Absent if the host has two programs of the job at once, or several threads of the process call MPI. At most 64 ranks of a job.";
+    COLLECTIVE_MPI_INSIDE, Gauge, Host, "fabric.collective.mpi.inside", Seconds,
+        ["cluster", "job", "operation", "rank", "scheduler", "size"],
+        "Time since a rank entered the operation that it is in, from 10 s on, for operations on all ranks that no rank can leave before all have entered: it waits for a rank that has not entered. Needs a `libfabriclens-mpi.so` of this version.";
+    COLLECTIVE_RANK_INFO, Info, Host, "fabric.collective.rank.info", None,
+        ["cluster", "communicator", "gpu", "job", "pid", "rank", "scheduler"],
+        "A rank of this host: its process as the host numbers it, which is `pid` of `fabric_queue_pair_info`, and its GPU where the library tells. Each host of the job tells its own, of the largest communicator. At most 64 ranks of a job.";
     COLLECTIVE_LOG_LINES, Counter, Host, "fabric.collective.log.lines", Count("{line}"),
         ["cluster", "job", "kind", "rdma_device", "scheduler"],
         "Lines of the job's log (`collectives.log_files`) by kind: `slow_work_request`, `failed_work_request`, `no_device` (NCCL found no RDMA device), `network`, `devices`, `socket_interfaces`, `channel`, `abort`, `timeout`, `ras_port_taken`; with the RDMA device where the line names one.";

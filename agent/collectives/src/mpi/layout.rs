@@ -12,6 +12,7 @@ const ROW: usize = 320;
 /// Most operations of a file, and the longest file, bytes.
 const ROWS: usize = 128;
 pub(super) const LONGEST: usize = HEADER + ROWS * ROW;
+const GROUP_AT: usize = 136;
 const NAME: usize = 24;
 const CELLS_AT: usize = 32;
 const CELL: usize = 24;
@@ -51,7 +52,7 @@ impl Group {
     pub const ALL: [Self; 2] = [Self::World, Self::Other];
 
     /// Value of the label `communicator`.
-    pub fn label(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
             Self::World => "MPI_COMM_WORLD",
             Self::Other => "other",
@@ -81,6 +82,17 @@ pub struct Operation {
     pub cells: [[Cell; SIZES]; 2],
 }
 
+/// The operation that a process is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inside {
+    /// Name without `MPI_`.
+    pub operation: Arc<str>,
+    /// No rank leaves it before all others have entered.
+    pub all_wait: bool,
+    /// Which ranks take part; `None` if the library is too old to tell.
+    pub group: Option<Group>,
+}
+
 /// Counters of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
@@ -100,6 +112,8 @@ pub struct Counters {
     pub ended: bool,
     /// Begin of the operation that the process is in, nanoseconds of the monotonic clock.
     pub entered: Option<u64>,
+    /// That operation.
+    pub inside: Option<Inside>,
     /// Name and version of the MPI library; empty if it is no plain text.
     pub library: Arc<str>,
     /// Operations, in the order of the file.
@@ -128,7 +142,11 @@ fn counters(bytes: &[u8]) -> Option<Counters> {
     if !is_whole || size == 0 || size > RANKS || rank >= size {
         return None;
     }
-    let operations = bytes[HEADER..].chunks_exact(ROW).map(operation).collect::<Option<_>>()?;
+    let operations = bytes[HEADER..].chunks_exact(ROW).map(operation).collect::<Option<Vec<_>>>()?;
+    let row = long(bytes, 56)?.checked_sub(1).and_then(|row| usize::try_from(row).ok());
+    let group = word(bytes, GROUP_AT)?.checked_sub(1).and_then(|at| Group::ALL.get(usize::try_from(at).ok()?).copied());
+    let inside = row.and_then(|row| operations.get(row));
+    let inside = inside.map(|row| Inside { operation: Arc::clone(&row.name), all_wait: row.all_wait, group });
     let library = text(&bytes[72..136]).filter(|text| text.chars().all(|c| c.is_ascii_graphic() || c == ' '));
     Some(Counters {
         pid: word(bytes, 20)?,
@@ -139,6 +157,7 @@ fn counters(bytes: &[u8]) -> Option<Counters> {
         several_threads: word(bytes, 48)? & SEVERAL_THREADS != 0,
         ended: word(bytes, 52)? != 0,
         entered: Some(long(bytes, 64)?).filter(|_| long(bytes, 56).is_some_and(|inside| inside != 0)),
+        inside,
         library: library.unwrap_or_default().into(),
         operations,
     })

@@ -10,4 +10,4 @@ mod layout;
 
 pub use file::{CounterFile, Refused, name_of};
 pub use follow::{Follower, Step};
-pub use layout::{Cell, Counters, Group, Malformed, Operation, parse};
+pub use layout::{Cell, Counters, Group, Inside, Malformed, Operation, parse};

@@ -47,14 +47,18 @@ fn finding(ctx: &DetectorContext<'_>, job: usize, found: &Acquittal<'_>) -> Find
     };
     let named = ranks.iter().take(NAMED).map(|rank| format!("rank {}{}", rank.rank, in_brackets(rank)));
     let operation = ranks.first().map_or("", |rank| &rank.operation);
+    let (launching, series) = match communicator.is_mpi() {
+        true => ("entering", "fabric_collective_mpi_entered_total"),
+        false => ("launching", "fabric_collective_behind"),
+    };
     let text = format!(
-        "Job {id} waits for its own ranks: {} of communicator {} stay behind in launching {operation}, and the counters of their \
+        "Job {id} waits for its own ranks: {} of communicator {} stay behind in {launching} {operation}, and the counters of their \
          hosts' ports show nothing. The network is not the reason.",
         named.collect::<Vec<_>>().join(", "),
         communicator.id
     );
     let evidence = Evidence {
-        metric: "fabric_collective_behind".to_owned(),
+        metric: series.to_owned(),
         at: id.clone(),
         value: communicator.behind.into(),
         threshold: 1.0,

@@ -104,9 +104,12 @@ fn judge(ctx: &DetectorContext<'_>, job: usize, collectives: &JobCollectives) ->
         threshold,
         window_ns,
     };
-    let idle = evidence("fabric_collective_idle_seconds", worst.idle_s, ctx.threshold(worst.least));
-    let series =
-        if worst.reason == StragglerReason::Behind { "fabric_collective_behind" } else { "fabric_collective_ranks" };
+    let [rests, series] = match (worst.communicator.is_mpi(), worst.reason) {
+        (true, _) => ["fabric_collective_mpi_inside_seconds", "fabric_collective_mpi_entered_total"],
+        (false, StragglerReason::Behind) => ["fabric_collective_idle_seconds", "fabric_collective_behind"],
+        (false, _) => ["fabric_collective_idle_seconds", "fabric_collective_ranks"],
+    };
+    let idle = evidence(rests, worst.idle_s, ctx.threshold(worst.least));
     let found = Finding::new(IncidentKind::StuckCollective, root, certainty(worst.reason), idle, text)
         .with_evidence(evidence(series, worst.count.into(), 1.0))
         .with_victims(vec![job]);
@@ -143,6 +146,12 @@ fn words(stuck: &Stuck<'_>, job: &str) -> String {
     let state = match (reason, is_one) {
         (StragglerReason::Dead, true) => "is dead".to_owned(),
         (StragglerReason::Dead, false) => "are dead".to_owned(),
+        (StragglerReason::Unresponsive, true) if communicator.is_mpi() => {
+            "is on a host whose agent is silent".to_owned()
+        }
+        (StragglerReason::Unresponsive, false) if communicator.is_mpi() => {
+            "are on hosts whose agents are silent".to_owned()
+        }
         (StragglerReason::Unresponsive, true) => "does not answer".to_owned(),
         (StragglerReason::Unresponsive, false) => "do not answer".to_owned(),
         (StragglerReason::WithoutCommunicator, true) => "no longer has the communicator".to_owned(),
@@ -154,7 +163,8 @@ fn words(stuck: &Stuck<'_>, job: &str) -> String {
         (StragglerReason::Behind, _) => {
             let operation = ranks.first().map_or("", |rank| &rank.operation);
             let has = if is_one { "has" } else { "have" };
-            format!("{has} not launched the {operation} that others launched")
+            let did = if communicator.is_mpi() { "entered" } else { "launched" };
+            format!("{has} not {did} the {operation} that others {did}")
         }
     };
     let who = match ranks.first() {

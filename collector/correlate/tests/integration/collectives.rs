@@ -118,6 +118,44 @@ fn dead_rank_is_named_with_its_host_while_counters_are_silent() {
     assert!(each.iter().flatten().all(|incident| incident.kind == IncidentKind::StuckCollective), "and no other");
 }
 
+/// The same of a program that uses MPI.
+fn told_of_mpi(reason: StragglerReason) -> impl Fn(i64) -> Option<BTreeMap<String, JobCollectives>> {
+    move |second| {
+        let mut all = told(reason, Some("h5"))(second)?;
+        let one = &mut all.get_mut("odd")?.communicators[0];
+        one.id = "MPI_COMM_WORLD".into();
+        one.stragglers.iter_mut().for_each(|rank| rank.gpu = String::new());
+        Some(all)
+    }
+}
+
+#[test]
+fn ranks_of_mpi_are_judged_as_those_of_nccl_in_their_own_words() {
+    let says = |reason: StragglerReason, what: &str, seconds: i64| {
+        let each = watch(&fabric(), seconds, silent, told_of_mpi(reason));
+        let all = stuck(&each);
+        let first = all.first().unwrap_or_else(|| panic!("{what}"));
+        assert_eq!(first.root, Location::Host { node: "h5".into() });
+        assert!(first.explanation.contains(what), "{}", first.explanation);
+        assert_eq!(first.evidence[0].metric, "fabric_collective_mpi_inside_seconds");
+    };
+    says(
+        StragglerReason::Dead,
+        "(host h5, process 1234) is dead; 3 ranks wait for it in communicator MPI_COMM_WORLD",
+        300,
+    );
+    says(StragglerReason::Unresponsive, "is on a host whose agent is silent; 3 ranks wait for it", 480);
+    says(StragglerReason::Behind, "has not entered the AllReduce that others entered; 3 ranks wait for it", 1080);
+    let each = watch(&fabric(), 900, silent, told_of_mpi(StragglerReason::Behind));
+    assert!(stuck(&each).is_empty(), "a long phase of computing is no stuck job");
+    let straggler = |one: &&Incident| one.kind == IncidentKind::ApplicationStraggler;
+    let found = each.iter().flatten().find(straggler).unwrap();
+    assert!(
+        found.explanation.contains("of communicator MPI_COMM_WORLD stay behind in entering AllReduce"),
+        "{found:?}"
+    );
+}
+
 #[test]
 fn rank_of_an_unknown_host_is_told_of_the_job() {
     let each = watch(&fabric(), 300, silent, told(StragglerReason::Dead, None));

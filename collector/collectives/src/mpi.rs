@@ -1,0 +1,184 @@
+//! Ranks of MPI: each host's agent tells how many operations on all ranks its own have entered, and in which one they wait. Put
+//! together they say which rank the others wait for.
+//!
+//! A rank is behind if, at several looks, it had not entered what another one had entered a minute before and still waits in, and
+//! if it is outside of MPI: one that is inside may itself wait for the network. A process in a long phase of computing is behind
+//! too, and nothing worse.
+
+use crate::model::{Communicator, JobName, Straggler, StragglerReason};
+use crate::read::{CollectivesReader, FRESH_MS, STRAGGLER};
+use fabriclens_model::{Matcher, ReadError, Series, is_stale};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Name of the communicator of all ranks of a program.
+pub const MPI_COMM_WORLD: &str = "MPI_COMM_WORLD";
+const ENTERED: &str = "fabric_collective_mpi_entered_total";
+pub(crate) const INSIDE: &str = "fabric_collective_mpi_inside_seconds";
+const SHARE: &str = "fabric_collective_mpi_share_ratio";
+/// How far back samples are read: a rank whose host is silent for longer is forgotten, ms.
+const LOOK_BACK_MS: i64 = 1_800_000;
+/// Age up to which a sample tells how a rank is now: three periods of agents, ms.
+const NOW_MS: i64 = 90_000;
+/// Interval of looks, and time before a look at which others had to be further: two periods, so that each host has told, ms.
+const LOOK_MS: i64 = 30_000;
+const BEFORE_MS: i64 = 60_000;
+/// Looks in a row after which a rank is behind, and most looks that are counted.
+const CONFIRMED: u32 = 2;
+const LOOKS: u32 = 12;
+/// Share of time in MPI up to which a rank is outside of it.
+const OUTSIDE: f64 = 0.1;
+/// Most stragglers.
+const STRAGGLERS: usize = 16;
+
+/// A rank whose agent tells of it.
+struct Rank<'a> {
+    host: &'a str,
+    pid: &'a str,
+    size: Option<u32>,
+    entered: &'a Series,
+    told_ms: i64,
+    /// Operation in which it waits, and since when, ms.
+    waits: Option<(&'a str, i64)>,
+    is_outside: bool,
+}
+
+impl CollectivesReader<'_> {
+    /// The ranks of MPI of a job, and when all of them were told of, Unix ms; `None` if they cannot be compared.
+    pub(crate) fn mpi(&self, job: &JobName) -> Result<Option<(Communicator, i64)>, ReadError> {
+        let of_job = [Matcher::equal("job", &*job.id), Matcher::equal("cluster", &*job.cluster)];
+        let series = self.select(&[ENTERED, INSIDE, SHARE, STRAGGLER], self.at_ms - LOOK_BACK_MS, &of_job)?;
+        Ok(world(&series, self.at_ms))
+    }
+}
+
+/// Newest sample, unless the series has ended.
+fn newest(series: &Series) -> Option<(i64, f64)> {
+    let (at_ms, value) = (*series.times.last()?, *series.values.last()?);
+    (!is_stale(value) && value.is_finite()).then_some((at_ms, value))
+}
+
+/// Value at an instant: the newest sample that is not later.
+fn value_at(series: &Series, at_ms: i64) -> Option<f64> {
+    let end = series.times.partition_point(|time| *time <= at_ms);
+    series.values.get(end.checked_sub(1)?).copied().filter(|value| value.is_finite())
+}
+
+fn named<'a>(series: &'a [Series], name: &'a str) -> impl Iterator<Item = &'a Series> {
+    series.iter().filter(move |one| one.labels.get("__name__") == name)
+}
+
+fn world(series: &[Series], at_ms: i64) -> Option<(Communicator, i64)> {
+    let of_rank = |name, rank: &str, host: &str| {
+        let is_its = |one: &&Series| one.labels.get("rank") == rank && one.labels.get("host") == host;
+        let now = |one: &Series| newest(one).filter(|(told_ms, _)| *told_ms >= at_ms - NOW_MS);
+        named(series, name).filter(is_its).find_map(|one| Some((one, now(one)?)))
+    };
+    let (mut ranks, mut silent) = (BTreeMap::new(), Vec::new());
+    for entered in named(series, ENTERED) {
+        let (Ok(number), Some((told_ms, _))) = (entered.labels.get("rank").parse::<u32>(), newest(entered)) else {
+            continue;
+        };
+        let [host, pid, size, rank] = ["host", "pid", "size", "rank"].map(|name| entered.labels.get(name));
+        if told_ms < at_ms - NOW_MS {
+            silent.extend((told_ms < at_ms - FRESH_MS).then_some((number, host, pid)));
+            continue;
+        }
+        let waits = of_rank(INSIDE, rank, host)
+            .map(|(one, (at_ms, spent))| (one.labels.get("operation"), at_ms - (spent * 1e3).min(1e15) as i64));
+        let is_outside = of_rank(SHARE, rank, host).is_some_and(|(_, (_, share))| share <= OUTSIDE);
+        let one = Rank { host, pid, size: size.parse().ok(), entered, told_ms, waits, is_outside };
+        // Two programs at once, or one that has just followed another: nobody knows which of both is meant.
+        if ranks.insert(number, one).is_some() {
+            return None;
+        }
+    }
+    let sizes: BTreeSet<Option<u32>> = ranks.values().map(|rank| rank.size).collect();
+    let size = sizes.first().copied().flatten().filter(|_| sizes.len() == 1)?;
+    let told_ms = ranks.values().map(|rank| rank.told_ms).min()?;
+    let idle_since_ms = ranks.values().map(last_entered).max()?.min(told_ms);
+    let hosts: BTreeSet<&str> = ranks.values().map(|rank| rank.host).collect();
+    silent.retain(|(number, host, _)| !ranks.contains_key(number) && !hosts.contains(host) && *number < size);
+    let mut stragglers: Vec<Straggler> = named(series, STRAGGLER)
+        .filter(|one| one.labels.get("communicator") == MPI_COMM_WORLD)
+        .filter_map(|one| dead(one, at_ms))
+        .filter(|one| !ranks.contains_key(&one.rank) && one.rank < size)
+        .collect();
+    silent.retain(|(number, ..)| stragglers.iter().all(|dead| dead.rank != *number));
+    let unresponsive = silent.into_iter().map(|(rank, host, pid)| {
+        let answers = CONFIRMED;
+        straggler(rank, host, pid, StragglerReason::Unresponsive, "", answers)
+    });
+    stragglers.extend(unresponsive);
+    // Ranks outside of MPI may just see that another one is gone.
+    if stragglers.is_empty() {
+        stragglers = behind(&ranks, told_ms);
+    }
+    let mut states: BTreeMap<String, u32> = BTreeMap::new();
+    for one in &stragglers {
+        let is_behind = one.reason == StragglerReason::Behind;
+        *states.entry(if is_behind { "running" } else { one.reason.label() }.to_owned()).or_default() += 1;
+    }
+    let waiting = ranks.values().filter(|rank| rank.waits.is_some()).count();
+    *states.entry("running".to_owned()).or_default() += u32::try_from(waiting).unwrap_or(u32::MAX);
+    let behind = stragglers.iter().filter(|one| one.reason == StragglerReason::Behind).count();
+    stragglers.sort_by_key(|one| (one.rank, one.reason));
+    stragglers.truncate(STRAGGLERS);
+    let found = Communicator {
+        id: MPI_COMM_WORLD.to_owned(),
+        size: Some(size),
+        ranks: states,
+        behind: u32::try_from(behind).unwrap_or(u32::MAX),
+        idle_s: (told_ms - idle_since_ms) as f64 / 1e3,
+        idle_since_ms,
+        stragglers,
+    };
+    Some((found, told_ms))
+}
+
+/// When a rank entered an operation last: known exactly where it waits in one, otherwise by the sample that shows it first.
+fn last_entered(rank: &Rank<'_>) -> i64 {
+    if let Some((_, since_ms)) = rank.waits {
+        return since_ms;
+    }
+    let (times, values) = (&rank.entered.times, &rank.entered.values);
+    let grown = (1..values.len()).rev().find(|at| values[*at] != values[at - 1]).unwrap_or(0);
+    times.get(grown).copied().unwrap_or(rank.told_ms)
+}
+
+/// Ranks outside of MPI that have not entered what others wait in.
+fn behind(ranks: &BTreeMap<u32, Rank<'_>>, told_ms: i64) -> Vec<Straggler> {
+    let waiting = || ranks.values().filter_map(|rank| Some((rank, rank.waits?.0)));
+    let lacks = |rank: &Rank<'_>, at_ms: i64| {
+        let others = waiting().filter_map(|(other, _)| value_at(other.entered, at_ms - BEFORE_MS));
+        let most = others.fold(f64::NEG_INFINITY, f64::max);
+        value_at(rank.entered, at_ms).is_some_and(|own| own < most)
+    };
+    let Some((_, operation)) = waiting().min_by_key(|(rank, _)| rank.waits.map(|(_, since_ms)| since_ms)) else {
+        return Vec::new();
+    };
+    let of = |(number, rank): (&u32, &Rank<'_>)| {
+        let looks = (0..LOOKS).take_while(|back| lacks(rank, told_ms - i64::from(*back) * LOOK_MS)).count();
+        let looks = u32::try_from(looks).unwrap_or(LOOKS);
+        let is_behind = rank.waits.is_none() && rank.is_outside && looks >= CONFIRMED;
+        is_behind.then(|| straggler(*number, rank.host, rank.pid, StragglerReason::Behind, operation, looks - 1))
+    };
+    ranks.iter().filter_map(of).collect()
+}
+
+/// A rank that ended without `MPI_Finalize`, as its agent tells.
+fn dead(series: &Series, at_ms: i64) -> Option<Straggler> {
+    newest(series).filter(|(told_ms, _)| *told_ms >= at_ms - NOW_MS)?;
+    let [rank, host, pid] = ["rank", "host", "pid"].map(|name| series.labels.get(name));
+    let reason = StragglerReason::by_label(series.labels.get("reason"))?;
+    let answers = series.values.iter().rev().take_while(|value| value.is_finite()).count();
+    Some(straggler(rank.parse().ok()?, host, pid, reason, "", u32::try_from(answers).unwrap_or(u32::MAX)))
+}
+
+fn straggler(rank: u32, host: &str, pid: &str, reason: StragglerReason, operation: &str, answers: u32) -> Straggler {
+    let (rank_host, pid, operation) = (host.to_owned(), pid.to_owned(), operation.to_owned());
+    Straggler { rank, rank_host, host: Some(host.to_owned()), pid, gpu: String::new(), reason, operation, answers }
+}
+
+#[cfg(test)]
+#[path = "mpi_tests.rs"]
+mod tests;
