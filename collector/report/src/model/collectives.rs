@@ -113,6 +113,9 @@ pub struct RankStraggler {
     pub seconds: f64,
     /// What the counters of its host's ports say of that time.
     pub network: RankNetwork,
+    /// Ports of its host with queue pairs of its process; empty if they are unknown.
+    #[serde(default)]
+    pub ports: Vec<String>,
     /// That in words.
     pub text: String,
 }

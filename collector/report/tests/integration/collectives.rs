@@ -159,6 +159,30 @@ fn a_rank_behind_whose_port_is_paused_has_its_reason_in_the_network() {
 }
 
 #[test]
+fn a_rank_has_the_ports_of_its_process() {
+    let told = |device: &str| {
+        let fabric = ports(|host, s| if host == "gpu-03" && (1200..1800).contains(&s) { 0.4 } else { 0.0 });
+        behind(&fabric, "gpu-03", 1200..1800);
+        let common = [("host", "gpu-03"), ("job", "1"), ("pid", "99")];
+        let info = [("__name__", "fabric_collective_rank_info"), ("communicator", "c0"), ("rank", "21")];
+        let pair = [("__name__", "fabric_queue_pair_info"), ("device", device), ("port", "1"), ("local", "7")];
+        fabric.put(&[&common[..], &info].concat(), (30..HOUR).step_by(30), |_| 1.0);
+        fabric.put(&[&common[..], &pair].concat(), (30..HOUR).step_by(30), |_| 1.0);
+        report(&fabric)
+    };
+    let own = told("mlx5_0");
+    let straggler = &own.collectives.stragglers[0];
+    assert_eq!((straggler.network, &*straggler.ports), (RankNetwork::Troubled, &["gpu-03 mlx5_0".to_owned()][..]));
+    let end = "gpu-03 mlx5_0 was paused for 40.0 % of that time, and nothing else of the job was held back";
+    assert!(straggler.text.ends_with(end), "{}", straggler.text);
+    let other = told("mlx5_1");
+    let straggler = &other.collectives.stragglers[0];
+    assert_eq!(straggler.network, RankNetwork::Unknown, "{}", straggler.text);
+    assert!(straggler.text.ends_with("but the queue pairs of its process that are listed are on other ports"));
+    assert_eq!(other.collectives.conclusion.as_ref().unwrap().agree, None);
+}
+
+#[test]
 fn a_rank_behind_on_a_host_without_counters_is_not_explained() {
     let fabric = ports(never);
     behind(&fabric, "gpu-09", 1200..1800);

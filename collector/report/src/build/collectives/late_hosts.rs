@@ -5,7 +5,7 @@ use super::operations::{Executions, OnHost};
 use super::stragglers::{Candidate, Member};
 use crate::build::ReportContext;
 use fabriclens_catalog::waits_for_all;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Share of the median time of all hosts that the others wait at least.
 const WAITED: f64 = 0.3;
@@ -62,7 +62,7 @@ fn candidate(
         reason: "late".to_owned(),
         operation: format!("{operation} {size}"),
     };
-    Some(Candidate { member, start_ms, end_ms, seconds })
+    Some(Candidate { member, start_ms, end_ms, seconds, ranks: BTreeSet::new() })
 }
 
 #[cfg(test)]

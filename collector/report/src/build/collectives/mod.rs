@@ -6,6 +6,7 @@ mod conclusion;
 mod late_hosts;
 mod operations;
 mod rank_network;
+mod rank_ports;
 mod stragglers;
 
 use super::ReportContext;
@@ -29,7 +30,7 @@ pub(super) fn collectives(context: &ReportContext<'_>, slowed: &[Slowed]) -> Res
         share: communicators.first().and_then(|largest| all.share(context, largest.size)),
         bandwidth: bandwidth::bandwidth(context, &all, slowed),
         communicators,
-        stragglers: stragglers::stragglers(context, candidates),
+        stragglers: stragglers::stragglers(context, candidates)?,
         conclusion: None,
     })
 }

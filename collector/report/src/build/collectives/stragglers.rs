@@ -1,14 +1,16 @@
 //! Ranks that held others back, by NCCL's RAS service and by files of its Inspector.
 
 use super::rank_network::rank_network;
+use super::rank_ports::RankPorts;
 use super::{is_own, over_time};
 use crate::build::ReportContext;
+use crate::build::ports::Port;
 use crate::model::{RankNetwork, RankStraggler};
 use crate::read::Interval;
 use fabriclens_collectives::HostAddresses;
 use fabriclens_model::Labels;
 use fabriclens_promql::QueryError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of listed ranks.
 const LISTED: usize = 12;
@@ -22,31 +24,56 @@ pub(super) struct Candidate {
     pub end_ms: i64,
     /// Time in which it was seen.
     pub seconds: f64,
+    /// Communicators, and its number in each, where they are known.
+    pub ranks: BTreeSet<(String, String)>,
 }
+
+/// When a rank was seen, and in which communicators.
+#[derive(Default)]
+struct Seen {
+    intervals: Vec<Interval>,
+    ranks: BTreeSet<(String, String)>,
+}
+
+/// Communicator of all ranks of MPI: the host that tells of a rank is the rank's own.
+const MPI: &str = "MPI_COMM_WORLD";
 
 /// Ranks that RAS calls stragglers, and ranks that the Inspector's times show to come last on their host.
 pub(super) fn candidates(context: &ReportContext<'_>) -> Result<Vec<Candidate>, QueryError> {
     let addresses = addresses(context)?;
     let hosts = || context.job.hosts.keys().map(String::as_str);
     let host = |name: &str| addresses.host(name, hosts()).map_or_else(|| name.to_owned(), str::to_owned);
-    let mut all: BTreeMap<Member, Vec<Interval>> = BTreeMap::new();
+    let mut all: BTreeMap<Member, Seen> = BTreeMap::new();
+    let mut add = |member: Member, labels: &Labels, number: &str, intervals: Vec<Interval>| {
+        let seen = all.entry(member).or_default();
+        seen.intervals.extend(intervals);
+        seen.ranks.insert((labels.get("communicator").to_owned(), labels.get(number).to_owned()));
+    };
     for (labels, intervals) in own(context, "fabric_collective_straggler_info")? {
-        all.entry(of_ras(&labels, host(labels.get("rank_host")))).or_default().extend(intervals);
+        let host = match labels.get("communicator") {
+            MPI => labels.get("host").to_owned(),
+            _ => host(labels.get("rank_host")),
+        };
+        add(of_ras(&labels, host), &labels, "rank", intervals);
     }
     for (labels, intervals) in own(context, "fabric_collective_late_info")? {
-        all.entry(of_times(&labels)).or_default().extend(intervals);
+        add(of_times(&labels), &labels, "member", intervals);
     }
-    Ok(all.into_iter().filter_map(|(member, intervals)| candidate(context, member, intervals)).collect())
+    Ok(all.into_iter().filter_map(|(member, seen)| candidate(context, member, seen)).collect())
 }
 
 /// The longest ones, those first, each with what the counters of its host say: only of these, because that reads all ports.
-pub(super) fn stragglers(context: &ReportContext<'_>, mut all: Vec<Candidate>) -> Vec<RankStraggler> {
+pub(super) fn stragglers(
+    context: &ReportContext<'_>,
+    mut all: Vec<Candidate>,
+) -> Result<Vec<RankStraggler>, QueryError> {
     all.sort_by(|a, b| {
         let name = |c: &Candidate| (c.member.host.clone(), c.member.rank.clone());
         b.seconds.total_cmp(&a.seconds).then_with(|| name(a).cmp(&name(b)))
     });
     all.truncate(LISTED);
-    all.into_iter().map(|candidate| straggler(context, candidate)).collect()
+    let ports = if all.is_empty() { RankPorts::default() } else { RankPorts::read(context)? };
+    Ok(all.into_iter().map(|candidate| straggler(context, candidate, &ports)).collect())
 }
 
 /// Intervals in which own series of a metric have samples.
@@ -62,7 +89,7 @@ fn sentence(reason: &str, operation: &str, evidence: String) -> String {
         "behind" => format!("had not launched {operation} that others waited in"),
         "late" => format!("came last to {operation}, and others waited for it"),
         "unresponsive" => "did not answer".to_owned(),
-        "dead" => "is dead by the library's judgement".to_owned(),
+        "dead" => "is dead".to_owned(),
         "without_communicator" => "had no communicator that the others had".to_owned(),
         other => format!("was {other}"),
     };
@@ -113,7 +140,8 @@ fn addresses(context: &ReportContext<'_>) -> Result<HostAddresses, QueryError> {
     Ok(addresses)
 }
 
-fn candidate(context: &ReportContext<'_>, member: Member, mut intervals: Vec<Interval>) -> Option<Candidate> {
+fn candidate(context: &ReportContext<'_>, member: Member, seen: Seen) -> Option<Candidate> {
+    let Seen { mut intervals, ranks } = seen;
     intervals.sort_unstable();
     let (start_ms, end_ms) = (intervals.first()?.0, intervals.iter().map(|(_, end)| *end).max()?);
     let ended = context.job.end_ns.is_some();
@@ -127,17 +155,20 @@ fn candidate(context: &ReportContext<'_>, member: Member, mut intervals: Vec<Int
         seconds += (end - (*start).max(until)).max(0) as f64 / 1000.0;
         until = until.max(*end);
     }
-    Some(Candidate { member, start_ms, end_ms, seconds })
+    Some(Candidate { member, start_ms, end_ms, seconds, ranks })
 }
 
-fn straggler(context: &ReportContext<'_>, candidate: Candidate) -> RankStraggler {
-    let Candidate { member: Member { host, rank, reason, operation }, start_ms, end_ms, seconds } = candidate;
+fn straggler(context: &ReportContext<'_>, candidate: Candidate, ports: &RankPorts) -> RankStraggler {
+    let Candidate { member: Member { host, rank, reason, operation }, start_ms, end_ms, seconds, ranks } = candidate;
+    let uses = ports.of(&host, &ranks);
     let known = context.job.hosts.contains_key(&host);
     let (network, evidence) = match known {
-        true => rank_network(context, &host, (start_ms, end_ms.max(start_ms + 1))),
+        true => rank_network(context, &host, &uses, (start_ms, end_ms.max(start_ms + 1))),
         false => (RankNetwork::Unknown, "it is not known on which host of the job it ran".to_owned()),
     };
     let text = sentence(&reason, &operation, evidence);
     let (start_ns, end_ns) = (start_ms * 1_000_000, end_ms * 1_000_000);
-    RankStraggler { host, rank, reason, operation, start_ns, end_ns, seconds, network, text }
+    let own = |port: &&Port| port.host == host && uses.contains(&(port.device.clone(), port.port.clone()));
+    let ports = context.ports.iter().filter(own).map(Port::name).collect();
+    RankStraggler { host, rank, reason, operation, start_ns, end_ns, seconds, network, ports, text }
 }
