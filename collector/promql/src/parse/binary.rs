@@ -1,7 +1,7 @@
 //! Binary operators: their modifiers, and the types of their operands.
 
-use super::lex::Kind;
-use super::{Parsed, Parser};
+use super::Parser;
+use super::lex::{Kind, Parsed};
 use crate::plan::{Binary, BinaryOp, Cardinality, Expr, Fill, Grouping, Node};
 use crate::value::ValueKind;
 

@@ -1,7 +1,7 @@
 //! Calls of functions and aggregations, with the types of their arguments.
 
-use super::lex::Kind;
-use super::{Parsed, Parser};
+use super::Parser;
+use super::lex::{Kind, Parsed};
 use crate::functions::{self, Function};
 use crate::plan::{AGGREGATIONS, Aggregate, AggregateOp, Expr, Grouping, Node};
 use crate::value::ValueKind;

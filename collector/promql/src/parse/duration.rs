@@ -1,7 +1,7 @@
 //! Durations: literals, and expressions of them (`[5m * 2]`, `offset (1h / 2)`), which are evaluated while parsing.
 
-use super::lex::Kind;
-use super::{Parsed, Parser};
+use super::Parser;
+use super::lex::{Kind, Parsed};
 use crate::plan::BinaryOp;
 
 impl Parser<'_, '_> {

@@ -1,7 +1,7 @@
 //! Expressions: operators by precedence, signs, operands, and the modifiers behind operands.
 
-use super::lex::Kind;
-use super::{Parsed, Parser};
+use super::Parser;
+use super::lex::{Kind, Parsed};
 use crate::plan::{At, BinaryOp, Edges, Expr, Node, Shift, Subquery};
 use crate::value::ValueKind;
 

@@ -1,9 +1,8 @@
 //! Pretty-prints queries: canonical spaces, and long expressions over several lines. It works on the tokens of a query
 //! that is known to be valid.
 
-use super::lex::{Kind, Token, lex};
+use super::lex::{Kind, Parsed, Token, error, is_keyword, lex};
 use super::literal::unquote;
-use super::{Parsed, error, is_keyword};
 use crate::plan::{AGGREGATIONS, BinaryOp};
 
 /// Most operands of a query that is formatted: each level of nesting indents all lines within.

@@ -2,13 +2,44 @@
 //! [`MAX_DEPTH`].
 
 use super::literal::{self, number, unquote};
-use super::{Parsed, error};
+use crate::error::{Position, QueryError};
 use crate::plan::BinaryOp;
 
 /// Maximum bytes of a query; the largest generated queries of dashboards are far smaller.
 const MAX_BYTES: usize = 1 << 20;
 /// Maximum nesting of parentheses.
 const MAX_DEPTH: usize = 500;
+
+/// A part of the query, or why there is none.
+pub(super) type Parsed<T> = Result<T, QueryError>;
+
+/// A parse error at a byte of the query.
+pub(super) fn error(query: &str, offset: usize, message: impl Into<String>) -> QueryError {
+    QueryError::Parse { message: message.into(), position: Some(Position::of(query, offset)) }
+}
+
+/// Words that are neither functions nor metrics where an operator or a grouping is expected.
+const KEYWORDS: [&str; 15] = [
+    "bool",
+    "by",
+    "without",
+    "on",
+    "ignoring",
+    "group_left",
+    "group_right",
+    "offset",
+    "start",
+    "end",
+    "anchored",
+    "smoothed",
+    "fill",
+    "fill_left",
+    "fill_right",
+];
+
+pub(super) fn is_keyword(text: &str) -> bool {
+    KEYWORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,7 +82,7 @@ impl Token {
         match self.kind {
             Kind::Number(_) => format!("number {text:?}"),
             Kind::Text => format!("string {text:?}"),
-            Kind::Word if super::is_keyword(text) => format!("<{}>", text.to_ascii_lowercase()),
+            Kind::Word if is_keyword(text) => format!("<{}>", text.to_ascii_lowercase()),
             Kind::Word if is_set_operator(text) => format!("<op:{}>", text.to_ascii_lowercase()),
             Kind::Word => format!("identifier {text:?}"),
             Kind::Operator(_) | Kind::Assign | Kind::Match | Kind::NotMatch => format!("<op:{text}>"),

@@ -13,10 +13,10 @@ mod selector;
 
 pub(crate) use format::format;
 
-use crate::error::{Position, QueryError};
+use crate::error::QueryError;
 use crate::plan::{Expr, Resolution};
 use fabriclens_model::Patterns;
-use lex::{Kind, Token};
+use lex::{Kind, Parsed, Token, error};
 
 /// Bytes of tokens and plan for each byte of the text and for each operand, at most; those of ordinary queries are not
 /// worth counting.
@@ -26,8 +26,6 @@ const FREE_OPERANDS: usize = 10;
 const FREE_BYTES: usize = 1000;
 /// Maximum operands of a query, and maximum signs and brackets.
 const MAX_OPERANDS: usize = 5_000;
-
-type Parsed<T> = Result<T, QueryError>;
 
 /// Parses and type-checks a query. Durations that contain `step()` or `range()` need its resolution.
 pub(crate) fn parse(query: &str, resolution: Option<Resolution>, patterns: &mut Patterns<'_>) -> Parsed<Expr> {
@@ -43,33 +41,6 @@ pub(crate) fn parse(query: &str, resolution: Option<Resolution>, patterns: &mut 
         Kind::End => Ok(expr),
         _ => Err(parser.unexpected("", "")),
     }
-}
-
-fn error(query: &str, offset: usize, message: impl Into<String>) -> QueryError {
-    QueryError::Parse { message: message.into(), position: Some(Position::of(query, offset)) }
-}
-
-/// Words that are neither functions nor metrics where an operator or a grouping is expected.
-const KEYWORDS: [&str; 15] = [
-    "bool",
-    "by",
-    "without",
-    "on",
-    "ignoring",
-    "group_left",
-    "group_right",
-    "offset",
-    "start",
-    "end",
-    "anchored",
-    "smoothed",
-    "fill",
-    "fill_left",
-    "fill_right",
-];
-
-fn is_keyword(text: &str) -> bool {
-    KEYWORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
 struct Parser<'a, 'p> {

@@ -1,8 +1,8 @@
 //! Selectors: a metric name, label matchers in braces, or both; names with other than word characters are quoted.
 
-use super::lex::Kind;
+use super::Parser;
+use super::lex::{Kind, Parsed};
 use super::pattern::from_go;
-use super::{Parsed, Parser};
 use crate::plan::{BinaryOp, Edges, Expr, Node, Selector, Shift};
 use crate::value::ValueKind;
 use fabriclens_model::{MatchOp, Matcher, PatternError};
