@@ -47,21 +47,28 @@ impl JobLoad {
         self.ticks.windows(ticks).map(|w| w.iter().sum::<f64>() / w.len() as f64)
     }
 
-    /// Standard deviation of means over so many frames, relative to the overall mean. Windows longer than half of the
-    /// data are extrapolated: deviation falls with the square root of length.
-    pub fn noise(&self, ticks: usize) -> f64 {
+    /// How means over so many frames vary. Windows longer than half of the data are extrapolated: deviation falls with the square
+    /// root of length.
+    pub fn spread(&self, ticks: usize) -> Spread {
         let seen = ticks.clamp(1, (self.ticks.len() / 2).max(1));
-        let variance = mean(self.windows(seen).map(|m| (m - 1.0).powi(2))).unwrap_or(0.0);
-        variance.sqrt() * (seen as f64 / ticks.max(seen) as f64).sqrt()
+        let means: Vec<f64> = self.windows(seen).collect();
+        let variance = mean(means.iter().map(|m| (m - 1.0).powi(2))).unwrap_or(0.0);
+        let peak = means.into_iter().fold(1.0, f64::max);
+        Spread {
+            noise: variance.sqrt() * (seen as f64 / ticks.max(seen) as f64).sqrt(),
+            peak,
+            highest: peak.max(self.highs.over(ticks) / self.mean),
+        }
     }
+}
 
-    /// The highest mean over so many frames since the job began, relative to the overall mean.
-    pub fn highest(&self, ticks: usize) -> f64 {
-        self.peak(ticks).max(self.highs.over(ticks) / self.mean)
-    }
-
-    /// The highest mean over so many frames, relative to the overall mean.
-    pub fn peak(&self, ticks: usize) -> f64 {
-        self.windows(ticks.clamp(1, (self.ticks.len() / 2).max(1))).fold(1.0, f64::max)
-    }
+/// How a job's means over windows of one length vary, relative to its overall mean.
+#[derive(Clone, Copy, Debug)]
+pub struct Spread {
+    /// Standard deviation.
+    pub noise: f64,
+    /// The highest.
+    pub peak: f64,
+    /// The highest since the job began.
+    pub highest: f64,
 }

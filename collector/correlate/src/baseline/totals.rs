@@ -4,12 +4,14 @@ use crate::model::frame::{BLOCK, Column};
 
 /// Sums and counts by port, in blocks of ports as columns have them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Totals(Vec<Option<Box<BlockTotals>>>);
+pub(super) struct Totals(Vec<Option<BlockTotals>>);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct BlockTotals {
-    /// Frames with a value.
-    counts: [u16; BLOCK],
+    /// Frames in which each port has a value, as in most.
+    full: u16,
+    /// Other frames with a value; `None` if there are none.
+    counts: Option<Box<[u16; BLOCK]>>,
     /// `None` while all values are zero, as most counters of events are.
     sums: Option<Box<[f64; BLOCK]>>,
 }
@@ -19,11 +21,15 @@ impl Totals {
     pub fn add_column(&mut self, column: &Column) {
         for (at, block) in column.blocks() {
             let totals = self.block(at);
-            for (count, value) in totals.counts.iter_mut().zip(&block.values) {
-                *count += u16::from(!value.is_nan());
+            if block.is_full() {
+                totals.full += 1;
+            } else {
+                for (count, value) in totals.counts().iter_mut().zip(&*block.values) {
+                    *count += u16::from(!value.is_nan());
+                }
             }
             if block.moves {
-                for (sum, value) in totals.sums().iter_mut().zip(&block.values) {
+                for (sum, value) in totals.sums().iter_mut().zip(&*block.values) {
                     *sum += f64::from(if value.is_nan() { 0.0 } else { *value });
                 }
             }
@@ -32,10 +38,13 @@ impl Totals {
 
     /// Adds the sums and counts of other frames.
     pub fn add(&mut self, other: &Self) {
-        let blocks = other.0.iter().enumerate().filter_map(|(at, block)| Some((at, block.as_deref()?)));
+        let blocks = other.0.iter().enumerate().filter_map(|(at, block)| Some((at, block.as_ref()?)));
         for (at, more) in blocks {
             let totals = self.block(at);
-            totals.counts.iter_mut().zip(&more.counts).for_each(|(count, more)| *count += more);
+            totals.full += more.full;
+            if let Some(more) = more.counts.as_deref() {
+                totals.counts().iter_mut().zip(more).for_each(|(count, more)| *count += more);
+            }
             if let Some(more) = more.sums.as_deref() {
                 totals.sums().iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
             }
@@ -44,20 +53,25 @@ impl Totals {
 
     /// Sum of a port's values, and the frames in which it has one; zeros if there is none.
     pub fn get(&self, port: usize) -> (f64, u32) {
-        let Some(block) = self.0.get(port / BLOCK).and_then(Option::as_deref) else { return (0.0, 0) };
+        let Some(block) = self.0.get(port / BLOCK).and_then(Option::as_ref) else { return (0.0, 0) };
         let sum = block.sums.as_deref().map_or(0.0, |sums| sums[port % BLOCK]);
-        (sum, block.counts[port % BLOCK].into())
+        let partly = block.counts.as_deref().map_or(0, |counts| counts[port % BLOCK]);
+        (sum, (block.full + partly).into())
     }
 
     fn block(&mut self, at: usize) -> &mut BlockTotals {
         if self.0.len() <= at {
             self.0.resize(at + 1, None);
         }
-        self.0[at].get_or_insert_with(|| Box::new(BlockTotals { counts: [0; BLOCK], sums: None }))
+        self.0[at].get_or_insert_default()
     }
 }
 
 impl BlockTotals {
+    fn counts(&mut self) -> &mut [u16; BLOCK] {
+        self.counts.get_or_insert_with(|| Box::new([0; BLOCK]))
+    }
+
     fn sums(&mut self) -> &mut [f64; BLOCK] {
         self.sums.get_or_insert_with(|| Box::new([0.0; BLOCK]))
     }
@@ -78,5 +92,20 @@ mod tests {
         totals.add_column(&frame.columns[Signal::Tx as usize]);
         (0..2).for_each(|_| twice.add(&totals));
         assert_eq!([3, 130, 4, 900].map(|port| twice.get(port)), [(0.0, 2), (4.0, 2), (0.0, 0), (0.0, 0)]);
+    }
+
+    #[test]
+    fn full_and_partly_measured_frames_count_alike() {
+        let (mut frame, mut totals) = (Frame::new(0), Totals::default());
+        (0..BLOCK).for_each(|port| frame.set(Signal::Tx, port, 1.0));
+        totals.add_column(&frame.columns[Signal::Tx as usize]);
+        frame.set(Signal::Tx, 7, f64::NAN);
+        totals.add_column(&frame.columns[Signal::Tx as usize]);
+        assert_eq!([6, 7, BLOCK].map(|port| totals.get(port)), [(2.0, 2), (1.0, 1), (0.0, 0)]);
+        frame.set(Signal::Tx, 7, 3.0);
+        let mut twice = Totals::default();
+        twice.add_column(&frame.columns[Signal::Tx as usize]);
+        twice.add(&totals);
+        assert_eq!([6, 7].map(|port| twice.get(port)), [(3.0, 3), (4.0, 2)]);
     }
 }

@@ -253,12 +253,13 @@ impl<'a> DetectorContext<'a> {
         let slowdown = |now: Vec<f64>, baseline: &JobLoad| {
             let ticks = self.window.ticks();
             let now: Vec<f64> = now.into_iter().map(|load| load / baseline.mean()).collect();
+            let spread = baseline.spread(ticks);
             Some(JobSlowdown {
                 ratio: mean(now.iter().copied())?,
-                noise: baseline.noise(ticks),
-                peak: baseline.peak(ticks),
-                highest: if self.is_young(job) { f64::INFINITY } else { baseline.highest(ticks) },
-                sending: baseline.phases().sending_ratio(&now, baseline.noise(now.len())),
+                noise: spread.noise,
+                peak: spread.peak,
+                highest: if self.is_young(job) { f64::INFINITY } else { spread.highest },
+                sending: baseline.phases().sending_ratio(&now, baseline.spread(now.len()).noise),
                 rests: baseline.phases().rests(),
             })
         };

@@ -20,15 +20,34 @@ pub(crate) const BLOCK: usize = 128;
 
 /// One signal by port, in blocks of ports. Blocks without values are not allocated.
 #[derive(Clone, Debug, Default)]
-pub struct Column(Vec<Option<Box<Block>>>);
+pub struct Column(Vec<Option<Block>>);
 
 /// One signal of some ports.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// By port; `NaN` where it was not measured.
-    pub values: [f32; BLOCK],
+    /// By port; `NaN` where it was not measured. Apart from the rest, which is read of many frames that are at rest.
+    pub values: Box<[f32; BLOCK]>,
     /// Some value is or was not zero.
     pub moves: bool,
+    /// Ports with a value.
+    measured: u8,
+}
+
+impl Block {
+    fn new() -> Self {
+        Self { values: Box::new([f32::NAN; BLOCK]), moves: false, measured: 0 }
+    }
+
+    fn set(&mut self, at: usize, value: f32) {
+        let old = std::mem::replace(&mut self.values[at], value);
+        self.moves |= value != 0.0 && !value.is_nan();
+        self.measured = self.measured + u8::from(old.is_nan()) - u8::from(value.is_nan());
+    }
+
+    /// Whether each port has a value.
+    pub fn is_full(&self) -> bool {
+        usize::from(self.measured) == BLOCK
+    }
 }
 
 impl Column {
@@ -37,14 +56,12 @@ impl Column {
         if self.0.len() <= at {
             self.0.resize_with(at + 1, || None);
         }
-        let block = self.0[at].get_or_insert_with(|| Box::new(Block { values: [f32::NAN; BLOCK], moves: false }));
-        block.moves |= value != 0.0 && !value.is_nan();
-        block.values[port % BLOCK] = value;
+        self.0[at].get_or_insert_with(Block::new).set(port % BLOCK, value);
     }
 
     /// The value of a port; `NaN` if it was not measured.
     fn get(&self, port: usize) -> f32 {
-        let block = self.0.get(port / BLOCK).and_then(Option::as_deref);
+        let block = self.0.get(port / BLOCK).and_then(Option::as_ref);
         block.map_or(f32::NAN, |block| block.values[port % BLOCK])
     }
 
@@ -55,7 +72,7 @@ impl Column {
 
     /// Blocks with values, and the number of each.
     pub fn blocks(&self) -> impl Iterator<Item = (usize, &Block)> {
-        self.0.iter().enumerate().filter_map(|(at, block)| Some((at, block.as_deref()?)))
+        self.0.iter().enumerate().filter_map(|(at, block)| Some((at, block.as_ref()?)))
     }
 }
 
@@ -211,7 +228,7 @@ impl Frame {
     /// Values of one signal, by port.
     pub(crate) fn values_of(&self, signal: Signal) -> impl Iterator<Item = (Signal, usize, f64)> + '_ {
         let blocks = self.columns[signal as usize].blocks();
-        let each = blocks.flat_map(|(at, block)| (at * BLOCK..).zip(&block.values));
+        let each = blocks.flat_map(|(at, block)| (at * BLOCK..).zip(&*block.values));
         each.filter(|(_, value)| !value.is_nan()).map(move |(port, value)| (signal, port, f64::from(*value)))
     }
 
@@ -221,7 +238,7 @@ impl Frame {
         // Most blocks have no such port, and one pass over a block tells.
         let highest = |block: &Block| block.values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let blocks = self.columns[signal as usize].blocks().filter(move |(_, block)| reaches(highest(block)));
-        let each = blocks.flat_map(|(at, block)| (at * BLOCK..).zip(&block.values));
+        let each = blocks.flat_map(|(at, block)| (at * BLOCK..).zip(&*block.values));
         each.filter(move |(_, value)| reaches(**value)).map(|(port, _)| port)
     }
 

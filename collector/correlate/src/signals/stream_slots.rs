@@ -85,30 +85,36 @@ pub(super) fn sample(
 }
 
 /// What a cell gives a frame.
-pub(super) struct CellValue<'a> {
-    cell: &'a Cell,
+pub(super) struct CellValue {
+    /// Index of the cell.
+    cell: u32,
     value: f64,
     /// Its rate began before the frame before.
     pub covers_gap: bool,
 }
 
-impl<'a> CellValue<'a> {
+impl CellValue {
     /// The value of a cell in a frame, if its series have any, of which `newest` is the last that was sampled.
-    pub(super) fn of(cell: &'a Cell, slots: &[Slot], newest: u32, (frame, step_ms): (i64, i64)) -> Option<Self> {
+    pub(super) fn of(
+        (at, cell): (u32, &Cell),
+        slots: &[Slot],
+        newest: u32,
+        (frame, step_ms): (i64, i64),
+    ) -> Option<Self> {
         if cell.members.len() == 1 {
             let slot = &slots[newest as usize];
-            let one = || Self { cell, value: slot.value, covers_gap: cell.is_rate && slot.covers_gap(step_ms) };
+            let one = || Self { cell: at, value: slot.value, covers_gap: cell.is_rate && slot.covers_gap(step_ms) };
             return (!slot.value.is_nan()).then(one);
         }
         let join = ALL[cell.row].join;
         let value = first_terms(cell, slots, frame).map(|s| s.value).reduce(|a, b| join.of(a, b))?;
         let covers_gap = cell.is_rate && here(cell, slots, frame).any(|slot| slot.covers_gap(step_ms));
-        Some(Self { cell, value, covers_gap })
+        Some(Self { cell: at, value, covers_gap })
     }
 
     /// Writes it into the frame.
-    pub(super) fn write(&self, slots: &[Slot], frame: i64, into: &mut Frame) {
-        let Self { cell, value, .. } = self;
+    pub(super) fn write(&self, (cells, slots): (&[Cell], &[Slot]), frame: i64, into: &mut Frame) {
+        let (cell, value) = (&cells[self.cell as usize], &self.value);
         let signal = ALL[cell.row].signal;
         into.set(signal, cell.port, *value);
         // Hardly any port is paused.
@@ -122,8 +128,9 @@ impl<'a> CellValue<'a> {
     }
 
     /// Copies it to the frames just before that have none.
-    pub(super) fn fill(&self, time_ns: i64, sink: &mut dyn FrameSink) {
-        sink.fill(time_ns, ALL[self.cell.row].signal, self.cell.port, self.value);
+    pub(super) fn fill(&self, cells: &[Cell], time_ns: i64, sink: &mut dyn FrameSink) {
+        let cell = &cells[self.cell as usize];
+        sink.fill(time_ns, ALL[cell.row].signal, cell.port, self.value);
     }
 }
 

@@ -50,6 +50,8 @@ pub struct StreamingEval {
     step_ms: i64,
     full: bool,
     late: LateSamples,
+    /// Values of one row, kept for its room.
+    values: Vec<CellValue>,
 }
 
 impl StreamingEval {
@@ -69,6 +71,7 @@ impl StreamingEval {
             step_ms: step_ms.max(1),
             full: false,
             late: LateSamples::default(),
+            values: Vec::new(),
         };
         (standing, rest)
     }
@@ -156,13 +159,13 @@ impl StreamingEval {
             let uses = self.plan(series, sink);
             self.plans.insert(id, Plan { list: series.downgrade(), uses });
         }
-        let Self { readers, plans, slots, cells, step_ms, late, .. } = self;
+        let Self { readers, plans, slots, cells, step_ms, late, values, .. } = self;
         let Some(plan) = plans.get(&id).filter(|plan| !plan.uses.is_empty()) else { return };
         let (first, now_ms) = (plan.uses[0].slot as usize, sink.now_ns() / 1_000_000);
         for (row, time) in times.iter().enumerate() {
             let frame = frame_of(*time, *step_ms);
             late.record(slots[first].same, *time, slots[first].newest.0, now_ms);
-            let mut values = Vec::with_capacity(plan.uses.len());
+            values.clear();
             for of_cell in plan.uses.chunk_by(|a, b| a.cell == b.cell) {
                 let mut any = false;
                 for column in of_cell {
@@ -171,17 +174,22 @@ impl StreamingEval {
                         any |= sample(slots, column.slot, &readers.terms, (*time, value), (frame, *step_ms));
                     }
                 }
-                let cell = cells.get(of_cell[0].cell as usize).filter(|_| any);
-                values.extend(cell.and_then(|cell| CellValue::of(cell, slots, of_cell[0].slot, (frame, *step_ms))));
+                if any {
+                    let at = of_cell[0].cell;
+                    let cell = cells.get(at as usize);
+                    values.extend(
+                        cell.and_then(|cell| CellValue::of((at, cell), slots, of_cell[0].slot, (frame, *step_ms))),
+                    );
+                }
             }
             let time_ns = frame.saturating_mul(1_000_000);
             if values.is_empty() {
                 continue;
             }
             if let Some(into) = sink.frame(time_ns) {
-                values.iter().for_each(|value| value.write(slots, frame, into));
+                values.iter().for_each(|value| value.write((cells, slots), frame, into));
             }
-            values.iter().filter(|value| value.covers_gap).for_each(|value| value.fill(time_ns, sink));
+            values.iter().filter(|value| value.covers_gap).for_each(|value| value.fill(cells, time_ns, sink));
         }
     }
 
