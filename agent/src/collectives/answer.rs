@@ -1,6 +1,5 @@
 //! Answer of a service.
 
-use super::series::RankProcess;
 use fabriclens_agent_collectives::model::CommunicatorId;
 use fabriclens_agent_collectives::progress::CommunicatorStatus;
 use std::collections::BTreeSet;
@@ -18,4 +17,15 @@ pub struct Answer {
     pub own_names: BTreeSet<Arc<str>>,
     /// The largest communicator, and its ranks on this host.
     pub own_ranks: (CommunicatorId, BTreeSet<RankProcess>),
+}
+
+/// A rank of this host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RankProcess {
+    /// Its number.
+    pub rank: u32,
+    /// Process id on the host.
+    pub pid: u32,
+    /// GPU of its host.
+    pub gpu: Option<u32>,
 }

@@ -1,8 +1,8 @@
 //! Asks the services that are due, and keeps the progress of each job between questions.
 
-use super::answer::Answer;
+use super::answer::{Answer, RankProcess};
 use super::question::{Enter, question};
-use super::series::{self, RankProcess};
+use super::series;
 use super::services::{Found, JobProcess, Service, find};
 use super::settings::Collectives;
 use fabriclens_agent_collectives::model::{CommunicatorId, Rank, RankState, Snapshot};

@@ -1,6 +1,6 @@
 //! Series of answers.
 
-use super::answer::Answer;
+use super::answer::{Answer, RankProcess};
 use super::job_log::JobLog;
 use super::straggler::Rank;
 use fabriclens_agent_collectives::inspector::Series;
@@ -250,17 +250,6 @@ pub fn mpi(out: &mut Batch, job: Option<(&Key, &str)>, of: &MpiJob) {
         ];
         out.fact(&COLLECTIVE_STRAGGLER_INFO, &labels, Value::Int(1));
     }
-}
-
-/// A rank of this host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RankProcess {
-    /// Its number.
-    pub rank: u32,
-    /// Process id on the host.
-    pub pid: u32,
-    /// GPU of its host.
-    pub gpu: Option<u32>,
 }
 
 /// Processes of ranks of this host, of a job (id, scheduler, cluster).

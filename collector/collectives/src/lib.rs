@@ -22,5 +22,5 @@ mod mpi;
 mod read;
 
 pub use hosts::HostAddresses;
-pub use model::{Communicator, JobCollectives, JobName, Straggler, StragglerReason};
-pub use read::{CollectivesReader, FRESH_MS};
+pub use model::{Communicator, FRESH_MS, JobCollectives, JobName, Straggler, StragglerReason};
+pub use read::CollectivesReader;

@@ -1,7 +1,13 @@
 //! Communicators of a job and their ranks.
 
-use crate::mpi::MPI_COMM_WORLD;
 use std::collections::BTreeMap;
+
+/// Name of the communicator of all ranks of an MPI program.
+pub const MPI_COMM_WORLD: &str = "MPI_COMM_WORLD";
+/// How long an answer counts, ms: agents ask every 30 s, and less often where a job answers badly.
+pub const FRESH_MS: i64 = 180_000;
+/// Metric of ranks that hold back others or cannot work.
+pub(crate) const STRAGGLER: &str = "fabric_collective_straggler_info";
 
 /// A job as agents name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

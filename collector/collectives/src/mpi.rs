@@ -5,18 +5,17 @@
 //! if it is outside of MPI: one that is inside may itself wait for the network. A process in a long phase of computing is behind
 //! too, and nothing worse.
 
-use crate::model::{Communicator, JobName, Straggler, StragglerReason};
-use crate::read::{CollectivesReader, FRESH_MS, STRAGGLER};
-use fabriclens_model::{Matcher, ReadError, Series, is_stale};
+use crate::model::{Communicator, FRESH_MS, MPI_COMM_WORLD, STRAGGLER, Straggler, StragglerReason};
+use fabriclens_model::{Series, is_stale};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Name of the communicator of all ranks of a program.
-pub const MPI_COMM_WORLD: &str = "MPI_COMM_WORLD";
 const ENTERED: &str = "fabric_collective_mpi_entered_total";
 pub(crate) const INSIDE: &str = "fabric_collective_mpi_inside_seconds";
 const SHARE: &str = "fabric_collective_mpi_share_ratio";
+/// Metrics of the series that [`world`] needs.
+pub(crate) const METRICS: [&str; 4] = [ENTERED, INSIDE, SHARE, STRAGGLER];
 /// How far back samples are read: a rank whose host is silent for longer is forgotten, ms.
-const LOOK_BACK_MS: i64 = 1_800_000;
+pub(crate) const LOOK_BACK_MS: i64 = 1_800_000;
 /// Age up to which a sample tells how a rank is now: three periods of agents, ms.
 const NOW_MS: i64 = 90_000;
 /// Interval of looks, and time before a look at which others had to be further: two periods, so that each host has told, ms.
@@ -42,15 +41,6 @@ struct Rank<'a> {
     is_outside: bool,
 }
 
-impl CollectivesReader<'_> {
-    /// The ranks of MPI of a job, and when all of them were told of, Unix ms; `None` if they cannot be compared.
-    pub(crate) fn mpi(&self, job: &JobName) -> Result<Option<(Communicator, i64)>, ReadError> {
-        let of_job = [Matcher::equal("job", &*job.id), Matcher::equal("cluster", &*job.cluster)];
-        let series = self.select(&[ENTERED, INSIDE, SHARE, STRAGGLER], self.at_ms - LOOK_BACK_MS, &of_job)?;
-        Ok(world(&series, self.at_ms))
-    }
-}
-
 /// Newest sample, unless the series has ended.
 fn newest(series: &Series) -> Option<(i64, f64)> {
     let (at_ms, value) = (*series.times.last()?, *series.values.last()?);
@@ -67,7 +57,8 @@ fn named<'a>(series: &'a [Series], name: &'a str) -> impl Iterator<Item = &'a Se
     series.iter().filter(move |one| one.labels.get("__name__") == name)
 }
 
-fn world(series: &[Series], at_ms: i64) -> Option<(Communicator, i64)> {
+/// The ranks of MPI of a job, and when all of them were told of, Unix ms; `None` if they cannot be compared.
+pub(crate) fn world(series: &[Series], at_ms: i64) -> Option<(Communicator, i64)> {
     let of_rank = |name, rank: &str, host: &str| {
         let is_its = |one: &&Series| one.labels.get("rank") == rank && one.labels.get("host") == host;
         let now = |one: &Series| newest(one).filter(|(told_ms, _)| *told_ms >= at_ms - NOW_MS);

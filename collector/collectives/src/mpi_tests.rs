@@ -1,6 +1,7 @@
 //! Four ranks on two hosts, told each 30 s.
 
 use super::*;
+use crate::CollectivesReader;
 use fabriclens_model::{Labels, Memory, stale};
 
 const NOW: i64 = 100_000_000;

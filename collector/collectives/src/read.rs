@@ -1,12 +1,12 @@
 //! Reads collectives of jobs from the newest samples of their series.
 
-use crate::model::{Communicator, JobCollectives, JobName, Straggler, StragglerReason};
-use crate::mpi::{INSIDE, MPI_COMM_WORLD};
+use crate::model::{
+    Communicator, FRESH_MS, JobCollectives, JobName, MPI_COMM_WORLD, STRAGGLER, Straggler, StragglerReason,
+};
+use crate::mpi;
 use fabriclens_model::{FixedBudget, Matcher, Read, ReadError, Series, is_stale};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long an answer counts, ms: agents ask every 30 s, and less often where a job answers badly.
-pub const FRESH_MS: i64 = 180_000;
 /// How far back samples are read, to count answers in a row, ms.
 const LOOK_BACK_MS: i64 = 600_000;
 /// Samples of one answer have one time; those of other agents may differ by less than this, ms.
@@ -23,7 +23,6 @@ const INFO: &str = "fabric_collective_communicator_info";
 const RANKS: &str = "fabric_collective_ranks";
 const BEHIND: &str = "fabric_collective_behind";
 const IDLE: &str = "fabric_collective_idle_seconds";
-pub(crate) const STRAGGLER: &str = "fabric_collective_straggler_info";
 
 /// Source of samples, and the time at which they are read.
 #[derive(Clone, Copy)]
@@ -40,7 +39,7 @@ impl CollectivesReader<'_> {
     /// # Errors
     /// [`ReadError`], also if the series of stragglers need more than 64 MiB. A job whose own series do is left out.
     pub fn jobs_with_stragglers(&self) -> Result<Vec<JobCollectives>, ReadError> {
-        let series = self.select(&[STRAGGLER, INSIDE], self.at_ms - FRESH_MS, &[])?;
+        let series = self.select(&[STRAGGLER, mpi::INSIDE], self.at_ms - FRESH_MS, &[])?;
         let jobs: BTreeSet<JobName> = series.iter().map(job_of).filter(|job| !job.id.is_empty()).take(JOBS).collect();
         let mut all = Vec::new();
         for job in &jobs {
@@ -57,7 +56,8 @@ impl CollectivesReader<'_> {
     /// A job with its ranks of MPI.
     fn with_mpi(&self, job: &JobName) -> Result<Option<JobCollectives>, ReadError> {
         let found = self.job(job)?;
-        let Some((world, told_ms)) = self.mpi(job)? else { return Ok(found) };
+        let series = self.select(&mpi::METRICS, self.at_ms - mpi::LOOK_BACK_MS, &of_job(job))?;
+        let Some((world, told_ms)) = mpi::world(&series, self.at_ms) else { return Ok(found) };
         let none = || JobCollectives { job: job.clone(), answered_ms: told_ms, ..JobCollectives::default() };
         let mut found = found.unwrap_or_else(none);
         found.communicators.push(world);
@@ -69,9 +69,8 @@ impl CollectivesReader<'_> {
     /// # Errors
     /// [`ReadError`], also if its series need more than 64 MiB.
     pub fn job(&self, job: &JobName) -> Result<Option<JobCollectives>, ReadError> {
-        let of_job = [Matcher::equal("job", &*job.id), Matcher::equal("cluster", &*job.cluster)];
         let names = [READABLE, INFO, RANKS, BEHIND, IDLE, STRAGGLER];
-        let series = self.select(&names, self.at_ms - LOOK_BACK_MS, &of_job)?;
+        let series = self.select(&names, self.at_ms - LOOK_BACK_MS, &of_job(job))?;
         // Another host takes over if the one that asks is gone.
         let answered = |one: &&Series| Some((newest_answer(one)?, one.labels.get("host").to_owned()));
         let newest =
@@ -88,12 +87,17 @@ impl CollectivesReader<'_> {
         }))
     }
 
-    pub(crate) fn select(&self, names: &[&str], from_ms: i64, more: &[Matcher]) -> Result<Vec<Series>, ReadError> {
+    fn select(&self, names: &[&str], from_ms: i64, more: &[Matcher]) -> Result<Vec<Series>, ReadError> {
         let names = Matcher::one_of("__name__", names.iter().copied());
         let mut matchers = vec![names.map_err(|e| ReadError::Storage(e.to_string()))?];
         matchers.extend_from_slice(more);
         self.read.select_within(&matchers, from_ms, self.at_ms, &FixedBudget::new(BYTES))
     }
+}
+
+/// Matchers of the series of a job.
+fn of_job(job: &JobName) -> [Matcher; 2] {
+    [Matcher::equal("job", &*job.id), Matcher::equal("cluster", &*job.cluster)]
 }
 
 fn job_of(series: &Series) -> JobName {

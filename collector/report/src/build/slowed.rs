@@ -121,7 +121,8 @@ fn slow_period(steps: &[Step], range: std::ops::Range<usize>, why: Vec<Why>, cal
         None => (None, seconds),
         Some(load) => {
             let (ratio, ticks) = (moved / load.mean(), of.len());
-            (Some(lost(ratio + CHANCES * load.noise(ticks))), lost(ratio / load.peak(ticks)))
+            let spread = load.spread(ticks);
+            (Some(lost(ratio + CHANCES * spread.noise)), lost(ratio / spread.peak))
         }
     };
     // Paused time and lost throughput overlap: the longer one counts, never both.
