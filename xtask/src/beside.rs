@@ -27,8 +27,11 @@ impl Beside {
         args.push(std::env::current_exe()?.display().to_string());
         args.push("test".to_owned());
         args.extend(steps.iter().flat_map(|step| ["--only".to_owned(), (*step).to_owned()]));
-        let process = Process::start_tied(Path::new("nice"), &args, &log)?;
-        Ok(Self { process, log })
+        Self::run("nice", &args, log)
+    }
+
+    fn run(program: &str, args: &[String], log: PathBuf) -> Result<Self> {
+        Ok(Self { process: Process::start_tied(Path::new(program), args, &log)?, log })
     }
 
     /// Fails if a step has failed.
@@ -57,5 +60,27 @@ impl Beside {
 
     fn output(&self) -> Result<String> {
         fs::read_to_string(&self.log).with_context(|| format!("read {}", self.log.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(text: &str, dir: &Path) -> Beside {
+        Beside::run("sh", &["-c".to_owned(), text.to_owned()], dir.join("log")).unwrap()
+    }
+
+    #[test]
+    fn a_failure_is_told_with_its_output() {
+        let dir = tempfile::tempdir().unwrap();
+        shell("echo fine", dir.path()).finish().unwrap();
+        let mut failing = shell("echo broken; exit 3", dir.path());
+        while failing.process.is_alive() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let error = failing.check().unwrap_err().to_string();
+        assert!(error.contains("exit status: 3") && error.contains("broken"), "{error}");
+        assert!(shell("exit 1", dir.path()).finish().is_err());
     }
 }

@@ -45,13 +45,11 @@ impl Parser<'_, '_> {
         self.skip();
         let named = matchers.len();
         let mut more = true;
+        // Before the first pattern is compiled.
+        self.check_count(open)?;
         while !self.take(b'}') {
             if !more {
                 return Err(self.unexpected("label matching", "\",\" or \"}\""));
-            }
-            if matchers.len() == MAX_MATCHERS + named {
-                let message = format!("more than {MAX_MATCHERS} label matchers in a selector");
-                return Err(self.error(open, message));
             }
             let at = self.token().start;
             let matcher = self.matcher()?;
@@ -67,6 +65,17 @@ impl Parser<'_, '_> {
             more = self.take(b',');
         }
         Ok(matchers)
+    }
+
+    /// Refuses braces with too many matchers. A comma may follow the last one.
+    fn check_count(&self, open: usize) -> Parsed<()> {
+        let braces = self.tokens[self.at..].split(|token| token.kind == Kind::Mark(b'}')).next().unwrap_or_default();
+        let commas = braces.iter().filter(|token| token.kind == Kind::Mark(b',')).count();
+        let count = commas + usize::from(braces.last().is_some_and(|last| last.kind != Kind::Mark(b',')));
+        if count > MAX_MATCHERS {
+            return Err(self.error(open, format!("more than {MAX_MATCHERS} label matchers in a selector")));
+        }
+        Ok(())
     }
 
     fn is_quoted(&self, at: usize) -> bool {
