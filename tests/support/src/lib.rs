@@ -13,7 +13,7 @@ pub mod routers;
 mod wait;
 
 pub use golden::{blesses, golden};
-pub use recordings::{infiniband_simulations, recordings, reference, scenarios, simulations};
+pub use recordings::{infiniband_simulations, prometheus_scripts, recordings, reference, scenarios, simulations};
 pub use wait::eventually;
 #[cfg(feature = "tokio")]
 pub use wait::eventually_async;

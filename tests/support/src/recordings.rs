@@ -28,6 +28,11 @@ pub fn infiniband_simulations() -> PathBuf {
     beside("FABRICLENS_SCENARIOS_IB", "scenarios-ib")
 }
 
+/// Scripts of PromQL cases in Prometheus' own format: `FABRICLENS_PROMQLTEST`. May not exist.
+pub fn prometheus_scripts() -> PathBuf {
+    beside("FABRICLENS_PROMQLTEST", "promql-3")
+}
+
 /// The small simulated scenarios of the repository, which always exist.
 pub fn scenarios() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/scenarios")

@@ -54,6 +54,13 @@ const NEEDS: &[Need] = &[
     },
     Need { name: "network-namespaces", probe: probe::network_namespaces },
     Need { name: "prometheus", probe: || probe::programs(&["prometheus", "promtool"], "prometheus") },
+    Need {
+        name: "prometheus-scripts",
+        probe: || {
+            let why = "set FABRICLENS_PROMQLTEST to a folder of scripts";
+            probe::exists(&fabriclens_testing::prometheus_scripts(), why)
+        },
+    },
     Need { name: "pygnmi", probe: probe::pygnmi },
     Need {
         name: "recordings",

@@ -73,10 +73,9 @@ fn own_cases_hold() {
 }
 
 #[test]
-#[ignore = "needs: scripts of Prometheus in the folder FABRICLENS_PROMQLTEST"]
+#[ignore = "needs: prometheus-scripts"]
 fn cases_of_prometheus_hold() {
-    let folder = std::env::var("FABRICLENS_PROMQLTEST").expect("FABRICLENS_PROMQLTEST is the folder of the scripts");
-    let (failed, cases) = run_folder(Path::new(&folder));
+    let (failed, cases) = run_folder(&fabriclens_testing::prometheus_scripts());
     // Cases of native histograms cannot pass.
     let (histograms, rest): (Vec<String>, Vec<String>) =
         failed.into_iter().partition(|f| f.contains("[native histograms]"));
