@@ -87,8 +87,8 @@ function table(lines: readonly string[]): Block {
   return { type: "table", head: cells(head), rows: rows.map(cells) };
 }
 
-/** Code first, so that nothing in it is taken for anything else. */
-const INLINE = /`([^`]+)`|\[([^\]]+)\]\(([^)\s]+)\)|\*\*(.+?)\*\*|\*([^*\s](?:[^*]*[^*\s])?)\*/;
+/** Code first, so that nothing in it is taken for anything else; the text of a link may have code with brackets. */
+const INLINE = /`([^`]+)`|\[((?:`[^`]+`|[^\]])+)\]\(([^)\s]+)\)|\*\*(.+?)\*\*|\*([^*\s](?:[^*]*[^*\s])?)\*/;
 
 /** A line as parts. */
 export function inline(text: string): Inline[] {
