@@ -10,6 +10,7 @@ mod inspector;
 mod job_log;
 mod logs;
 mod mpi;
+mod mpi_series;
 mod question;
 mod reader;
 mod series;

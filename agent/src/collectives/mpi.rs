@@ -4,12 +4,15 @@
 //! The name of a file follows from the process, so nothing is searched: a process of a job has its file, or has none.
 
 use super::Job;
-use super::series::{self, DeadRank, MpiJob, MpiProgress};
+use super::mpi_series::{self, MpiJob, MpiProgress};
+use super::series;
 use super::services::{JobProcess, job_processes};
 use super::settings::Collectives;
 use super::straggler::{Rank, straggler};
 use fabriclens_agent_collectives::inspector::Totals;
-use fabriclens_agent_collectives::mpi::{CounterFile, Counters, Follower, Group, Refused, Step};
+use fabriclens_agent_collectives::model::{Process, RankState};
+use fabriclens_agent_collectives::mpi::{CounterFile, Counters, Follower, Group, Operation, Refused, Step};
+use fabriclens_agent_collectives::progress::{Reason, Straggler};
 use fabriclens_agent_host::batch::Batch;
 use fabriclens_agent_workload::Jobs;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -21,10 +24,11 @@ use std::time::Duration;
 const FILES: usize = 256;
 /// Most kinds of MPI library and number of ranks that are told of a job.
 const PROGRAMS: usize = 8;
-/// Time in an operation from which a rank is told to wait, and time for which a rank that died is told, nanoseconds.
+/// Time that a rank is in an operation before the agent reports that it waits, nanoseconds.
 const WAITS: u64 = 10_000_000_000;
+/// How long the agent reports a dead rank, nanoseconds.
 const DEAD: u64 = 3_600_000_000_000;
-/// Most ranks of a host that are remembered to have died.
+/// Most dead ranks that the agent remembers.
 const DEAD_RANKS: usize = 64;
 
 /// Process id on the host, and start in clock ticks since boot.
@@ -37,8 +41,8 @@ pub struct MpiReader {
     jobs: Arc<Jobs>,
     files: BTreeMap<Id, Followed>,
     totals: BTreeMap<Job, Totals>,
-    /// Ranks whose processes ended without `MPI_Finalize`, with their program and since when, monotonic nanoseconds.
-    dead: BTreeMap<Id, (Job, DeadRank, u64, u64)>,
+    /// Ranks whose processes ended without `MPI_Finalize`.
+    dead: BTreeMap<Id, DeadRank>,
     /// Operations without series, of jobs that have ended.
     omitted: u64,
 }
@@ -47,6 +51,16 @@ struct Followed {
     file: CounterFile,
     follower: Follower,
     job: Job,
+}
+
+/// A rank whose process ended without `MPI_Finalize`.
+struct DeadRank {
+    job: Job,
+    rank: Straggler,
+    /// Its program.
+    world: u64,
+    /// When the agent saw it, monotonic nanoseconds.
+    since: u64,
 }
 
 /// A process at a look.
@@ -88,8 +102,7 @@ impl MpiReader {
                     *states.entry(state).or_default() += 1;
                     let is_running = present.contains(id) && !counters.ended;
                     if !present.contains(id) && !counters.ended && self.dead.len() < DEAD_RANKS {
-                        let rank = DeadRank { rank: counters.rank, pid: counters.pid };
-                        self.dead.insert(*id, (job.clone(), rank, counters.world, now));
+                        self.dead.insert(*id, DeadRank::new(job, &counters, now));
                     }
                     jobs.entry(job.clone()).or_default().push(Look { pid: id.0, counters, steps, share, is_running });
                 }
@@ -99,7 +112,7 @@ impl MpiReader {
         self.files.retain(|id, _| present.contains(id));
         self.forget_dead(&jobs, now);
         self.tell(&jobs, now, out);
-        series::mpi_processes(out, &states);
+        mpi_series::processes(out, &states);
     }
 
     /// Opens the files of processes that are new; returns the processes of jobs.
@@ -135,10 +148,10 @@ impl MpiReader {
 
     /// Forgets ranks that died long ago, or of a program that another one of the job has followed.
     fn forget_dead(&mut self, jobs: &BTreeMap<Job, Vec<Look>>, now: u64) {
-        self.dead.retain(|_, (job, rank, world, since)| {
-            let mut looks = jobs.get(job).into_iter().flatten().filter(|look| look.is_running);
-            let follows = |look: &Look| look.counters.world != *world || look.counters.rank == rank.rank;
-            now.saturating_sub(*since) < DEAD && !looks.any(follows)
+        self.dead.retain(|_, dead| {
+            let mut looks = jobs.get(&dead.job).into_iter().flatten().filter(|look| look.is_running);
+            let follows = |look: &Look| look.counters.world != dead.world || look.counters.rank == dead.rank.rank;
+            now.saturating_sub(dead.since) < DEAD && !looks.any(follows)
         });
     }
 
@@ -158,8 +171,8 @@ impl MpiReader {
                 }
             }
         }
-        for (job, ..) in self.dead.values() {
-            self.totals.entry(job.clone()).or_default();
+        for dead in self.dead.values() {
+            self.totals.entry(dead.job.clone()).or_default();
         }
         let (mut omitted, mut ended, none) = (0, 0, Vec::new());
         self.totals.retain(|job, totals| {
@@ -169,19 +182,30 @@ impl MpiReader {
             let running = looks.iter().filter(|look| look.is_running);
             let ranks: Vec<Rank> = running.map(|look| Rank { number: look.counters.rank, share: look.share }).collect();
             // The rank with the shortest operations is late only if it spent that time outside of MPI.
-            let late = straggler(&ranks).map(|rank| rank.to_string()).filter(|_| comparable(looks));
+            let is_comparable = comparable(looks);
+            let late = straggler(&ranks).map(|rank| rank.to_string()).filter(|_| is_comparable);
             for series in &mut all {
                 series.late = series.late.take().filter(|member| Some(&*member.member) == late.as_deref());
             }
             let named = job.as_ref().map(|(key, cluster)| (key, &**cluster));
             series::executions(out, named, &all);
-            let dead = self.dead.values().filter(|(of, ..)| of == job).map(|(_, rank, ..)| *rank).collect();
-            let progress = if comparable(looks) { progress(looks, now) } else { Vec::new() };
-            series::mpi(out, named, &MpiJob { programs: programs(looks), ranks, progress, dead });
+            let dead = self.dead.values().filter(|dead| dead.job == *job);
+            let dead = dead.map(|dead| (dead.rank.rank, dead.rank.clone())).collect();
+            let progress = if is_comparable { progress(looks, now) } else { Vec::new() };
+            mpi_series::job(out, series::of_job(named), &MpiJob { programs: programs(looks), ranks, progress, dead });
             !all.is_empty()
         });
         self.omitted += ended;
-        series::mpi_omitted(out, self.omitted + omitted);
+        mpi_series::omitted(out, self.omitted + omitted);
+    }
+}
+
+impl DeadRank {
+    fn new(job: &Job, counters: &Counters, since: u64) -> Self {
+        // Its host is the one that reports it.
+        let process = Process { pid: Some(counters.pid), ..Process::default() };
+        let rank = Straggler { rank: counters.rank, process, reason: Reason::State(RankState::Dead) };
+        Self { job: job.clone(), rank, world: counters.world, since }
     }
 }
 
@@ -196,7 +220,7 @@ fn comparable(looks: &[Look]) -> bool {
 /// How far each running rank is, and what it waits in.
 fn progress(looks: &[Look], now: u64) -> Vec<MpiProgress> {
     let of = |Look { pid, counters, .. }: &Look| {
-        let world = |operation: &fabriclens_agent_collectives::mpi::Operation| {
+        let world = |operation: &Operation| {
             let [cells, _] = &operation.cells;
             cells.iter().map(|cell| cell.calls).fold(0, u64::saturating_add)
         };

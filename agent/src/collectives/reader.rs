@@ -5,7 +5,7 @@ use super::question::{Enter, question};
 use super::series;
 use super::services::{Found, JobProcess, Service, find};
 use super::settings::Collectives;
-use fabriclens_agent_collectives::model::{CommunicatorId, Rank, RankState, Snapshot};
+use fabriclens_agent_collectives::model::{Communicator, CommunicatorId, Rank, RankState, Snapshot};
 use fabriclens_agent_collectives::progress::Progress;
 use fabriclens_agent_collectives::ras::RasError;
 use fabriclens_agent_host::batch::Batch;
@@ -95,22 +95,18 @@ impl Reader {
         );
         // Two services of a job in one namespace would give the same series twice.
         let mut told = HashSet::new();
-        let mut named = BTreeSet::new();
+        let (mut named, mut ranks) = (BTreeSet::new(), BTreeMap::<_, BTreeSet<RankProcess>>::new());
         for (_, state) in &services {
             let (Some(job), Ok(answer)) = (&state.job, &state.last) else { continue };
             named.extend(answer.own_names.iter().map(|name| (job, name)));
+            let (communicator, own) = &answer.own_ranks;
+            ranks.entry((job, *communicator)).or_default().extend(own);
         }
         for ((key, cluster), name) in named {
             series::own_name(out, key, cluster, name);
         }
-        let mut ranks: BTreeMap<_, BTreeSet<RankProcess>> = BTreeMap::new();
-        for (_, state) in &services {
-            let (Some(job), Ok(answer)) = (&state.job, &state.last) else { continue };
-            let (communicator, own) = &answer.own_ranks;
-            ranks.entry((job, *communicator)).or_default().extend(own);
-        }
         for (((key, cluster), communicator), own) in ranks {
-            let job = (&*key.job, key.scheduler, &**cluster);
+            let job = series::of_job(Some((key, cluster)));
             series::rank_processes(out, job, &communicator.to_string(), own.into_iter());
         }
         for (_, state) in services.iter().filter(|(_, state)| state.role == Role::Asks) {
@@ -197,19 +193,25 @@ fn by_pid<'a>(service: &Service, processes: &'a [JobProcess]) -> HashMap<u32, &'
     processes.iter().filter(own).map(|process| (process.inner, process)).collect()
 }
 
-/// Ranks of the largest communicator whose processes are certainly of this host. Two processes of one id leave it open which is meant.
+/// The communicator with most ranks.
+fn largest(snapshot: &Snapshot) -> Option<&Communicator> {
+    snapshot.communicators.iter().max_by_key(|c| (c.ranks.len(), std::cmp::Reverse(c.id)))
+}
+
+/// Ranks of the largest communicator whose processes are certainly of this host. If two processes have one id, neither is.
 fn own_ranks(
     snapshot: &Snapshot,
     service: &Service,
     processes: &[JobProcess],
 ) -> (CommunicatorId, BTreeSet<RankProcess>) {
     let none = CommunicatorId { hash: 0, secondary: 0 };
-    let largest = snapshot.communicators.iter().max_by_key(|c| (c.ranks.len(), std::cmp::Reverse(c.id)));
+    let largest = largest(snapshot);
     let by_pid = by_pid(service, processes);
-    let is_only = |one: &&JobProcess| processes.iter().filter(|other| other.inner == one.inner).count() == 1;
+    let mut of_id: HashMap<u32, usize> = HashMap::new();
+    processes.iter().for_each(|process| *of_id.entry(process.inner).or_default() += 1);
     let process = |rank: &Rank| {
         let is_own = rank.process.host.parse().is_ok_and(|host: IpAddr| service.addresses.contains(&host));
-        let process = by_pid.get(&rank.process.pid?).copied().filter(is_only).filter(|_| is_own)?;
+        let process = by_pid.get(&rank.process.pid?).filter(|one| is_own && of_id.get(&one.inner) == Some(&1))?;
         Some(RankProcess { rank: rank.number?, pid: process.pid, gpu: rank.process.gpu })
     };
     let own = largest.into_iter().flat_map(|communicator| &communicator.ranks).filter_map(process).collect();
@@ -218,7 +220,7 @@ fn own_ranks(
 
 /// Whether this host asks: the lowest rank of the largest communicator that answers runs here, or nobody knows where it runs.
 fn asks(snapshot: &Snapshot, addresses: &HashSet<IpAddr>) -> bool {
-    let largest = snapshot.communicators.iter().max_by_key(|c| (c.ranks.len(), std::cmp::Reverse(c.id)));
+    let largest = largest(snapshot);
     let silent = |state| matches!(state, RankState::Unresponsive | RankState::Dead | RankState::WithoutCommunicator);
     let answering = largest.into_iter().flat_map(|c| &c.ranks).filter(|rank| !silent(rank.state));
     let lowest = answering.filter(|rank| rank.number.is_some()).min_by_key(|rank| rank.number);

@@ -69,7 +69,7 @@ fn observation(labels: &Labels<'_>, seconds: f64) -> Option<Observation> {
         None => label(get("comm_name")?)?,
     };
     let number = |name: &str| get(name).and_then(|text| text.parse::<u32>().ok());
-    // Without a name, or without the numbers, nobody knows how many communicators it stands for.
+    // Without a name or one of the numbers, the line may be of any number of communicators: their members are not compared.
     let most_members = || {
         let each = number("nranks").zip(number("n_nodes").filter(|nodes| *nodes > 0));
         each.filter(|_| known("comm_name").is_some()).map_or(1, |(ranks, nodes)| ranks.div_ceil(nodes))

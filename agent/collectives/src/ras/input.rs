@@ -58,8 +58,7 @@ impl<R: Read> Input<R> {
 
     /// Takes a line; [`RasError::Denied`] if it says that the service does not answer now.
     pub fn refusal(&mut self) -> Option<RasError> {
-        let line = self.line().ok()??;
-        is_refusal(&line).then(|| RasError::Denied(line.chars().take(60).collect()))
+        refusal(&self.line().ok()??)
     }
 
     /// Takes a line without its end; `None` at the end of the answer.
@@ -81,7 +80,8 @@ impl<R: Read> Input<R> {
     }
 }
 
-/// Whether a line stands in place of a status: a command that is unknown, or diagnostics that run.
-pub fn is_refusal(line: &str) -> bool {
-    ["ERROR:", "BUSY:"].iter().any(|begin| line.starts_with(begin))
+/// The error of a line that stands in place of a status: the command is unknown, or diagnostics run.
+pub fn refusal(line: &str) -> Option<RasError> {
+    let is_refused = ["ERROR:", "BUSY:"].iter().any(|begin| line.starts_with(begin));
+    is_refused.then(|| RasError::Denied(line.chars().take(60).collect()))
 }

@@ -4,7 +4,7 @@
 //! The sections are a table of groups of communicators, `Errors` and `Warnings`; paragraphs of both begin with the place of a
 //! communicator in the table, its hash and the kind of problem: `#0-0 (cf264af53edbe986) INCOMPLETE`.
 
-use super::input::{Input, is_refusal};
+use super::input::{Input, refusal};
 use super::json::{hexadecimal, is_operation};
 use super::{Limits, RasError};
 use crate::model::{Communicator, CommunicatorId, Process, Rank, RankState, Snapshot};
@@ -19,8 +19,8 @@ const ROWS: usize = 10_000;
 pub fn snapshot<R: Read>(input: &mut Input<R>, limits: &Limits) -> Result<Snapshot, RasError> {
     let mut text = Text::new(limits);
     while let Some(line) = input.line()? {
-        if !text.table && is_refusal(&line) {
-            return Err(RasError::Denied(line.chars().take(60).collect()));
+        if let Some(refused) = refusal(&line).filter(|_| !text.table) {
+            return Err(refused);
         }
         text.line(&line);
     }
