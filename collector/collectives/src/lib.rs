@@ -22,5 +22,5 @@ mod mpi;
 mod read;
 
 pub use hosts::HostAddresses;
-pub use model::{Communicator, FRESH_MS, JobCollectives, JobName, Straggler, StragglerReason};
+pub use model::{Communicator, FRESH_MS, JobCollectives, JobName, MPI_COMM_WORLD, Straggler, StragglerReason};
 pub use read::CollectivesReader;

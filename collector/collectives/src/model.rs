@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 pub const MPI_COMM_WORLD: &str = "MPI_COMM_WORLD";
 /// How long an answer counts, ms: agents ask every 30 s, and less often where a job answers badly.
 pub const FRESH_MS: i64 = 180_000;
+/// Most stragglers of a communicator.
+pub(crate) const STRAGGLERS: usize = 16;
 /// Metric of ranks that hold back others or cannot work.
 pub(crate) const STRAGGLER: &str = "fabric_collective_straggler_info";
 
@@ -52,9 +54,15 @@ pub struct Communicator {
 }
 
 impl Communicator {
-    /// Whether its ranks are those of a program that uses MPI, as each host's agent tells of its own.
+    /// Whether this is `MPI_COMM_WORLD`, put together from what the agent of each host reports of its own ranks.
     pub fn is_mpi(&self) -> bool {
         self.id == MPI_COMM_WORLD
+    }
+
+    /// Sorts stragglers by rank and keeps the first 16 of them.
+    pub(crate) fn bound_stragglers(&mut self) {
+        self.stragglers.sort_by_key(|one| (one.rank, one.reason));
+        self.stragglers.truncate(STRAGGLERS);
     }
 
     /// Ranks in a state.

@@ -7,7 +7,7 @@
 
 use crate::model::{Communicator, FRESH_MS, MPI_COMM_WORLD, STRAGGLER, Straggler, StragglerReason};
 use fabriclens_model::{Series, is_stale};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const ENTERED: &str = "fabric_collective_mpi_entered_total";
 pub(crate) const INSIDE: &str = "fabric_collective_mpi_inside_seconds";
@@ -18,24 +18,23 @@ pub(crate) const METRICS: [&str; 4] = [ENTERED, INSIDE, SHARE, STRAGGLER];
 pub(crate) const LOOK_BACK_MS: i64 = 1_800_000;
 /// Age up to which a sample tells how a rank is now: three periods of agents, ms.
 const NOW_MS: i64 = 90_000;
-/// Interval of looks, and time before a look at which others had to be further: two periods, so that each host has told, ms.
+/// Interval of looks, ms.
 const LOOK_MS: i64 = 30_000;
+/// How long before a look other ranks must have been further, ms: two periods of agents, in which each host reports at least once.
 const BEFORE_MS: i64 = 60_000;
 /// Looks in a row after which a rank is behind, and most looks that are counted.
 const CONFIRMED: u32 = 2;
 const LOOKS: u32 = 12;
 /// Share of time in MPI up to which a rank is outside of it.
 const OUTSIDE: f64 = 0.1;
-/// Most stragglers.
-const STRAGGLERS: usize = 16;
 
-/// A rank whose agent tells of it.
+/// A rank, as the agent of its host reported it last.
 struct Rank<'a> {
     host: &'a str,
     pid: &'a str,
     size: Option<u32>,
     entered: &'a Series,
-    told_ms: i64,
+    reported_ms: i64,
     /// Operation in which it waits, and since when, ms.
     waits: Option<(&'a str, i64)>,
     is_outside: bool,
@@ -45,6 +44,11 @@ struct Rank<'a> {
 fn newest(series: &Series) -> Option<(i64, f64)> {
     let (at_ms, value) = (*series.times.last()?, *series.values.last()?);
     (!is_stale(value) && value.is_finite()).then_some((at_ms, value))
+}
+
+/// The newest sample, if it tells how a rank is now.
+fn fresh(series: &Series, at_ms: i64) -> Option<(i64, f64)> {
+    newest(series).filter(|(reported_ms, _)| *reported_ms >= at_ms - NOW_MS)
 }
 
 /// Value at an instant: the newest sample that is not later.
@@ -57,36 +61,40 @@ fn named<'a>(series: &'a [Series], name: &'a str) -> impl Iterator<Item = &'a Se
     series.iter().filter(move |one| one.labels.get("__name__") == name)
 }
 
-/// The ranks of MPI of a job, and when all of them were told of, Unix ms; `None` if they cannot be compared.
+/// The ranks of a job's MPI program, and the time up to which each of their hosts has reported, Unix ms. `None` if the ranks cannot be
+/// compared: two programs run, or their sizes differ.
 pub(crate) fn world(series: &[Series], at_ms: i64) -> Option<(Communicator, i64)> {
-    let of_rank = |name, rank: &str, host: &str| {
-        let is_its = |one: &&Series| one.labels.get("rank") == rank && one.labels.get("host") == host;
-        let now = |one: &Series| newest(one).filter(|(told_ms, _)| *told_ms >= at_ms - NOW_MS);
-        named(series, name).filter(is_its).find_map(|one| Some((one, now(one)?)))
-    };
+    let mut of_rank = HashMap::new();
+    for one in series {
+        if let Some(now) = fresh(one, at_ms) {
+            let key = ["__name__", "rank", "host"].map(|label| one.labels.get(label));
+            of_rank.entry(key).or_insert((one, now));
+        }
+    }
     let (mut ranks, mut silent) = (BTreeMap::new(), Vec::new());
     for entered in named(series, ENTERED) {
-        let (Ok(number), Some((told_ms, _))) = (entered.labels.get("rank").parse::<u32>(), newest(entered)) else {
+        let (Ok(number), Some((reported_ms, _))) = (entered.labels.get("rank").parse::<u32>(), newest(entered)) else {
             continue;
         };
         let [host, pid, size, rank] = ["host", "pid", "size", "rank"].map(|name| entered.labels.get(name));
-        if told_ms < at_ms - NOW_MS {
-            silent.extend((told_ms < at_ms - FRESH_MS).then_some((number, host, pid)));
+        if reported_ms < at_ms - NOW_MS {
+            silent.extend((reported_ms < at_ms - FRESH_MS).then_some((number, host, pid)));
             continue;
         }
-        let waits = of_rank(INSIDE, rank, host)
-            .map(|(one, (at_ms, spent))| (one.labels.get("operation"), at_ms - (spent * 1e3).min(1e15) as i64));
-        let is_outside = of_rank(SHARE, rank, host).is_some_and(|(_, (_, share))| share <= OUTSIDE);
-        let one = Rank { host, pid, size: size.parse().ok(), entered, told_ms, waits, is_outside };
-        // Two programs at once, or one that has just followed another: nobody knows which of both is meant.
+        let waits = of_rank.get(&[INSIDE, rank, host]);
+        let waits =
+            waits.map(|(one, (at_ms, spent))| (one.labels.get("operation"), at_ms - (spent * 1e3).min(1e15) as i64));
+        let is_outside = of_rank.get(&[SHARE, rank, host]).is_some_and(|(_, (_, share))| *share <= OUTSIDE);
+        let one = Rank { host, pid, size: size.parse().ok(), entered, reported_ms, waits, is_outside };
+        // Two programs of the job have a rank of this number: they run at once, or one has just followed the other.
         if ranks.insert(number, one).is_some() {
             return None;
         }
     }
     let sizes: BTreeSet<Option<u32>> = ranks.values().map(|rank| rank.size).collect();
     let size = sizes.first().copied().flatten().filter(|_| sizes.len() == 1)?;
-    let told_ms = ranks.values().map(|rank| rank.told_ms).min()?;
-    let idle_since_ms = ranks.values().map(last_entered).max()?.min(told_ms);
+    let reported_ms = ranks.values().map(|rank| rank.reported_ms).min()?;
+    let idle_since_ms = ranks.values().map(last_entered).max()?.min(reported_ms);
     let hosts: BTreeSet<&str> = ranks.values().map(|rank| rank.host).collect();
     silent.retain(|(number, host, _)| !ranks.contains_key(number) && !hosts.contains(host) && *number < size);
     let mut stragglers: Vec<Straggler> = named(series, STRAGGLER)
@@ -102,7 +110,7 @@ pub(crate) fn world(series: &[Series], at_ms: i64) -> Option<(Communicator, i64)
     stragglers.extend(unresponsive);
     // Ranks outside of MPI may just see that another one is gone.
     if stragglers.is_empty() {
-        stragglers = behind(&ranks, told_ms);
+        stragglers = behind(&ranks, reported_ms);
     }
     let mut states: BTreeMap<String, u32> = BTreeMap::new();
     for one in &stragglers {
@@ -112,18 +120,17 @@ pub(crate) fn world(series: &[Series], at_ms: i64) -> Option<(Communicator, i64)
     let waiting = ranks.values().filter(|rank| rank.waits.is_some()).count();
     *states.entry("running".to_owned()).or_default() += u32::try_from(waiting).unwrap_or(u32::MAX);
     let behind = stragglers.iter().filter(|one| one.reason == StragglerReason::Behind).count();
-    stragglers.sort_by_key(|one| (one.rank, one.reason));
-    stragglers.truncate(STRAGGLERS);
-    let found = Communicator {
+    let mut found = Communicator {
         id: MPI_COMM_WORLD.to_owned(),
         size: Some(size),
         ranks: states,
         behind: u32::try_from(behind).unwrap_or(u32::MAX),
-        idle_s: (told_ms - idle_since_ms) as f64 / 1e3,
+        idle_s: (reported_ms - idle_since_ms) as f64 / 1e3,
         idle_since_ms,
         stragglers,
     };
-    Some((found, told_ms))
+    found.bound_stragglers();
+    Some((found, reported_ms))
 }
 
 /// When a rank entered an operation last: known exactly where it waits in one, otherwise by the sample that shows it first.
@@ -133,11 +140,11 @@ fn last_entered(rank: &Rank<'_>) -> i64 {
     }
     let (times, values) = (&rank.entered.times, &rank.entered.values);
     let grown = (1..values.len()).rev().find(|at| values[*at] != values[at - 1]).unwrap_or(0);
-    times.get(grown).copied().unwrap_or(rank.told_ms)
+    times.get(grown).copied().unwrap_or(rank.reported_ms)
 }
 
 /// Ranks outside of MPI that have not entered what others wait in.
-fn behind(ranks: &BTreeMap<u32, Rank<'_>>, told_ms: i64) -> Vec<Straggler> {
+fn behind(ranks: &BTreeMap<u32, Rank<'_>>, reported_ms: i64) -> Vec<Straggler> {
     let waiting = || ranks.values().filter_map(|rank| Some((rank, rank.waits?.0)));
     let lacks = |rank: &Rank<'_>, at_ms: i64| {
         let others = waiting().filter_map(|(other, _)| value_at(other.entered, at_ms - BEFORE_MS));
@@ -148,7 +155,7 @@ fn behind(ranks: &BTreeMap<u32, Rank<'_>>, told_ms: i64) -> Vec<Straggler> {
         return Vec::new();
     };
     let of = |(number, rank): (&u32, &Rank<'_>)| {
-        let looks = (0..LOOKS).take_while(|back| lacks(rank, told_ms - i64::from(*back) * LOOK_MS)).count();
+        let looks = (0..LOOKS).take_while(|back| lacks(rank, reported_ms - i64::from(*back) * LOOK_MS)).count();
         let looks = u32::try_from(looks).unwrap_or(LOOKS);
         let is_behind = rank.waits.is_none() && rank.is_outside && looks >= CONFIRMED;
         is_behind.then(|| straggler(*number, rank.host, rank.pid, StragglerReason::Behind, operation, looks - 1))
@@ -158,7 +165,7 @@ fn behind(ranks: &BTreeMap<u32, Rank<'_>>, told_ms: i64) -> Vec<Straggler> {
 
 /// A rank that ended without `MPI_Finalize`, as its agent tells.
 fn dead(series: &Series, at_ms: i64) -> Option<Straggler> {
-    newest(series).filter(|(told_ms, _)| *told_ms >= at_ms - NOW_MS)?;
+    fresh(series, at_ms)?;
     let [rank, host, pid] = ["rank", "host", "pid"].map(|name| series.labels.get(name));
     let reason = StragglerReason::by_label(series.labels.get("reason"))?;
     let answers = series.values.iter().rev().take_while(|value| value.is_finite()).count();

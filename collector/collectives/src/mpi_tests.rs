@@ -1,4 +1,4 @@
-//! Four ranks on two hosts, told each 30 s.
+//! Four ranks on two hosts, whose agents report every 30 s.
 
 use super::*;
 use crate::CollectivesReader;
@@ -7,7 +7,7 @@ use fabriclens_model::{Labels, Memory, stale};
 const NOW: i64 = 100_000_000;
 
 /// One rank: host, rank, samples of operations entered at 0, 30, 60 … s ago, time in an operation, share of time in MPI.
-struct Told<'a> {
+struct Reported<'a> {
     host: &'a str,
     rank: &'a str,
     entered: &'a [f64],
@@ -15,7 +15,7 @@ struct Told<'a> {
     share: f64,
 }
 
-fn series(name: &str, one: &Told<'_>, more: &[(&str, &str)], values: &[f64]) -> Series {
+fn series(name: &str, one: &Reported<'_>, more: &[(&str, &str)], values: &[f64]) -> Series {
     let own = [("__name__", name), ("host", one.host), ("job", "7"), ("rank", one.rank), ("scheduler", "slurm")];
     let ages = (0..values.len() as i64).rev();
     Series {
@@ -25,8 +25,8 @@ fn series(name: &str, one: &Told<'_>, more: &[(&str, &str)], values: &[f64]) -> 
     }
 }
 
-fn of(all: &[Told<'_>]) -> Vec<Series> {
-    let one = |one: &Told<'_>| {
+fn of(all: &[Reported<'_>]) -> Vec<Series> {
+    let one = |one: &Reported<'_>| {
         let entered = series(ENTERED, one, &[("pid", "11"), ("size", "4")], one.entered);
         let share = series(SHARE, one, &[], &[one.share]);
         let inside =
@@ -39,12 +39,12 @@ fn of(all: &[Told<'_>]) -> Vec<Series> {
 const STILL: [f64; 8] = [50.0; 8];
 const LATE: [f64; 8] = [49.0; 8];
 
-fn rank<'a>(host: &'a str, rank: &'a str, entered: &'a [f64], inside_s: Option<f64>) -> Told<'a> {
-    Told { host, rank, entered, inside_s, share: if inside_s.is_some() { 1.0 } else { 0.0 } }
+fn rank<'a>(host: &'a str, rank: &'a str, entered: &'a [f64], inside_s: Option<f64>) -> Reported<'a> {
+    Reported { host, rank, entered, inside_s, share: if inside_s.is_some() { 1.0 } else { 0.0 } }
 }
 
 /// Ranks 0 to 2 wait since 200 s; rank 3 is as given.
-fn three_wait(last: Told<'_>) -> Vec<Series> {
+fn three_wait(last: Reported<'_>) -> Vec<Series> {
     of(&[
         rank("a", "0", &STILL, Some(200.0)),
         rank("a", "1", &STILL, Some(200.0)),
@@ -70,15 +70,15 @@ fn a_rank_outside_of_mpi_that_others_wait_for_is_behind() {
 
 #[test]
 fn a_rank_that_may_wait_itself_or_is_late_for_a_moment_is_not_behind() {
-    let within = Told { share: 0.6, ..rank("b", "3", &LATE, None) };
+    let within = Reported { share: 0.6, ..rank("b", "3", &LATE, None) };
     assert_eq!(read(three_wait(within)), None, "it is in MPI: the network may hold it back");
     let just = [49.0, 50.0, 50.0, 50.0];
-    let moment: Vec<Told<'_>> =
+    let moment: Vec<Reported<'_>> =
         ["0", "1", "2"].map(|name| rank("a", name, &[50.0, 50.0, 49.0, 49.0], Some(40.0))).into();
     let late = [49.0; 4];
     let all = of(&moment.into_iter().chain([rank("b", "3", &late, None)]).collect::<Vec<_>>());
     assert_eq!(read(all), None, "one look");
-    let computing: Vec<Told<'_>> = ["0", "1", "2", "3"].map(|name| rank("a", name, &STILL, None)).into();
+    let computing: Vec<Reported<'_>> = ["0", "1", "2", "3"].map(|name| rank("a", name, &STILL, None)).into();
     assert_eq!(read(of(&computing)), None, "all compute, and nobody waits");
     assert_eq!(read(three_wait(rank("b", "3", &just, Some(200.0)))), None, "all wait: no rank is to blame");
     let mut ended = three_wait(rank("b", "3", &LATE, None));

@@ -11,10 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 const LOOK_BACK_MS: i64 = 600_000;
 /// Samples of one answer have one time; those of other agents may differ by less than this, ms.
 const SAME_ANSWER_MS: i64 = 1_000;
-/// Most jobs with stragglers, communicators of a job, and stragglers of a communicator.
+/// Most jobs with stragglers, and communicators of a job.
 const JOBS: usize = 256;
 const COMMUNICATORS: usize = 64;
-const STRAGGLERS: usize = 16;
 /// Most memory of one read, bytes.
 const BYTES: usize = 64 << 20;
 
@@ -57,8 +56,8 @@ impl CollectivesReader<'_> {
     fn with_mpi(&self, job: &JobName) -> Result<Option<JobCollectives>, ReadError> {
         let found = self.job(job)?;
         let series = self.select(&mpi::METRICS, self.at_ms - mpi::LOOK_BACK_MS, &of_job(job))?;
-        let Some((world, told_ms)) = mpi::world(&series, self.at_ms) else { return Ok(found) };
-        let none = || JobCollectives { job: job.clone(), answered_ms: told_ms, ..JobCollectives::default() };
+        let Some((world, reported_ms)) = mpi::world(&series, self.at_ms) else { return Ok(found) };
+        let none = || JobCollectives { job: job.clone(), answered_ms: reported_ms, ..JobCollectives::default() };
         let mut found = found.unwrap_or_else(none);
         found.communicators.push(world);
         Ok(Some(found))
@@ -151,8 +150,7 @@ fn communicator(id: &str, series: &[(&Series, f64)], answered_ms: i64) -> Commun
             _ => {}
         }
     }
-    one.stragglers.sort_by_key(|rank| (rank.rank, rank.reason));
-    one.stragglers.truncate(STRAGGLERS);
+    one.bound_stragglers();
     one
 }
 
@@ -194,6 +192,7 @@ fn straggler(series: &Series, answers: &[i64], answered_ms: i64) -> Option<Strag
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::STRAGGLERS;
     use fabriclens_model::{Labels, Memory, stale};
 
     const NOW: i64 = 100_000_000;

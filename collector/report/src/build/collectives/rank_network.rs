@@ -1,13 +1,12 @@
 //! What the counters of a host's ports say of a time in which one of its ranks held others back.
 
-use super::rank_ports::PortId;
+use super::rank_ports::UsedPorts;
 use crate::build::ReportContext;
 use crate::build::congestion::{held, wait_share};
 use crate::build::ports::{Counter, Port};
 use crate::build::traffic::median;
 use crate::model::{Method, RankNetwork};
 use crate::render::words::percent;
-use std::collections::BTreeSet;
 
 /// A sign of trouble.
 struct Sign {
@@ -40,16 +39,14 @@ const SIGNS: [Sign; 7] = [
 /// Multiple of the median of the other hosts' ports from which a port stands out.
 const BEYOND: f64 = 3.0;
 
-/// The verdict and its words, for a time in Unix ms. `uses`: ports that the rank uses; empty if they are unknown, so that all of its
-/// host count.
+/// The verdict and its words, for a time in Unix ms. If the ports that the rank uses are unknown, all of its host count.
 pub(super) fn rank_network(
     context: &ReportContext<'_>,
     host: &str,
-    uses: &BTreeSet<PortId>,
+    uses: &UsedPorts,
     time: (i64, i64),
 ) -> (RankNetwork, String) {
     let (own, others): (Vec<&Port>, Vec<&Port>) = context.ports.iter().partition(|port| port.host == host);
-    let is_used = |port: &Port| uses.contains(&(port.device.clone(), port.port.clone()));
     let (start_ms, end_ms) = time;
     let edges = context.source.edges();
     let within = |n: &usize| edges[*n] < end_ms && start_ms < edges[n + 1];
@@ -69,19 +66,20 @@ pub(super) fn rank_network(
         let most = own.iter().filter_map(|port| Some((value(port, sign)?, *port)));
         let most = most.filter(|(value, _)| *value >= sign.least);
         // A port that the rank uses before another one that stands out more.
-        let most = most.max_by(|a, b| is_used(a.1).cmp(&is_used(b.1)).then(a.0.total_cmp(&b.0)));
+        let most = most.max_by(|a, b| uses.has(a.1).cmp(&uses.has(b.1)).then(a.0.total_cmp(&b.0)));
         let Some((most, port)) = most else { continue };
         let text = format!("{} {}", port.name(), (sign.words)(most));
-        if most > BEYOND * usual(sign) && !uses.is_empty() && !is_used(port) {
+        let stands_out = most > BEYOND * usual(sign);
+        if stands_out && (uses.are_unknown() || uses.has(port)) {
+            let shows = |other: &Port| SIGNS.iter().any(|sign| value(other, sign).is_some_and(|v| v >= sign.least));
+            let alone = !context.ports.iter().any(|other| !std::ptr::eq(other, port) && shows(other));
+            let rest = if alone { ", and nothing else of the job was held back" } else { "" };
+            return (RankNetwork::Troubled, format!("{text}{rest}"));
+        }
+        if stands_out {
             // Of a port only the first queue pairs are listed, so this acquits nothing.
             elsewhere.get_or_insert(text);
             continue;
-        }
-        if most > BEYOND * usual(sign) {
-            let shows = |other: &&Port| SIGNS.iter().any(|sign| value(other, sign).is_some_and(|v| v >= sign.least));
-            let alone = !context.ports.iter().filter(|other| !is_same(other, port)).any(|other| shows(&other));
-            let rest = if alone { ", and nothing else of the job was held back" } else { "" };
-            return (RankNetwork::Troubled, format!("{text}{rest}"));
         }
         like_others.get_or_insert(text);
     }
@@ -93,11 +91,6 @@ pub(super) fn rank_network(
         Some(text) => (RankNetwork::LikeOthers, format!("{text}, as ports of the job's other hosts were")),
         None => (RankNetwork::Clean, format!("no port of {host} was held back or lost packets in that time")),
     }
-}
-
-/// Whether both are one port.
-fn is_same(one: &Port, other: &Port) -> bool {
-    (&one.host, &one.device, &one.port) == (&other.host, &other.device, &other.port)
 }
 
 /// Value of a sign in some steps: a fraction of the measured part of them, or a number of events. Counters that were read at

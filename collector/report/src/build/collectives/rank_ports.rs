@@ -3,11 +3,28 @@
 
 use super::over_time;
 use crate::build::ReportContext;
+use crate::build::ports::Port;
 use fabriclens_promql::QueryError;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Device and port.
-pub(super) type PortId = (String, String);
+type PortId = (String, String);
+
+/// Ports of its host that a rank uses; none if they are unknown.
+#[derive(Default)]
+pub(super) struct UsedPorts(BTreeSet<PortId>);
+
+impl UsedPorts {
+    /// Whether nothing tells which ports it uses.
+    pub fn are_unknown(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a port of its host is one of them.
+    pub fn has(&self, port: &Port) -> bool {
+        self.0.contains(&(port.device.clone(), port.port.clone()))
+    }
+}
 
 /// Ports of ranks.
 #[derive(Default)]
@@ -37,12 +54,12 @@ impl RankPorts {
         Ok(all)
     }
 
-    /// Ports of a rank, by its communicators and its number in each; empty if they are unknown.
-    pub fn of(&self, host: &str, ranks: &BTreeSet<(String, String)>) -> BTreeSet<PortId> {
+    /// Ports of a rank, by its communicators and its number in each.
+    pub fn of(&self, host: &str, ranks: &BTreeSet<(String, String)>) -> UsedPorts {
         let process = |(communicator, rank): &(String, String)| {
             self.processes.get(&(host.to_owned(), communicator.clone(), rank.clone()))
         };
         let pids = ranks.iter().filter_map(process).flatten();
-        pids.filter_map(|pid| self.ports.get(&(host.to_owned(), pid.clone()))).flatten().cloned().collect()
+        UsedPorts(pids.filter_map(|pid| self.ports.get(&(host.to_owned(), pid.clone()))).flatten().cloned().collect())
     }
 }

@@ -7,7 +7,7 @@ use crate::build::ReportContext;
 use crate::build::ports::Port;
 use crate::model::{RankNetwork, RankStraggler};
 use crate::read::Interval;
-use fabriclens_collectives::HostAddresses;
+use fabriclens_collectives::{HostAddresses, MPI_COMM_WORLD};
 use fabriclens_model::Labels;
 use fabriclens_promql::QueryError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,9 +35,6 @@ struct Seen {
     ranks: BTreeSet<(String, String)>,
 }
 
-/// Communicator of all ranks of MPI: the host that tells of a rank is the rank's own.
-const MPI: &str = "MPI_COMM_WORLD";
-
 /// Ranks that RAS calls stragglers, and ranks that the Inspector's times show to come last on their host.
 pub(super) fn candidates(context: &ReportContext<'_>) -> Result<Vec<Candidate>, QueryError> {
     let addresses = addresses(context)?;
@@ -51,7 +48,8 @@ pub(super) fn candidates(context: &ReportContext<'_>) -> Result<Vec<Candidate>, 
     };
     for (labels, intervals) in own(context, "fabric_collective_straggler_info")? {
         let host = match labels.get("communicator") {
-            MPI => labels.get("host").to_owned(),
+            // The agent that reports it is that of its own host.
+            MPI_COMM_WORLD => labels.get("host").to_owned(),
             _ => host(labels.get("rank_host")),
         };
         add(of_ras(&labels, host), &labels, "rank", intervals);
@@ -168,7 +166,7 @@ fn straggler(context: &ReportContext<'_>, candidate: Candidate, ports: &RankPort
     };
     let text = sentence(&reason, &operation, evidence);
     let (start_ns, end_ns) = (start_ms * 1_000_000, end_ms * 1_000_000);
-    let own = |port: &&Port| port.host == host && uses.contains(&(port.device.clone(), port.port.clone()));
+    let own = |port: &&Port| port.host == host && uses.has(port);
     let ports = context.ports.iter().filter(own).map(Port::name).collect();
     RankStraggler { host, rank, reason, operation, start_ns, end_ns, seconds, network, ports, text }
 }
