@@ -85,20 +85,9 @@ impl Parser<'_, '_> {
     /// A number in parentheses.
     fn fill_value(&mut self) -> Parsed<f64> {
         self.expect(b'(', "fill modifier")?;
-        let mut sign = 1.0;
-        if let Kind::Operator(op @ (BinaryOp::Add | BinaryOp::Sub)) = self.token().kind {
-            sign = if op == BinaryOp::Sub { -1.0 } else { 1.0 };
-            self.skip();
-        }
-        let value = match self.token().kind {
-            Kind::Number(n) => n,
-            Kind::Word if self.is_word("inf") => f64::INFINITY,
-            Kind::Word if self.is_word("nan") => f64::NAN,
-            _ => return Err(self.unexpected("fill modifier", "number")),
-        };
-        self.skip();
+        let value = self.signed_number("fill modifier", "number")?;
         self.expect(b')', "fill modifier")?;
-        Ok(sign * value)
+        Ok(value)
     }
 
     pub(super) fn binary(&self, op: BinaryOp, at: usize, m: Modifiers, lhs: Expr, rhs: Expr) -> Parsed<Expr> {

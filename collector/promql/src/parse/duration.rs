@@ -85,15 +85,9 @@ impl Parser<'_, '_> {
     /// The duration of `offset`: without parentheses it ends before an operator.
     pub(super) fn offset_duration(&mut self) -> Parsed<i64> {
         let at = self.token().start;
-        let negative = match self.token().kind {
-            Kind::Operator(sign @ (BinaryOp::Add | BinaryOp::Sub)) => {
-                self.skip();
-                sign == BinaryOp::Sub
-            }
-            _ => false,
-        };
+        let sign = self.sign();
         let value = self.single_duration()?;
-        self.millis(if negative { -value } else { value }, at)
+        self.millis(sign * value, at)
     }
 
     /// A range or a resolution in brackets: positive.

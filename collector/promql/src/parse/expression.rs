@@ -177,19 +177,8 @@ impl Parser<'_, '_> {
                 return Ok(place);
             }
         }
-        let mut sign = 1.0;
-        if let Kind::Operator(op @ (BinaryOp::Add | BinaryOp::Sub)) = self.token().kind {
-            sign = if op == BinaryOp::Sub { -1.0 } else { 1.0 };
-            self.skip();
-        }
-        let seconds = match self.token().kind {
-            Kind::Number(n) => n,
-            Kind::Word if self.is_word("inf") => f64::INFINITY,
-            Kind::Word if self.is_word("nan") => f64::NAN,
-            _ => return Err(self.unexpected("@", "timestamp")),
-        };
-        self.skip();
-        let ms = self.millis(sign * seconds, at).ok().filter(|_| !seconds.is_nan());
+        let seconds = self.signed_number("@", "timestamp")?;
+        let ms = self.millis(seconds, at).ok().filter(|_| !seconds.is_nan());
         ms.map(At::Time).ok_or_else(|| self.error(at, "timestamp out of bounds for @ modifier"))
     }
 

@@ -10,6 +10,8 @@ const MAX_OPERANDS: usize = 1000;
 /// Longest line that is not broken, bytes.
 const LINE: usize = 100;
 const INDENT: usize = 2;
+/// Modifiers of binary operators that are followed by a list in parentheses.
+const LISTED: [&str; 7] = ["on", "ignoring", "group_left", "group_right", "fill", "fill_left", "fill_right"];
 
 /// Pretty-prints a valid query.
 pub(crate) fn format(query: &str) -> Parsed<String> {
@@ -119,10 +121,7 @@ impl<'q> Printer<'q> {
         if self.is_word(tokens.get(at), &["bool"]) {
             at += 1;
         }
-        while self.is_word(
-            tokens.get(at),
-            &["on", "ignoring", "group_left", "group_right", "fill", "fill_left", "fill_right"],
-        ) {
+        while self.is_word(tokens.get(at), &LISTED) {
             let listed = tokens.get(at + 1).is_some_and(|t| t.kind == Kind::Mark(b'('));
             if !listed && !self.is_word(tokens.get(at), &["group_left", "group_right"]) {
                 // A metric of this name.
@@ -202,8 +201,7 @@ impl<'q> Printer<'q> {
                 Kind::Mark(b'(') => {
                     depth -= 1;
                     if depth == 0 {
-                        let words = ["on", "ignoring", "group_left", "group_right", "fill", "fill_left", "fill_right"];
-                        return at > 0 && self.is_word(tokens.get(at - 1), &words);
+                        return at > 0 && self.is_word(tokens.get(at - 1), &LISTED);
                     }
                 }
                 _ => {}

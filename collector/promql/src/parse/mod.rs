@@ -14,7 +14,7 @@ mod selector;
 pub(crate) use format::format;
 
 use crate::error::QueryError;
-use crate::plan::{Expr, Resolution};
+use crate::plan::{BinaryOp, Expr, Resolution};
 use fabriclens_model::Patterns;
 use lex::{Kind, Parsed, Token, error};
 
@@ -133,6 +133,26 @@ impl<'a> Parser<'a, '_> {
             return Err(self.error(self.token().start, message));
         }
         Ok(())
+    }
+
+    /// Takes a sign, if there is one: 1 or -1.
+    fn sign(&mut self) -> f64 {
+        let Kind::Operator(op @ (BinaryOp::Add | BinaryOp::Sub)) = self.token().kind else { return 1.0 };
+        self.skip();
+        if op == BinaryOp::Sub { -1.0 } else { 1.0 }
+    }
+
+    /// Takes a number with a sign, which may be infinite or none.
+    fn signed_number(&mut self, context: &str, expected: &str) -> Parsed<f64> {
+        let sign = self.sign();
+        let value = match self.token().kind {
+            Kind::Number(n) => n,
+            Kind::Word if self.is_word("inf") => f64::INFINITY,
+            Kind::Word if self.is_word("nan") => f64::NAN,
+            _ => return Err(self.unexpected(context, expected)),
+        };
+        self.skip();
+        Ok(sign * value)
     }
 
     /// The value of the next token, a string literal.

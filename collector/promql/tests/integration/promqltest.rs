@@ -1,10 +1,10 @@
 //! Scripts in the format of Prometheus' own cases (`promql/promqltest/README.md` there): those of `tests/promqltest`, and
 //! any files that are given.
 
-use crate::common::{Memory, close, duration, split_labels, values};
+use crate::common::{Memory, Row, duration, rows_match, scripts, split_labels, values};
 use fabriclens_model::{Labels, Patterns, Series};
 use fabriclens_promql::{Engine, Outcome, QueryError, Value};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Relative, as in Prometheus' own runner.
 const TOLERANCE: f64 = 1e-6;
@@ -43,19 +43,10 @@ struct Case<'a> {
     rows: Vec<&'a str>,
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-    let mut found: Vec<PathBuf> =
-        entries.map(|e| e.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "test")).collect();
-    found.sort();
-    assert!(!found.is_empty(), "no scripts in {}", folder.display());
-    found
-}
-
 /// Runs all scripts of a folder and prints what fails; returns failures and cases.
 fn run_folder(folder: &Path) -> (Vec<String>, usize) {
     let (mut failed, mut cases) = (vec![], 0);
-    for path in files(folder) {
+    for path in scripts(folder) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let report = run(&std::fs::read_to_string(&path).unwrap());
         println!("{name}: {} passed, {} failed", report.passed, report.failed.len());
@@ -301,29 +292,14 @@ fn compare(rows: &[&str], outcome: &Outcome, when: When, ordered: bool) -> Resul
         Value::Matrix(series) => series.iter().map(|s| placed(when, s)).collect::<Result<_, _>>()?,
         Value::String { value, .. } => return Err(format!("got string {value:?}")),
     };
-    let shown = format!("got {got:?}");
-    let mut left = got;
-    for row in rows {
-        let lone = !row.contains('{') && row.split_whitespace().count() == 1;
-        let (labels, rest) = if lone { (Labels::default(), *row) } else { split_labels(row)? };
-        let wanted = values(rest)?;
-        let at = if ordered { Some(0) } else { left.iter().position(|(l, _)| *l == labels) };
-        let at = at.filter(|i| left.get(*i).is_some_and(|(l, _)| *l == labels));
-        let (_, found) = left.remove(at.ok_or_else(|| format!("no {row:?} where expected; {shown}"))?);
-        let length = wanted.len().max(found.len());
-        for i in 0..length {
-            let (w, g) = (wanted.get(i).copied().flatten(), found.get(i).copied().flatten());
-            let agree = match (w, g) {
-                (None, None) => true,
-                (Some(w), Some(g)) => close(w, g, TOLERANCE),
-                _ => false,
-            };
-            if !agree {
-                return Err(format!("{row:?} at {i}: expected {w:?}, got {g:?}; {shown}"));
-            }
-        }
-    }
-    if left.is_empty() { Ok(()) } else { Err(format!("not expected: {left:?}")) }
+    rows_match(rows, row, got, ordered, TOLERANCE)
+}
+
+/// Labels and values of a row, or the value of a scalar.
+fn row(text: &str) -> Result<Row, String> {
+    let lone = !text.contains('{') && text.split_whitespace().count() == 1;
+    let (labels, rest) = if lone { (Labels::default(), text) } else { split_labels(text)? };
+    Ok((labels, values(rest)?))
 }
 
 /// Values by step.

@@ -1,9 +1,9 @@
 //! Runs every script of `tests/promql`; the README there describes the language.
 
-use crate::common::{Memory, close, duration, number, split_labels, values};
-use fabriclens_model::{Labels, Series};
+use crate::common::{Memory, Row, close, duration, number, rows_match, scripts, split_labels, values};
+use fabriclens_model::Series;
 use fabriclens_promql::{Engine, Limits, Outcome, QueryError, Value, Version};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const TOLERANCE: f64 = 1e-12;
 
@@ -24,21 +24,12 @@ struct Case<'a> {
     expected: Vec<&'a str>,
 }
 
-fn scripts() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/promql");
-    let entries = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-    let mut found: Vec<PathBuf> =
-        entries.map(|e| e.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "test")).collect();
-    found.sort();
-    assert!(!found.is_empty(), "no scripts in {}", folder.display());
-    found
-}
-
 #[test]
 fn scripts_hold() {
     let mut failures = vec![];
     let mut cases = 0;
-    for path in scripts() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/promql");
+    for path in scripts(&folder) {
         let text = std::fs::read_to_string(&path).unwrap();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         match run(&text) {
@@ -164,11 +155,11 @@ fn compare(case: &Case<'_>, rows: &[&str], value: &Value) -> Result<(), String> 
         },
         Value::Vector(samples) => {
             let got = samples.iter().map(|s| (s.labels.clone(), vec![Some(s.value)])).collect();
-            rows_match(rows, got, case.ordered)
+            rows_match(rows, row, got, case.ordered, TOLERANCE)
         }
         Value::Matrix(series) => {
             let got = series.iter().map(|s| (s.labels.clone(), placed(case.when, s))).collect();
-            rows_match(rows, got, case.ordered)
+            rows_match(rows, row, got, case.ordered, TOLERANCE)
         }
     }
 }
@@ -184,27 +175,10 @@ fn placed(when: When, s: &Series) -> Vec<Option<f64>> {
     }
 }
 
-fn rows_match(rows: &[&str], mut got: Vec<(Labels, Vec<Option<f64>>)>, ordered: bool) -> Result<(), String> {
-    let shown = format!("got {got:?}");
-    for row in rows {
-        let (labels, rest) = split_labels(row).map_err(|e| format!("{e} in {row:?}"))?;
-        let wanted = values(rest)?;
-        let at = if ordered { Some(0) } else { got.iter().position(|(l, _)| *l == labels) };
-        let found = at.filter(|i| got.get(*i).is_some_and(|(l, _)| *l == labels));
-        let (_, values) = got.remove(found.ok_or_else(|| format!("no {row:?} where expected; {shown}"))?);
-        let padded = wanted.iter().copied().chain(std::iter::repeat(None)).take(values.len().max(wanted.len()));
-        for (i, (w, g)) in padded.zip(values.iter().copied().chain(std::iter::repeat(None))).enumerate() {
-            let agree = match (w, g) {
-                (None, None) => true,
-                (Some(w), Some(g)) => close(w, g, TOLERANCE),
-                _ => false,
-            };
-            if !agree {
-                return Err(format!("{row:?} at {i}: expected {w:?}, got {g:?}; {shown}"));
-            }
-        }
-    }
-    if got.is_empty() { Ok(()) } else { Err(format!("not expected: {got:?}")) }
+/// Labels and values of a row.
+fn row(text: &str) -> Result<Row, String> {
+    let (labels, rest) = split_labels(text).map_err(|e| format!("{e} in {text:?}"))?;
+    Ok((labels, values(rest)?))
 }
 
 fn same(wanted: &[f64], got: &[f64]) -> Result<(), String> {

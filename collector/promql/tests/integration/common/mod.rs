@@ -112,3 +112,45 @@ pub fn close(a: f64, b: f64, tolerance: f64) -> bool {
     }
     a == b || (a - b).abs() <= tolerance * a.abs().max(b.abs())
 }
+
+/// A series with its value at each step.
+pub type Row = (Labels, Vec<Option<f64>>);
+
+/// Compares rows as a script writes them with those of an answer, within a relative tolerance; rows may end early where there are no values.
+pub fn rows_match(
+    rows: &[&str],
+    parse: impl Fn(&str) -> Result<Row, String>,
+    mut got: Vec<Row>,
+    ordered: bool,
+    tolerance: f64,
+) -> Result<(), String> {
+    let shown = format!("got {got:?}");
+    for row in rows {
+        let (labels, wanted) = parse(row)?;
+        let at = if ordered { Some(0) } else { got.iter().position(|(l, _)| *l == labels) };
+        let at = at.filter(|i| got.get(*i).is_some_and(|(l, _)| *l == labels));
+        let (_, found) = got.remove(at.ok_or_else(|| format!("no {row:?} where expected; {shown}"))?);
+        for i in 0..wanted.len().max(found.len()) {
+            let (w, g) = (wanted.get(i).copied().flatten(), found.get(i).copied().flatten());
+            let agree = match (w, g) {
+                (None, None) => true,
+                (Some(w), Some(g)) => close(w, g, tolerance),
+                _ => false,
+            };
+            if !agree {
+                return Err(format!("{row:?} at {i}: expected {w:?}, got {g:?}; {shown}"));
+            }
+        }
+    }
+    if got.is_empty() { Ok(()) } else { Err(format!("not expected: {got:?}")) }
+}
+
+/// Scripts of a folder, by name.
+pub fn scripts(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut found: Vec<_> =
+        entries.map(|e| e.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "test")).collect();
+    found.sort();
+    assert!(!found.is_empty(), "no scripts in {}", folder.display());
+    found
+}
