@@ -10,7 +10,7 @@ use crate::signals::table::SignalSpec;
 use fabriclens_model::{Labels, Matcher, Series};
 use std::collections::HashMap;
 
-/// How old the sample that counts at an instant must not be, ms: PromQL's look-back.
+/// Age from which a sample no longer counts at an instant, ms: PromQL's look-back.
 const LOOK_BACK_MS: i64 = 300_000;
 
 /// A term of the signal.

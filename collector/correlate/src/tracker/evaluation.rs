@@ -123,10 +123,9 @@ impl Evaluator {
         seen: &Evaluation,
     ) {
         let ctx = self.context(seen);
-        let hold = others.into_iter().filter(|other| !other.observation && other.lately);
-        let hold =
-            hold.filter(|other| other.kind.spec().holds_others_back).flat_map(|other| other.places.iter().copied());
-        incident.record(findings, &hold.collect(), &ctx);
+        let holds = |other: &&OpenSummary| !other.observation && other.lately && other.kind.spec().holds_others_back;
+        let places = others.into_iter().filter(holds).flat_map(|other| other.places.iter().copied()).collect();
+        incident.record(findings, &places, &ctx);
         incident.decide_paging(&ctx, &self.past);
     }
 
