@@ -13,6 +13,9 @@ const INDENT: usize = 2;
 /// Modifiers of binary operators that are followed by a list in parentheses.
 const LISTED: [&str; 7] = ["on", "ignoring", "group_left", "group_right", "fill", "fill_left", "fill_right"];
 
+/// Words behind a selector, which end an operand.
+const BEHIND: [&str; 2] = ["anchored", "smoothed"];
+
 /// Pretty-prints a valid query.
 pub(crate) fn format(query: &str) -> Parsed<String> {
     let mut tokens = lex(query)?;
@@ -155,8 +158,7 @@ impl<'q> Printer<'q> {
         for (at, token) in tokens.iter().enumerate() {
             let before = at.checked_sub(1).map(|b| &tokens[b]);
             let sign = matches!(token.kind, Kind::Operator(BinaryOp::Add | BinaryOp::Sub)) && !operand;
-            if before.is_some_and(|before| self.spaced(before, token, braces, at >= 2 && self.was_sign(tokens, at - 1)))
-            {
+            if before.is_some_and(|before| self.spaced(before, token, braces, self.was_sign(tokens, at - 1))) {
                 out.push(' ');
             }
             self.write(token, &mut out);
@@ -168,7 +170,7 @@ impl<'q> Printer<'q> {
             operand = !sign
                 && match token.kind {
                     Kind::Number(_) | Kind::Text | Kind::Mark(b')' | b']' | b'}') => true,
-                    Kind::Word => !is_keyword(token.text(self.query)) && self.word_operator(token).is_none(),
+                    Kind::Word => self.ends_operand(token),
                     _ => false,
                 };
             if out.len() > most {
@@ -178,17 +180,25 @@ impl<'q> Printer<'q> {
         Some(out)
     }
 
+    /// Whether a word is an operand, or the end of one.
+    fn ends_operand(&self, word: &Token) -> bool {
+        let is_operand = !is_keyword(word.text(self.query)) && self.word_operator(word).is_none();
+        is_operand || self.is_word(Some(word), &BEHIND)
+    }
+
     /// Whether the token at `at` is a sign rather than an operator.
     fn was_sign(&self, tokens: &[Token], at: usize) -> bool {
         if !matches!(tokens[at].kind, Kind::Operator(BinaryOp::Add | BinaryOp::Sub)) {
             return false;
         }
-        let Some(before) = at.checked_sub(1).map(|b| &tokens[b]) else { return true };
+        // An operator on a line of its own stands in front of its modifiers.
+        let is_modified = self.past_modifiers(tokens, at + 1) > at + 1;
+        let Some(before) = at.checked_sub(1).map(|b| &tokens[b]) else { return !is_modified };
         match before.kind {
             Kind::Number(_) | Kind::Text | Kind::Mark(b']' | b'}') => false,
             // Behind the labels of `on (…)` stands an operand.
             Kind::Mark(b')') => self.closes_modifier(tokens, at - 1),
-            Kind::Word => is_keyword(before.text(self.query)) || self.word_operator(before).is_some(),
+            Kind::Word => !self.ends_operand(before),
             _ => true,
         }
     }
@@ -307,6 +317,11 @@ mod tests {
             ("a@start()>bool fill(-1)b # c", "a @ start() > bool fill (-1) b"),
             ("rate(x[5m*2]anchored)-(1)-{a=~`\\d`}", "rate(x[5m * 2] anchored) - (1) - {a=~\"\\\\d\"}"),
             ("a and b or-c", "a and b or -c"),
+            ("- x", "-x"),
+            ("-(x)^2", "-(x) ^ 2"),
+            ("+1-  -x", "+1 - -x"),
+            ("x anchored-1", "x anchored - 1"),
+            ("x[5m]smoothed+y", "x[5m] smoothed + y"),
         ] {
             assert_eq!(format(query).unwrap(), want);
             assert_eq!(format(want).unwrap(), want);
