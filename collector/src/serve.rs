@@ -15,6 +15,7 @@ use fabriclens_audit as audit;
 use fabriclens_audit::{Auditor, Drift};
 use fabriclens_config::Config;
 use fabriclens_console as console;
+use fabriclens_core::newest_signals::NewestSignals;
 use fabriclens_core::pressure::{Level, Pressure};
 use fabriclens_core::reload::{Reload, run as run_reloads};
 use fabriclens_core::telemetry::Telemetry;
@@ -182,6 +183,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         topologies: topologies.clone(),
         auditor: auditor.clone(),
         probing: probing.clone(),
+        newest_signals: Arc::new(NewestSignals::new(api::signals_of_ports())),
         pressure: pressure.clone(),
         telemetry: telemetry.clone(),
         config: config.clone(),

@@ -1,12 +1,19 @@
-//! SBOM of a program as CycloneDX 1.5: every crate with version, license, checksum and dependencies.
+//! SBOM of a program as CycloneDX 1.5: every crate, and every library of the console, with version, license, checksum and dependencies.
 
+use crate::console::BUNDLED;
 use crate::steps::{output, root};
 use crate::third_party::{Crate, contents};
 use anyhow::{Context, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
+
+/// Crate that embeds the console's built files.
+const CONSOLE: &str = "fabriclens-console";
 
 /// SBOM of one program, reproducible for the same sources. `epoch` is its timestamp in Unix seconds.
 ///
@@ -22,9 +29,16 @@ pub fn sbom(package: &str, epoch: &str) -> Result<Value> {
         let component = component(c, if main { "application" } else { "library" }, &hashes);
         if main { own = component } else { components.push(component) }
     }
+    let libraries = match contents.crates.values().any(|c| c.name == CONSOLE) {
+        true => console_libraries()?,
+        false => Vec::new(),
+    };
+    components.extend(libraries.iter().cloned());
+    let embedded = |id: &String| contents.crates.get(id).filter(|c| c.name == CONSOLE).map_or(&[][..], |_| &libraries);
     let name = |id: &String| contents.crates.get(id).map(reference);
     let needs = contents.needs.iter().filter_map(|(id, needs)| {
         let mut on: Vec<String> = needs.iter().filter_map(name).collect();
+        on.extend(embedded(id).iter().filter_map(|library| library["purl"].as_str().map(str::to_owned)));
         on.sort();
         on.dedup();
         Some(json!({ "ref": name(id)?, "dependsOn": on }))
@@ -65,6 +79,34 @@ fn component(c: &Crate, kind: &str, hashes: &BTreeMap<(String, String), String>)
     component
 }
 
+/// Libraries that are part of the console, from its lock file.
+fn console_libraries() -> Result<Vec<Value>> {
+    let lock = fs::read(root().join("console/package-lock.json")).context("console/package-lock.json")?;
+    let lock: Value = serde_json::from_slice(&lock).context("console/package-lock.json")?;
+    let library = |name: &&str| {
+        let of = &lock["packages"][format!("node_modules/{name}")];
+        let text =
+            |key: &str| of[key].as_str().with_context(|| format!("console/package-lock.json: {name} has no {key}"));
+        let purl = format!("pkg:npm/{name}@{}", text("version")?);
+        let sum = text("integrity")?.strip_prefix("sha512-").context("the checksum of a library is no SHA-512")?;
+        let hex = STANDARD.decode(sum)?.iter().fold(String::new(), |mut hex, byte| {
+            // Writing to a string does not fail.
+            _ = write!(hex, "{byte:02x}");
+            hex
+        });
+        Ok(json!({
+            "type": "library",
+            "bom-ref": purl,
+            "name": name,
+            "version": text("version")?,
+            "licenses": [{ "expression": text("license")? }],
+            "purl": purl,
+            "hashes": [{ "alg": "SHA-512", "content": hex }],
+        }))
+    };
+    BUNDLED.iter().map(library).collect()
+}
+
 /// SHA-256 of crates by name and version, from the lock files.
 fn checksums() -> Result<BTreeMap<(String, String), String>> {
     let mut all = BTreeMap::new();
@@ -97,13 +139,21 @@ mod tests {
             let mut known = BTreeSet::from([bom["metadata"]["component"]["bom-ref"].as_str().unwrap()]);
             for component in components {
                 let own = component["name"].as_str().unwrap().starts_with("fabriclens");
-                assert!(own || component["hashes"][0]["content"].as_str().unwrap().len() == 64, "{component}");
+                let hash = &component["hashes"][0];
+                let digits = if hash["alg"] == "SHA-512" { 128 } else { 64 };
+                assert!(own || hash["content"].as_str().unwrap().len() == digits, "{component}");
                 assert!(!component["licenses"][0]["expression"].as_str().unwrap().contains('/'), "{component}");
                 assert!(known.insert(component["bom-ref"].as_str().unwrap()), "twice: {component}");
             }
             let names: BTreeSet<_> = components.iter().map(|c| c["name"].as_str().unwrap()).collect();
             assert_eq!(names.contains("aya-ebpf"), *package == "fabriclens-agent");
             assert!(!names.contains("proptest"), "test dependencies are not shipped");
+            let console: Vec<_> = BUNDLED.iter().map(|name| names.contains(name)).collect();
+            assert_eq!(console, [*package == "fabriclens"; 2], "libraries of the console");
+            let lines = bom["dependencies"].as_array().unwrap().iter();
+            let embeds: Vec<_> = lines.filter(|line| line.to_string().contains("pkg:npm/")).collect();
+            assert!(embeds.iter().all(|line| line["ref"].as_str().unwrap().contains(CONSOLE)), "{embeds:?}");
+            assert_eq!(embeds.len(), usize::from(*package == "fabriclens"), "the console needs its libraries");
             for line in bom["dependencies"].as_array().unwrap() {
                 let on = line["dependsOn"].as_array().unwrap().iter().chain([&line["ref"]]);
                 assert!(on.into_iter().all(|r| known.contains(r.as_str().unwrap())), "{line}");

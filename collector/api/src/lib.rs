@@ -49,9 +49,11 @@ use fabriclens_audit::Auditor;
 use fabriclens_config::Access;
 use fabriclens_config::Config;
 use fabriclens_core::fair_turn::FairTurn;
+use fabriclens_core::newest_signals::NewestSignals;
 use fabriclens_core::pressure::Pressure;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time;
+use fabriclens_correlate::Signal;
 use fabriclens_data::{Data, LOCAL, engine};
 use fabriclens_forward::Sink;
 use fabriclens_incidents::IncidentStore;
@@ -67,6 +69,11 @@ use incidents::Listeners;
 use memory::Pool;
 use params::Params;
 
+/// Signals that the API shows of all ports.
+pub fn signals_of_ports() -> impl Iterator<Item = Signal> {
+    port_signals::of_tables()
+}
+
 /// State shared by all handlers.
 pub struct Api {
     /// Metadata of metrics, and statistics.
@@ -81,6 +88,7 @@ pub struct Api {
     topologies: Arc<Topologies>,
     auditor: Arc<Auditor>,
     probing: Arc<Probing>,
+    newest_signals: Arc<NewestSignals>,
     pressure: Arc<Pressure>,
     engine: Engine,
     telemetry: Telemetry,
@@ -111,6 +119,7 @@ impl Api {
             topologies,
             auditor,
             probing,
+            newest_signals,
             pressure,
             telemetry,
             config,
@@ -125,6 +134,7 @@ impl Api {
             topologies,
             auditor,
             probing,
+            newest_signals,
             pressure,
             engine: engine(&config.query),
             pool: Pool::new(config.query.memory, config.query.concurrency, telemetry.query_memory.clone()),

@@ -120,6 +120,17 @@ impl Budget for Grant {
         held.taken = wanted;
         true
     }
+
+    fn taken(&self) -> usize {
+        self.held.lock().taken
+    }
+
+    fn give_back(&self, bytes: usize) {
+        let mut held = self.held.lock();
+        let bytes = bytes.min(held.taken);
+        held.taken -= bytes;
+        self.pool.in_use.sub(bytes as i64);
+    }
 }
 
 impl Pool {
@@ -201,6 +212,19 @@ mod tests {
         fn in_use(&self) -> usize {
             usize::try_from(self.in_use.get()).unwrap()
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_given_back_can_be_taken_again() {
+        let pool = pool();
+        let grant = pool.enter(0).await.unwrap();
+        for _ in 0..3 {
+            assert!(grant.take(1000 * KIB));
+            assert_eq!((grant.taken(), pool.in_use()), (1000 * KIB, 1000 * KIB));
+            grant.give_back(1000 * KIB);
+        }
+        grant.give_back(1);
+        assert_eq!((grant.taken(), pool.in_use()), (0, 0));
     }
 
     #[tokio::test]

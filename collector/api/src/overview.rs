@@ -20,6 +20,7 @@ use super::Api;
 use super::blocking::{blocking, in_turn};
 use super::encode;
 use super::params::Params;
+use super::query::QueryContext;
 use fabriclens_core::time::now_ms;
 use fabriclens_server::auth::Caller;
 use fabriclens_server::error::ApiError;
@@ -80,7 +81,9 @@ async fn measured(api: &Arc<Api>, params: &Params) -> Result<Arc<str>, ApiError>
     // The registry of jobs may wait for the disk.
     let of = api.clone();
     let suffering = blocking(move || Ok(incidents::suffering(&of))).await?;
-    let answer = api.within_limits(params, move |context| measured::read(context, &suffering, now_ms())).await?;
+    let present = api.present(params).await;
+    let work = move |context: &QueryContext<'_>| measured::read(context, present.as_deref(), &suffering, now_ms());
+    let answer = api.within_limits(params, work).await?;
     let text: Arc<str> = answer.text().into();
     *shared = Some(Measured { until: Instant::now() + reuse(began.elapsed()), text: text.clone() });
     Ok(text)

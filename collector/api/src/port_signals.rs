@@ -1,12 +1,17 @@
-//! Signals of all ports at an instant, for the overview and the drawing of the fabric: at most one query for each signal.
+//! Signals of all ports at an instant, for the overview and the drawing of the fabric. Those of the present are the detectors'; others, and
+//! those that peers have, are read by one query for each signal.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use fabriclens_core::newest_signals::SignalTable;
 use fabriclens_correlate::topology::port_name;
 use fabriclens_correlate::{ALL, Signal};
 use fabriclens_model::Budget as _;
 use fabriclens_promql::{QueryError, Value};
 
+use super::Api;
+use super::params::Params;
 use super::query::QueryContext;
 
 /// Range of rates, which are those between the last two samples in it.
@@ -46,23 +51,41 @@ pub(super) type PortValues = BTreeMap<PortName, Vec<f64>>;
 /// Memory of a port besides its names and values, bytes.
 const PORT_BYTES: usize = 192;
 
-/// Reads signals at `time_ms`. Each port counts in the memory of the query.
+/// What the tables of the present have.
+pub(super) fn of_tables() -> impl Iterator<Item = Signal> {
+    SIGNALS.iter().map(|signal| signal.signal)
+}
+
+impl Api {
+    /// The signals of the present; `None` for a request of another instant, or if peers may have samples that this collector has not.
+    pub(super) async fn present(&self, params: &Params) -> Option<Arc<SignalTable>> {
+        let is_alone = self.config.peers.is_empty() || params.get(super::LOCAL) == Some("true");
+        if is_alone && params.get("time").is_none() { self.newest_signals.table().await } else { None }
+    }
+}
+
+/// Signals from a table of the present, or read at `time_ms`. Each port counts in the memory of the query.
 ///
 /// # Errors
 /// [`QueryError`] of the first query that fails.
 pub(super) fn snapshot(
     context: &QueryContext<'_>,
+    present: Option<&SignalTable>,
     asked: &[&PortSignal],
     time_ms: i64,
 ) -> Result<PortValues, QueryError> {
     let mut ports = PortValues::new();
     // Behind the values of the signals stands the line rate.
     let columns = asked.len() + 1;
-    for (at, wanted) in asked.iter().enumerate() {
-        read(context, wanted.signal, time_ms, [at, columns], &mut ports)?;
-    }
-    if asked.iter().any(|signal| signal.is_relative) {
-        read(context, Signal::Rate, time_ms, [asked.len(), columns], &mut ports)?;
+    if let Some(table) = present {
+        copy(context, table, asked, &mut ports)?;
+    } else {
+        for (at, wanted) in asked.iter().enumerate() {
+            read(context, wanted.signal, time_ms, [at, columns], &mut ports)?;
+        }
+        if asked.iter().any(|signal| signal.is_relative) {
+            read(context, Signal::Rate, time_ms, [asked.len(), columns], &mut ports)?;
+        }
     }
     ports.retain(|_, values| {
         let rate = values.pop().filter(|rate| *rate > 0.0).unwrap_or(f64::NAN);
@@ -74,7 +97,27 @@ pub(super) fn snapshot(
     Ok(ports)
 }
 
-/// Reads one signal of every port that has it into a column of so many.
+/// Copies signals from a table.
+fn copy(
+    context: &QueryContext<'_>,
+    table: &SignalTable,
+    asked: &[&PortSignal],
+    ports: &mut PortValues,
+) -> Result<(), QueryError> {
+    let columns: Vec<&[f32]> = asked.iter().map(|signal| table.of(signal.signal).unwrap_or(&[])).collect();
+    for (at, (port, rate)) in table.ports.iter().zip(&table.line_rates).enumerate() {
+        let value = |column: &&[f32]| column.get(at).copied().map_or(f64::NAN, f64::from);
+        let values: Vec<f64> = columns.iter().map(value).chain([f64::from(*rate)]).collect();
+        if values.iter().rev().skip(1).all(|value| value.is_nan()) {
+            continue;
+        }
+        context.budget.request(PORT_BYTES + port.0.len() + port.1.len() + size_of_val(&*values))?;
+        ports.insert(port.clone(), values);
+    }
+    Ok(())
+}
+
+/// Reads one signal of every port that has it into a column of so many. The memory of the query is given back.
 fn read(
     context: &QueryContext<'_>,
     signal: Signal,
@@ -84,7 +127,9 @@ fn read(
 ) -> Result<(), QueryError> {
     let row = &ALL[signal as usize];
     let query = row.promql(WINDOW);
+    let before = context.budget.taken();
     let outcome = context.engine.instant_cancellable(context.data.reader(), &query, time_ms, context.budget.cancel)?;
+    let of_query = context.budget.taken() - before;
     let Value::Vector(samples) = outcome.value else { return Ok(()) };
     for sample in samples.iter().filter(|sample| sample.value.is_finite()) {
         let port = (sample.labels.get("host").to_owned(), port_name(&sample.labels));
@@ -102,6 +147,8 @@ fn read(
         let kept = &mut values[column];
         *kept = if kept.is_nan() { sample.value } else { row.join.of(*kept, sample.value) };
     }
+    drop(samples);
+    context.budget.give_back(of_query);
     Ok(())
 }
 

@@ -25,8 +25,9 @@ pub(super) async fn signals(State(api): State<Arc<Api>>, params: Params) -> Resp
     let evaluate = async {
         let asked = asked(&params)?;
         let time_ms = params.time_or("time", now_ms())?;
+        let present = api.present(&params).await;
         let work = move |context: &QueryContext<'_>| {
-            let ports = snapshot(context, &asked, time_ms)?;
+            let ports = snapshot(context, present.as_deref(), &asked, time_ms)?;
             let cut = ports.len() > PORTS;
             let shown = || ports.iter().take(PORTS);
             let names: usize = shown().map(|((node, port), _)| node.len() + port.len()).sum();

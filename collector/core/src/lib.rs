@@ -12,6 +12,7 @@ pub mod forward_telemetry;
 pub mod gnmi_telemetry;
 pub mod json_text;
 pub mod jsonl;
+pub mod newest_signals;
 pub mod pem;
 pub mod periodic;
 pub mod pressure;

@@ -10,5 +10,6 @@ mod forwarding_paths;
 pub mod kernel_log;
 mod late;
 pub mod live;
+mod newest_signals;
 mod probe_feed;
 mod queue_pairs;

@@ -15,6 +15,7 @@ use super::collectives_feed::CollectivesFeed;
 use super::flows::PeerQueries;
 use super::forwarding_paths::ForwardingPaths;
 use super::late::{self, LateSamples};
+use super::newest_signals::publish_newest;
 use super::probe_feed::ProbeFeed;
 use super::queue_pairs::QueuePairQueries;
 use crate::backfill::{Backfill, STEP_MS, frame_of};
@@ -150,6 +151,7 @@ impl LiveEvaluation {
         self.push_frames(now);
         self.take_samples();
         self.probes.drain(&self.state, &mut self.backfill.tracker, now);
+        publish_newest(&self.backfill.tracker, &self.state.newest_signals);
         if began < self.next {
             return;
         }

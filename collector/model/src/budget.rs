@@ -5,11 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Asked before memory is allocated, and between pieces of work. Nothing is given back: a budget belongs to one query
-/// and ends with it.
+/// Asked before memory is allocated, and between pieces of work. A query gives nothing back: its budget ends with it. Who runs several
+/// queries one after the other within one budget gives back what each has taken.
 pub trait Budget: std::fmt::Debug + Send + Sync {
     /// Requests about `bytes` more; `false` refuses them.
     fn take(&self, bytes: usize) -> bool;
+
+    /// Bytes that are taken, where somebody may give some back.
+    fn taken(&self) -> usize {
+        0
+    }
+
+    /// Gives back bytes that were taken.
+    fn give_back(&self, _bytes: usize) {}
 
     /// Like [`Self::take`], for reads.
     ///
@@ -90,6 +98,14 @@ pub struct TimedBudget<'a> {
 impl Budget for TimedBudget<'_> {
     fn take(&self, bytes: usize) -> bool {
         self.memory.take(bytes)
+    }
+
+    fn taken(&self) -> usize {
+        self.memory.taken()
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.memory.give_back(bytes);
     }
 
     fn check(&self) -> Result<(), ReadError> {

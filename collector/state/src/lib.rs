@@ -8,6 +8,7 @@ use fabriclens_audit::Auditor;
 use fabriclens_store::Store;
 
 use fabriclens_config::Config;
+use fabriclens_core::newest_signals::NewestSignals;
 use fabriclens_core::pressure::Pressure;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_data::Data;
@@ -38,6 +39,8 @@ pub struct AppState {
     pub auditor: Arc<Auditor>,
     /// Plans and reports of agents that trace and probe.
     pub probing: Arc<Probing>,
+    /// Signals of all ports now, by the live evaluation.
+    pub newest_signals: Arc<NewestSignals>,
     /// Memory pressure.
     pub pressure: Arc<Pressure>,
     /// The collector's own metrics.

@@ -30,6 +30,12 @@ async fn send_ports(c: &Collector) {
     ];
     let (status, why) = c.remote_write(all).await;
     assert_eq!(status, 204, "{why}");
+    let is_known = async || {
+        let (_, answer) = c.json("/api/v1/topology/signals?signals=up,utilization,pause_sent").await;
+        let of = |signal: usize| answer["data"]["signals"][signal]["values"].clone();
+        of(0) == json!([1, 0]) && of(1)[0].is_number() && of(2)[0].is_number()
+    };
+    common::until("the detectors have the samples", is_known).await;
 }
 
 #[tokio::test]

@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Seconds of samples that a host keeps.
+/// Samples that a host keeps.
 const RING: u64 = 60;
-/// Seconds of samples in one request.
+/// Samples in one request.
 const BATCH: u64 = 4;
 /// First and longest delay after a refusal.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
@@ -38,6 +38,9 @@ pub struct Args {
     /// Duration in seconds
     #[arg(long, default_value_t = 600)]
     seconds: u64,
+    /// Seconds between two samples of a host
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=60))]
+    period: u64,
     /// Seconds between two reports (lines of JSON)
     #[arg(long, default_value_t = 10)]
     every: u64,
@@ -63,6 +66,8 @@ struct Shared {
     /// Begin and end of sampling, Unix ms.
     begin: u64,
     end: u64,
+    /// Time between two samples of a host, ms.
+    period: u64,
     hosts: u64,
     shapes: Vec<Shape>,
     totals: Totals,
@@ -96,6 +101,7 @@ pub fn run(args: &Args) -> Result<()> {
         to: args.to,
         begin,
         end: begin + args.seconds * 1000,
+        period: args.period * 1000,
         hosts: args.hosts,
         shapes: template.ports.iter().map(|p| Shape::new(p, &host_name(TEMPLATE), begin)).collect(),
         totals: Totals::default(),
@@ -128,10 +134,11 @@ async fn host(shared: Arc<Shared>, mut host: Hosts, number: u64) -> Result<()> {
     let totals = &shared.totals;
     let name = host_name(number as usize);
     let mut connection = None;
-    // Spreads the hosts over the second.
+    // One connection per millisecond.
     tokio::time::sleep(Duration::from_millis(number)).await;
-    // First unsent sample.
-    let mut next = shared.begin + number * 1000 / shared.hosts;
+    let period = shared.period;
+    // First unsent sample: hosts are spread over the period.
+    let mut next = shared.begin + number * period / shared.hosts;
     let of_tick: u64 = host.ports.iter().map(|p| p.values.len() as u64).sum();
     while next < shared.end {
         let now = now_ms();
@@ -143,16 +150,16 @@ async fn host(shared: Arc<Shared>, mut host: Hosts, number: u64) -> Result<()> {
             tokio::time::sleep(Duration::from_millis(next.saturating_sub(now_ms()))).await;
             continue;
         }
-        let due = (now.min(shared.end - 1) - next) / 1000 + 1;
+        let due = (now.min(shared.end - 1) - next) / period + 1;
         let lost = due.saturating_sub(RING);
         let count = (due - lost).min(BATCH);
         totals.samples.fetch_add((lost + count) * of_tick, Ordering::Relaxed);
         totals.dropped.fetch_add(lost * of_tick, Ordering::Relaxed);
-        next += lost * 1000;
+        next += lost * period;
         let mut sections = Vec::new();
         for tick in 0..count {
             host.step();
-            let time = (next + tick * 1000) * 1_000_000;
+            let time = (next + tick * period) * 1_000_000;
             sections.extend(host.ports.iter().zip(&shared.shapes).map(|(p, s)| s.section(p, time)));
         }
         let frame = pack(&sections, &name)?;
@@ -183,7 +190,7 @@ async fn host(shared: Arc<Shared>, mut host: Hosts, number: u64) -> Result<()> {
             pause = (pause * 2).min(PAUSES[1]);
         }
         totals.lag_ms.fetch_max(now_ms().saturating_sub(next), Ordering::Relaxed);
-        next += count * 1000;
+        next += count * period;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 mod agent;
 mod agent_table;
 mod backtest;
+mod console;
 mod detect;
 mod fleet;
 mod herd;
@@ -37,6 +38,8 @@ enum What {
     Fleet(fleet::Args),
     /// 2,000 real uplinks and a collector outage: loss, backlog and time to recover
     Herd(herd::Args),
+    /// Console with 2,000 simulated hosts, in chromium: first paint of each page, interactions, and what open consoles cost
+    Console(console::Args),
     /// Switches: collector under OTLP in the form of Cumulus Linux and under gNMI, and an agent that reads an InfiniBand subnet
     Switches(switches::Args),
     /// Probing a fleet of 2,016 hosts with 8 ports: plans, packets and bytes by host, coverage in a minute, CPU of both sides
@@ -62,6 +65,7 @@ pub fn run(args: Args) -> Result<()> {
         What::Store(args) => store::run(&args),
         What::Fleet(args) => fleet::run(&args),
         What::Herd(args) => herd::run(&args),
+        What::Console(args) => console::run(&args),
         What::Switches(args) => switches::run(&args),
         What::Probes => probes::run(),
         What::Report(args) => job_report::run(&args),

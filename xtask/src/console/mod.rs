@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Libraries that are part of the built files; their license texts are shipped.
-const BUNDLED: [&str; 2] = ["preact", "uplot"];
+pub const BUNDLED: [&str; 2] = ["preact", "uplot"];
 
 /// Options of `console`.
 #[derive(clap::Args, Default)]
@@ -80,7 +80,7 @@ pub fn has_npm() -> bool {
 }
 
 /// An `npm` command in a directory.
-fn npm(dir: &Path, args: &[&str]) -> Command {
+pub fn npm(dir: &Path, args: &[&str]) -> Command {
     let mut npm = Command::new("npm");
     npm.args(args).current_dir(dir).stdin(Stdio::null());
     npm

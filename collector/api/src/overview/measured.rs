@@ -1,5 +1,6 @@
 //! The part of the overview that is read from samples: hosts, ports, traffic of jobs that suffer.
 
+use fabriclens_core::newest_signals::SignalTable;
 use fabriclens_model::Budget as _;
 use fabriclens_promql::{QueryError, Value as Values};
 use serde_json::{Value, json};
@@ -29,10 +30,15 @@ const BEFORE_MS: i64 = 20_000;
 ///
 /// # Errors
 /// [`QueryError`] of the first query that fails.
-pub(super) fn read(context: &QueryContext<'_>, suffering: &[SufferingJob], now_ms: i64) -> Result<Json, QueryError> {
+pub(super) fn read(
+    context: &QueryContext<'_>,
+    present: Option<&SignalTable>,
+    suffering: &[SufferingJob],
+    now_ms: i64,
+) -> Result<Json, QueryError> {
     context.budget.request(BYTES)?;
     let asked: Vec<&PortSignal> = SIGNALS.iter().collect();
-    let ports = snapshot(context, &asked, now_ms)?;
+    let ports = snapshot(context, present, &asked, now_ms)?;
     let jobs = suffering.iter().map(|job| traffic(context, job, now_ms)).collect::<Result<Vec<_>, _>>()?;
     let measured = json!({
         "time": now_ms as f64 / 1000.0,

@@ -6,7 +6,7 @@ use crate::baseline::reference::Baseline;
 use crate::baseline::removed_ports::RemovedPorts;
 use crate::baseline::window::Window;
 use crate::model::fabric::Fabric;
-use crate::model::frame::Frame;
+use crate::model::frame::{BLOCK, Frame};
 use crate::model::signal::Signal;
 use crate::signals::table::{ALL, LOOK_BACK};
 use std::collections::HashMap;
@@ -150,6 +150,26 @@ impl History {
                 parts.iter().for_each(|(of, part)| frame.set_priority(signal, *of, port, *part));
             }
         }
+    }
+
+    /// The newest value of a signal at each of so many ports since an instant (Unix ns); `NaN` where there is none.
+    pub fn newest(&self, signal: Signal, ports: usize, from_ns: i64) -> Vec<f32> {
+        let mut newest = vec![f32::NAN; ports];
+        for frame in self.frames.iter().rev().take_while(|frame| frame.time_ns >= from_ns) {
+            for (at, block) in frame.columns[signal as usize].blocks() {
+                let known = newest.iter_mut().skip(at * BLOCK);
+                known
+                    .zip(&*block.values)
+                    .filter(|(known, _)| known.is_nan())
+                    .for_each(|(known, value)| *known = *value);
+            }
+        }
+        newest
+    }
+
+    /// The last known line rate of a port, bytes per second.
+    pub fn line_rate(&self, port: usize) -> Option<f64> {
+        self.rates.get(port).copied().filter(|rate| *rate > 0.0)
     }
 
     /// Instant of the newest frame, Unix nanoseconds.

@@ -105,6 +105,17 @@ impl IncidentTracker {
         self.eval.history.now_ns()
     }
 
+    /// The newest value of a signal at each port since an instant (Unix ns), in the order of the fabric's ports; `NaN` where there is
+    /// none.
+    pub fn newest(&self, signal: Signal, from_ns: i64) -> Vec<f32> {
+        self.eval.history.newest(signal, self.eval.fabric.ports.list.len(), from_ns)
+    }
+
+    /// The line rate of a port as last reported, bytes per second.
+    pub fn line_rate(&self, port: usize) -> Option<f64> {
+        self.eval.history.line_rate(port)
+    }
+
     /// The frame of an instant, for samples that arrive late.
     pub fn frame(&mut self, time_ns: i64) -> Option<&mut Frame> {
         let late = self.eval.history.now_ns().saturating_sub(time_ns) as f64 > FILLED_S * 1e9;

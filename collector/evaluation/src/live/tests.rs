@@ -3,9 +3,10 @@
 use super::*;
 use fabriclens_audit::Auditor;
 use fabriclens_config::Config;
+use fabriclens_core::newest_signals::NewestSignals;
 use fabriclens_core::pressure::Pressure;
 use fabriclens_core::telemetry::Telemetry;
-use fabriclens_correlate::{FlowName, PathSource, PortName, RouteUpdate};
+use fabriclens_correlate::{FlowName, PathSource, PortName, RouteUpdate, Signal};
 use fabriclens_data::Data;
 use fabriclens_forward::Sink;
 use fabriclens_incidents::IncidentStore;
@@ -37,6 +38,7 @@ pub(super) fn state_of(config: Config) -> AppState {
         topologies: Arc::new(Topologies::open(&store, &config).unwrap()),
         auditor: Arc::new(Auditor::new(Vec::new())),
         probing: Arc::new(Probing::new(config.probes, Default::default(), telemetry.probes.clone(), usize::MAX)),
+        newest_signals: Arc::new(NewestSignals::new([Signal::Tx, Signal::Up])),
         pressure: Arc::new(Pressure::new(config.memory)),
         store,
         telemetry,
@@ -146,6 +148,27 @@ fn set_back_clock_learns_anew() {
     assert_eq!(fabric.pass(10, 60_000, 0.5), found);
     assert_eq!(fabric.pass(15, 0, 0.5), found);
     assert_eq!(fabric.pass(40, 0, 0.0), [], "the incident ends with its cause");
+}
+
+#[tokio::test]
+async fn signals_of_the_present_are_told_to_those_who_ask() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut fabric = Hosts::new(state(dir.path()));
+    let newest = fabric.live.state.newest_signals.clone();
+    fabric.pass(30, 0, 0.25);
+    assert!(tokio::time::timeout(Duration::ZERO, newest.table()).await.is_err(), "nobody asked before");
+    fabric.up = false;
+    fabric.pass(5, 0, 0.5);
+    let table = newest.table().await.unwrap();
+    let at = table.ports.iter().position(|port| *port == ("h0".to_owned(), "mlx5_0/1".to_owned())).unwrap();
+    let of = |signal| table.of(signal).map(|values| values[at]);
+    assert_eq!((of(Signal::Up), of(Signal::PauseTx)), (Some(0.0), None), "of the first round after the question");
+    fabric.up = true;
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    fabric.pass(1, 0, 0.5);
+    let table = newest.table().await.unwrap();
+    assert_eq!(table.of(Signal::Up).map(|values| values[at]), Some(1.0), "an old table is replaced");
+    assert!((table.of(Signal::Tx).unwrap()[at] - 1e9).abs() < 1e6, "{table:?}");
 }
 
 #[test]
