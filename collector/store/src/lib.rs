@@ -57,6 +57,7 @@ mod wal;
 pub use append::{Written, filter_times};
 pub use error::{AppendError, OpenError, StoreError};
 pub use fabriclens_model::RowGroup;
+pub use head::memory::HeadMemory;
 pub use metadata::{METADATA_BYTES, Metadata, MetadataBatch, MetadataTable};
 pub use options::{Clock, Options, SeriesLimits};
 pub use rows::{Appended, Refused};

@@ -1,5 +1,6 @@
 //! Statistics of the store, for the collector's own metrics and `/api/v1/status/tsdb`.
 
+use crate::head::memory::{self, HeadMemory};
 use crate::rows::Appended;
 use crate::store::Store;
 use crate::wal::replay::Damage;
@@ -100,6 +101,14 @@ impl Store {
             };
         }
         stats
+    }
+
+    /// Memory of the head by part. Visits every layout and label set: for measurements, not for loops.
+    pub fn head_memory(&self) -> HeadMemory {
+        let log = self.shared.log.lock().pending.capacity();
+        let head = self.shared.head.read();
+        let generations = head.older.iter().map(|generation| &**generation).chain([&head.current]);
+        HeadMemory { log, ..memory::of(generations) }
     }
 
     /// Message about the last series that was refused; `None` since the head last started empty.

@@ -3,6 +3,7 @@
 
 use super::layout::HeadLayout;
 use super::limits::{Limits, SeriesCounts};
+use super::memory::{self, HeadMemory};
 use super::out_of_order;
 use super::sealed_times::SealedTimes;
 use super::series::SeriesTable;
@@ -281,6 +282,18 @@ impl Generation {
     fn at(&self, series: u32, time: i64, sealed: &mut SealedTimes) -> Option<f64> {
         let mut locations = self.series[series as usize].locations.iter();
         locations.find_map(|(l, c)| self.layouts[*l as usize].at(time, *c as usize, sealed))
+    }
+
+    /// Bytes of memory by part, without labels and lists that generations share.
+    pub fn memory(&self) -> HeadMemory {
+        let mut sum = HeadMemory { series: self.series.memory(), ..HeadMemory::default() };
+        sum.layouts = memory::vec(&self.layouts)
+            + memory::table::<(LayoutId, u32)>(self.by_id.capacity())
+            + memory::table::<(u64, Vec<u32>)>(self.by_content.capacity())
+            + self.by_content.values().map(memory::vec).sum::<usize>()
+            + memory::table::<(u32, u32)>(self.solo.capacity());
+        self.layouts.iter().for_each(|layout| sum += layout.memory());
+        sum
     }
 
     fn newest(&self, labels: &Labels) -> i64 {

@@ -1,6 +1,7 @@
 //! A layout in the head: series that arrive together, and their rows.
 
 use super::chunk::Chunk;
+use super::memory::{self, HeadMemory};
 use super::rows::Rows;
 use super::sealed_times::SealedTimes;
 use fabriclens_model::{Layout, is_absent};
@@ -85,6 +86,18 @@ impl HeadLayout {
                 Some(chunk.column(column).ok()?[row]).filter(|value| !is_absent(*value))
             })
         })
+    }
+
+    /// Bytes of memory by part, without the lists that generations share.
+    pub fn memory(&self) -> HeadMemory {
+        let chunks = self.sealed.iter().map(|chunk| memory::ARC + size_of::<Chunk>() + chunk.bytes());
+        HeadMemory {
+            layouts: memory::vec(&self.peers),
+            open: self.open.memory(),
+            late: self.late.memory(),
+            sealed: memory::vec(&self.sealed) + chunks.sum::<usize>(),
+            ..HeadMemory::default()
+        }
     }
 
     /// First and last time of all rows, Unix ms.

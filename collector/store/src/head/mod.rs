@@ -5,6 +5,7 @@ pub mod chunk;
 pub mod generation;
 pub mod layout;
 pub mod limits;
+pub mod memory;
 mod out_of_order;
 pub mod rows;
 pub mod sealed_times;

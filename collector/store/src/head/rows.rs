@@ -1,6 +1,7 @@
 //! Rows that are not sealed yet: row-major, sorted by time, one row per time.
 
 use super::chunk::Chunk;
+use super::memory;
 use fabriclens_model::is_absent;
 use std::ops::Range;
 
@@ -16,6 +17,11 @@ impl Rows {
     /// An empty buffer for `columns` columns.
     pub fn new(columns: usize) -> Self {
         Self { columns, times: Vec::new(), values: Vec::new() }
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        memory::vec(&self.times) + memory::vec(&self.values)
     }
 
     /// Times of the rows, ascending, Unix ms.

@@ -1,6 +1,7 @@
 //! The series of a head generation: labels, lookup by labels and by metric, and the location of their columns. A clone
 //! shares the labels and copies the tables without rehashing, because every rotation of the head makes one.
 
+use super::memory;
 use fabriclens_model::Labels;
 use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt as _};
@@ -69,6 +70,17 @@ impl SeriesTable {
     pub fn find(&self, labels: &Labels) -> Option<u32> {
         let same = |s: &u32| self.all[*s as usize].labels == *labels;
         self.by_labels.find(self.hasher.hash_one(labels), same).copied()
+    }
+
+    /// Bytes of memory, without the labels.
+    pub fn memory(&self) -> usize {
+        let spilled = self.all.iter().filter(|s| s.locations.spilled());
+        let lists = self.by_metric.values().map(memory::vec);
+        memory::vec(&self.all)
+            + spilled.map(|s| s.locations.capacity() * size_of::<(u32, u32)>()).sum::<usize>()
+            + memory::table::<u32>(self.by_labels.capacity())
+            + memory::table::<(Arc<str>, Vec<u32>)>(self.by_metric.capacity())
+            + lists.sum::<usize>()
     }
 
     /// Indexes of the series of a metric.

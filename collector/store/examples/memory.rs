@@ -1,0 +1,231 @@
+//! Memory of the head by part, as a fleet fills it: hosts with 8 ports of 60 series in 4 row groups each, a third of the
+//! values moving. Prints bytes per series by the head's own account and by the kernel's, while it fills, and the longest
+//! append while it becomes a block.
+//!
+//! `cargo run --profile demo -p fabriclens-store --example memory -- [HOSTS [ROWS [INTERVAL_MS [ROWS_OF_A_CHUNK]]]]`
+
+use fabriclens_model::{Labels, Layout};
+use fabriclens_store::{HeadMemory, Options, RowGroup, Store};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The collector's allocator.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+const PORTS: usize = 8;
+/// Columns of the row groups of a port.
+const GROUPS: [usize; 4] = [6, 12, 18, 24];
+/// Hosts of one append.
+const HOSTS_PER_REQUEST: usize = 4;
+const START: i64 = 1_700_000_000_000;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % n
+    }
+}
+
+/// Texts that label sets share, as in the decoders of ingest.
+#[derive(Default)]
+struct Texts(HashMap<String, Arc<str>>);
+
+impl Texts {
+    fn share(&mut self, text: String) -> Arc<str> {
+        self.0.entry(text).or_insert_with_key(|text| text.as_str().into()).clone()
+    }
+}
+
+fn layouts(hosts: usize) -> Vec<Layout> {
+    let mut texts = Texts::default();
+    let mut all = Vec::new();
+    for (host, port) in (0..hosts).flat_map(|host| (0..PORTS).map(move |port| (host, port))) {
+        for (group, columns) in GROUPS.iter().enumerate() {
+            let mut labels = |column: usize| {
+                Labels::new(
+                    [
+                        ("__name__", format!("fabric_group_{group}_counter_{:02}_total", column / 2)),
+                        ("device", format!("mlx5_{port}")),
+                        ("direction", ["receive", "transmit"][column % 2].to_owned()),
+                        ("host", format!("gpu-node-{host:05}")),
+                        ("port", "1".to_owned()),
+                    ]
+                    .map(|(name, value)| (texts.share(name.to_owned()), texts.share(value))),
+                )
+            };
+            all.push((0..*columns).map(&mut labels).collect());
+        }
+    }
+    all
+}
+
+/// A field of `/proc/self/status`, bytes.
+fn status(field: &str) -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    line.and_then(|rest| rest.split_whitespace().nth(1)?.parse::<usize>().ok()).unwrap_or(0) * 1024
+}
+
+/// Lets the kernel measure the peak of resident memory anew.
+fn reset_peak() {
+    // Without this permission the peak is that of the whole run.
+    _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+/// CPU time of this thread.
+fn cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    Duration::from_nanos(stat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0))
+}
+
+struct Fleet {
+    layouts: Vec<Layout>,
+    values: Vec<f64>,
+    random: Random,
+    interval: i64,
+    rows: i64,
+    /// Longest append, and CPU of all.
+    longest: Duration,
+    spent: Duration,
+}
+
+impl Fleet {
+    /// Appends a row of every layout.
+    fn tick(&mut self, store: &Store) -> Result<(), Box<dyn std::error::Error>> {
+        let time = START + self.rows * self.interval;
+        self.rows += 1;
+        let mut at = 0;
+        for request in self.layouts.chunks(HOSTS_PER_REQUEST * PORTS * GROUPS.len()) {
+            let mut groups = Vec::with_capacity(request.len());
+            for (n, series) in request.iter().enumerate() {
+                let values = &mut self.values[at..at + series.len()];
+                for (column, value) in values.iter_mut().enumerate() {
+                    if (n + column) % 3 == 0 {
+                        *value += (4000 + self.random.below(8192)) as f64;
+                    }
+                }
+                // Ports are not read at exactly the same time.
+                let time = time + (n % 7) as i64;
+                groups.push(RowGroup { series: series.clone(), times: vec![time], values: values.to_vec() });
+                at += series.len();
+            }
+            let (began, before) = (Instant::now(), cpu());
+            store.append(&groups)?;
+            self.longest = self.longest.max(began.elapsed());
+            self.spent += cpu().saturating_sub(before);
+        }
+        Ok(())
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let argument = |n: usize, default: usize| std::env::args().nth(n).map_or(Ok(default), |a| a.parse());
+    let (hosts, rows, interval) = (argument(1, 1000)?, argument(2, 40)?, argument(3, 1000)?);
+    let dir = tempfile::tempdir()?;
+    let options = options(argument(4, Options::default().chunk_rows)?);
+    let layouts = layouts(hosts);
+    let series: usize = layouts.iter().map(|layout| layout.len()).sum();
+    let mut random = Random(0x5eed);
+    let values = (0..series).map(|_| random.below(1 << 40) as f64).collect();
+    let mut fleet = Fleet {
+        layouts,
+        values,
+        random,
+        interval: interval as i64,
+        rows: 0,
+        longest: Duration::ZERO,
+        spent: Duration::ZERO,
+    };
+    let store = Arc::new(Store::open(dir.path(), options.clone())?);
+    // What the senders' decoders hold is counted with the head: it shares the labels.
+    let values = 8 * series;
+    println!("{series} series in {} layouts, a row each {interval} ms", fleet.layouts.len());
+    println!("bytes per series: rows labels index layouts open late sealed log   sum   resident");
+    for row in 1..=rows {
+        fleet.tick(&store)?;
+        if row.is_power_of_two() || row % 20 == 0 || row == rows {
+            print_account(row, &store.head_memory(), status("VmRSS").saturating_sub(values), series);
+        }
+    }
+    let samples = (rows * series) as f64;
+    println!(
+        "append   {:.1} ns of CPU per sample, longest {:?}",
+        fleet.spent.as_nanos() as f64 / samples,
+        fleet.longest
+    );
+    println!("log      {:.2} bytes per sample", store.stats().wal_bytes as f64 / samples);
+    flush(&store, &mut fleet, series)?;
+    let stats = store.stats();
+    println!("disk     {:.3} bytes per sample", stats.block_bytes as f64 / stats.block_samples as f64);
+    for _ in 0..rows {
+        fleet.tick(&store)?;
+    }
+    replay(dir.path(), options, store, series)
+}
+
+/// No background threads: what happens when is measured.
+fn options(chunk_rows: usize) -> Options {
+    let clock = Arc::new(|| START + 30 * 86_400_000);
+    Options { retention: None, clock, chunk_rows, background: false, head_bytes: 8 << 30, ..Options::default() }
+}
+
+fn print_account(row: usize, m: &HeadMemory, resident: usize, series: usize) {
+    let per = |bytes: usize| bytes as f64 / series as f64;
+    let parts = [m.labels, m.series, m.layouts, m.open, m.late, m.sealed, m.log, m.total(), resident].map(per);
+    println!("  {row:4} {}", parts.map(|bytes| format!("{bytes:7.1}")).join(" "));
+}
+
+/// Writes the head as a block while rows arrive.
+fn flush(store: &Arc<Store>, fleet: &mut Fleet, series: usize) -> Result<(), Box<dyn std::error::Error>> {
+    reset_peak();
+    fleet.longest = Duration::ZERO;
+    let done = Arc::new(AtomicBool::new(false));
+    let flushing = std::thread::spawn({
+        let (store, done) = (store.clone(), done.clone());
+        move || {
+            let (began, before) = (Instant::now(), cpu());
+            let result = store.flush();
+            done.store(true, Ordering::Release);
+            (result, began.elapsed(), cpu().saturating_sub(before))
+        }
+    });
+    let mut meanwhile = 0;
+    let mut next = Instant::now();
+    while !done.load(Ordering::Acquire) {
+        fleet.tick(store)?;
+        meanwhile += 1;
+        next += Duration::from_secs(1);
+        while !done.load(Ordering::Acquire) && Instant::now() < next {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    let (result, took, spent) = flushing.join().map_err(|_| "the flush panicked")?;
+    result?;
+    println!("flush    {took:?}, {spent:?} of CPU, longest append meanwhile {:?} of {meanwhile} rows", fleet.longest);
+    println!("peak     {:.0} bytes per series resident while flushing", status("VmHWM") as f64 / series as f64);
+    Ok(())
+}
+
+/// Opens the store with the log of the rows since the flush, as after `kill -9`.
+fn replay(dir: &Path, options: Options, store: Arc<Store>, series: usize) -> Result<(), Box<dyn std::error::Error>> {
+    let log = store.stats().wal_bytes;
+    drop(store);
+    reset_peak();
+    let before = status("VmRSS");
+    let began = Instant::now();
+    let store = Store::open(dir, options)?;
+    println!("replay   {:?} for {} MiB of log", began.elapsed(), log >> 20);
+    let per = |bytes: usize| bytes as f64 / series as f64;
+    let more = [status("VmHWM"), status("VmRSS"), before + store.head_memory().total()];
+    let more = more.map(|bytes| per(bytes.saturating_sub(before)));
+    println!("         peak {:.0}, afterwards {:.0}, head {:.0} bytes per series", more[0], more[1], more[2]);
+    Ok(())
+}
