@@ -5,6 +5,7 @@ use crate::block::read::Block;
 use crate::block::source::Source;
 use crate::error::StoreError;
 use crate::head::generation::Generation;
+use crate::head::rows::Rows;
 use crate::options::millis;
 use crate::shared::{FLUSH, Shared};
 use crate::wal::writer::parse_name;
@@ -139,9 +140,7 @@ impl Shared {
                     note(t);
                 }
             }
-            for rows in [&layout.open, &layout.late] {
-                rows.times().iter().for_each(|t| note(*t));
-            }
+            layout.unsealed().flat_map(Rows::times).for_each(|t| note(*t));
         }
         let clamp = |t: i128| t.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64;
         occupied.into_iter().map(|w| (clamp(w * span), clamp((w + 1) * span - 1))).collect()

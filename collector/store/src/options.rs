@@ -84,7 +84,7 @@ impl Default for Options {
             block_span: Duration::from_secs(2 * 3600),
             out_of_order: None,
             max_future: Duration::from_secs(600),
-            chunk_rows: 120,
+            chunk_rows: 32,
             head_bytes: 128 << 20,
             head_age: Duration::from_secs(2 * 3600),
             series: SeriesLimits::default(),

@@ -87,7 +87,7 @@ impl Store {
         for generation in &older {
             let all = candidates(generation, matchers);
             budget.request(2 * size_of_val(&all[..]))?;
-            let labels = all.iter().map(|s| (*s, &generation.series[*s as usize].labels));
+            let labels = all.iter().map(|s| (*s, generation.labels(*s)));
             let mut found = Vec::new();
             tests.matching(labels, &mut found)?;
             for some in found.chunks(SERIES_PER_LOCK) {
@@ -119,7 +119,7 @@ impl Store {
         let mut found = Vec::new();
         for some in all.chunks(LABELS_PER_LOCK) {
             let copy = |generation: &Generation| -> Vec<(u32, Labels)> {
-                some.iter().map(|s| (*s, generation.series[*s as usize].labels.clone())).collect()
+                some.iter().map(|s| (*s, generation.labels(*s).clone())).collect()
             };
             let Some(labels) = self.generation(number, copy) else { return Ok(None) };
             tests.matching(labels.iter().map(|(s, labels)| (*s, labels)), &mut found)?;
@@ -144,12 +144,12 @@ impl Store {
         mut each: impl FnMut(&Labels) -> Result<(), ReadError>,
     ) -> Result<(), ReadError> {
         let blocks = self.walk_head(matchers, budget, |generation, series| {
-            for series in series.iter().map(|s| &generation.series[*s as usize]) {
-                let live = series.locations.iter().any(|(l, _)| {
-                    generation.layouts[*l as usize].range().is_some_and(|(a, b)| a <= end_ms && b >= start_ms)
+            for series in series {
+                let live = generation.series.locations(*series).any(|(l, _)| {
+                    generation.layouts[l as usize].range().is_some_and(|(a, b)| a <= end_ms && b >= start_ms)
                 });
                 if live {
-                    each(&series.labels)?;
+                    each(generation.labels(*series))?;
                 }
             }
             Ok(())

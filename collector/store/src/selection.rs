@@ -185,17 +185,16 @@ impl<'a> Selection<'a> {
     /// locked.
     pub fn add_head(&mut self, head: &Generation, series: &[u32], start: i64, end: i64) -> Result<(), ReadError> {
         // Times of unsealed rows by layout, buffer and first row; shared by all columns.
-        let mut open: HashMap<(u32, bool, usize), Arc<[i64]>> = HashMap::new();
+        let mut open: HashMap<(u32, usize, usize), Arc<[i64]>> = HashMap::new();
         for s in series {
-            let series = &head.series[*s as usize];
             let (mut parts, mut later) = (Vec::new(), Vec::new());
-            for (l, c) in &series.locations {
-                let layout = &head.layouts[*l as usize];
+            for (l, c) in head.series.locations(*s) {
+                let layout = &head.layouts[l as usize];
                 let mut newest = i64::MIN;
-                for (late, of) in [(false, &layout.open), (true, &layout.late)] {
+                for (late, of) in layout.unsealed().enumerate() {
                     let mut rows = rows(of.times(), start, end);
                     if self.newest {
-                        rows = of.newest(*c as usize, rows);
+                        rows = of.newest(c as usize, rows);
                     }
                     if rows.is_empty() {
                         continue;
@@ -205,8 +204,9 @@ impl<'a> Selection<'a> {
                     }
                     self.add_samples(rows.len())?;
                     self.take(size_of::<Part>() + 2 * SAMPLE * rows.len())?;
-                    let times = open.entry((*l, late, rows.start)).or_insert_with(|| of.times()[rows.clone()].into());
-                    let values: Vec<f64> = of.column(*c as usize).skip(rows.start).take(rows.len()).collect();
+                    let times = open.entry((l, late, rows.start)).or_insert_with(|| of.times()[rows.clone()].into());
+                    let mut values = Vec::with_capacity(rows.len());
+                    of.column(c as usize, rows.clone(), &mut values);
                     let gaps = values.iter().any(|v| is_absent(*v));
                     let mut joined = SeriesBuilder::default();
                     joined.push((times.clone(), 0..rows.len()), &values, gaps);
@@ -219,13 +219,13 @@ impl<'a> Selection<'a> {
                 for chunk in layout.sealed.iter().filter(wanted) {
                     self.add_samples(chunk.rows())?;
                     self.take(size_of::<Part>() + SAMPLE * chunk.rows())?;
-                    parts.push(Part::Sealed(chunk.clone(), *c));
+                    parts.push(Part::Sealed(chunk.clone(), c));
                 }
                 parts.append(&mut later);
             }
             if !parts.is_empty() {
                 self.take(SERIES)?;
-                self.entries.push(Entry { labels: series.labels.clone(), parts });
+                self.entries.push(Entry { labels: head.labels(*s).clone(), parts });
             }
         }
         Ok(())

@@ -128,7 +128,7 @@ impl Store {
             let newest = head.older.last().filter(|_| head.current.series.is_empty());
             let generation = newest.map_or(&head.current, |g| g);
             budget.request(generation.series.len() * size_of::<Labels>())?;
-            generation.series.iter().map(|entered| entered.labels.clone()).collect()
+            (0..generation.series.len() as u32).map(|series| generation.labels(series).clone()).collect()
         };
         let (mut metrics, mut labels, mut pairs) = (HashMap::new(), HashMap::new(), HashMap::new());
         let mut charged = 0;

@@ -6,8 +6,10 @@ use super::label_table::{LabelPair, LabelTable};
 use super::read::Reader;
 use crate::error::StoreError;
 use crate::head::generation::Generation;
+use crate::head::rows::Rows;
 use crate::rollup::RollupSource;
 use fabriclens_model::is_absent;
+use foldhash::{HashMap, HashMapExt as _};
 use std::sync::Arc;
 
 /// One input of a build.
@@ -27,15 +29,20 @@ pub struct HeadSource {
     names: LabelTable,
     /// Series indexes in label order.
     order: Vec<u32>,
+    /// Values of the unsealed rows of the last layouts whose times were asked for, column-major, by layout and buffer.
+    unsealed: HashMap<u32, Vec<Vec<f64>>>,
 }
+
+/// Layouts whose unsealed rows are kept: as many as those of a series usually are, at most.
+const MAX_UNSEALED: usize = 8;
 
 impl Source {
     /// A source over a head generation.
     pub fn head(generation: Arc<Generation>) -> Self {
-        let names = LabelTable::of(generation.series.iter().map(|s| &s.labels));
+        let names = LabelTable::of((0..generation.series.len() as u32).map(|series| generation.labels(series)));
         let mut order: Vec<u32> = (0..generation.series.len() as u32).collect();
         order.sort_unstable_by_key(|s| names.get(*s as usize));
-        Self::Head(HeadSource { generation, names, order })
+        Self::Head(HeadSource { generation, names, order, unsealed: HashMap::new() })
     }
 
     /// Number of series.
@@ -68,7 +75,7 @@ impl Source {
     /// Calls `put` with the location of each column of the n-th series.
     pub fn locations(&self, n: usize, mut put: impl FnMut(ColumnLocation)) {
         match self {
-            Self::Head(h) => h.generation.series[h.order[n] as usize].locations.iter().copied().for_each(put),
+            Self::Head(h) => h.generation.series.locations(h.order[n]).for_each(put),
             Self::Block(r) => put((r.index.layout(n) as u32, n as u32)),
             Self::Rollup(r) => put(r.location(n)),
         }
@@ -79,9 +86,13 @@ impl Source {
         match self {
             Self::Head(h) => {
                 let l = &h.generation.layouts[layout as usize];
+                if h.unsealed.len() >= MAX_UNSEALED {
+                    h.unsealed.clear();
+                }
+                h.unsealed.insert(layout, l.unsealed().map(Rows::columns).collect());
                 let sealed = l.sealed.iter().map(|c| c.times().map(Arc::from));
-                let open = [&l.open, &l.late].map(|r| Ok(Arc::from(r.times())));
-                sealed.chain(open).collect::<Result<_, _>>().map_err(in_memory)
+                let unsealed = l.unsealed().map(|rows| Ok(Arc::from(rows.times())));
+                sealed.chain(unsealed).collect::<Result<_, _>>().map_err(in_memory)
             }
             Self::Block(r) => {
                 r.forget_times();
@@ -107,8 +118,17 @@ impl Source {
                     let values = chunk.column(location.1 as usize).map_err(in_memory)?;
                     each(i, &mut values.into_iter());
                 }
-                for (i, rows) in [&l.open, &l.late].into_iter().enumerate() {
-                    each(l.sealed.len() + i, &mut rows.column(location.1 as usize));
+                let known = h.unsealed.get(&location.0);
+                for (i, rows) in l.unsealed().enumerate() {
+                    let (n, mut own) = (rows.times().len(), Vec::new());
+                    let values = match known {
+                        Some(values) => &values[i][location.1 as usize * n..][..n],
+                        None => {
+                            rows.column(location.1 as usize, 0..n, &mut own);
+                            &own
+                        }
+                    };
+                    each(l.sealed.len() + i, &mut values.iter().copied());
                 }
             }
             Self::Block(r) => {

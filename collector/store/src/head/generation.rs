@@ -6,7 +6,7 @@ use super::limits::{Limits, SeriesCounts};
 use super::memory::{self, HeadMemory};
 use super::out_of_order;
 use super::sealed_times::SealedTimes;
-use super::series::SeriesTable;
+use super::series::{Location, SeriesTable};
 use crate::options::SeriesLimits;
 use crate::rows::Appended;
 use crate::wal::record;
@@ -14,6 +14,7 @@ use fabriclens_base::Sender;
 use fabriclens_model::{Labels, Layout, LayoutId, RowGroup, is_absent, present};
 use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt as _};
+use hashbrown::HashTable;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
@@ -34,7 +35,8 @@ pub struct Generation {
     /// By layout index, as numbered in its log.
     pub layouts: Vec<HeadLayout>,
     by_id: HashMap<LayoutId, u32>,
-    by_content: HashMap<u64, Vec<u32>>,
+    /// Hash of the columns, and layout index.
+    by_content: HashTable<(u64, u32)>,
     solo: HashMap<u32, u32>,
     hasher: RandomState,
     /// Number of samples accepted.
@@ -63,7 +65,7 @@ impl Generation {
             series: SeriesTable::default(),
             layouts: Vec::new(),
             by_id: HashMap::new(),
-            by_content: HashMap::new(),
+            by_content: HashTable::new(),
             solo: HashMap::new(),
             hasher: RandomState::default(),
             samples: 0,
@@ -174,9 +176,9 @@ impl Generation {
 
     /// The sample of a series at a time, in this generation or in an older one that is not a block yet.
     fn existing(&self, series: u32, time: i64, older: &[Arc<Self>], sealed: &mut SealedTimes) -> Option<f64> {
-        let labels = &self.series[series as usize].labels;
+        let labels = self.labels(series);
         let here = self.at(series, time, sealed);
-        here.or_else(|| older.iter().find_map(|g| g.at(g.series.find(labels)?, time, sealed)))
+        here.or_else(|| older.iter().find_map(|g| g.at(g.find(labels)?, time, sealed)))
     }
 
     /// Logs the definition of a layout before its first rows.
@@ -201,13 +203,13 @@ impl Generation {
         }
         let of_metric = |metric: &str| self.series.of_metric(metric).len();
         let counts = SeriesCounts { all: self.series.len(), of_metric: &of_metric };
-        let known = |c: &Labels| self.series.find(c).is_some();
+        let known = |c: &Labels| self.series.find(c, &self.layouts).is_some();
         if !self.limits.allow(sender, &counts, columns.iter().filter(|c| !known(c))) {
             let (series, kept) = self.limits.subset(sender, columns, &counts, known);
             return Target::Some(series, kept);
         }
         let crowded =
-            |c: &Labels| self.series.find(c).is_some_and(|s| self.series[s as usize].locations.len() >= MAX_LAYOUTS);
+            |c: &Labels| self.find(c).is_some_and(|series| self.series.locations(series).count() >= MAX_LAYOUTS);
         if columns.len() > 1 && (columns.iter().any(crowded) || has_duplicates(columns)) {
             let layouts = columns.iter().map(|c| self.solo(c, sender, older)).collect();
             return Target::Solo(layouts);
@@ -218,12 +220,13 @@ impl Generation {
     /// The layout with exactly these columns.
     pub fn layout_of(&self, columns: &[Labels]) -> Option<u32> {
         let hash = self.hasher.hash_one(columns);
-        self.by_content.get(&hash)?.iter().copied().find(|l| self.layouts[*l as usize].columns[..] == *columns)
+        let same = |known: &(u64, u32)| known.0 == hash && self.layouts[known.1 as usize].columns[..] == *columns;
+        self.by_content.find(hash, same).map(|known| known.1)
     }
 
     /// The layout that holds this series alone.
     fn solo(&mut self, labels: &Labels, sender: Sender<'_>, older: &[Arc<Self>]) -> u32 {
-        if let Some(layout) = self.series.find(labels).and_then(|s| self.solo.get(&s)) {
+        if let Some(layout) = self.find(labels).and_then(|s| self.solo.get(&s)) {
             return *layout;
         }
         self.define(Layout::new([labels.clone()]), Some(sender), older)
@@ -233,19 +236,17 @@ impl Generation {
     pub fn define(&mut self, columns: Layout, sender: Option<Sender<'_>>, older: &[Arc<Self>]) -> u32 {
         let layout = self.layouts.len() as u32;
         let mut peers = Vec::new();
-        let mut last = i64::MIN;
+        let newest = |labels: &Labels| older.iter().map(|old| old.newest(labels)).fold(i64::MIN, i64::max);
+        let last = columns.iter().map(newest).fold(i64::MIN, i64::max);
         let mut series = Vec::with_capacity(columns.len());
+        // The index finds the labels of the series in their layouts.
+        self.layouts.push(HeadLayout::new(columns.clone(), Arc::from([]), last));
         for (column, labels) in columns.iter().enumerate() {
-            for old in older {
-                last = last.max(old.newest(labels));
-            }
-            let (id, new) = self.series.find_or_insert(labels);
+            let (id, new) = self.series.add(labels, (layout, column as u32), &self.layouts);
             if new {
                 self.limits.count(labels, sender);
             }
-            let locations = &mut self.series.of(id).locations;
-            peers.extend(locations.iter().map(|(l, _)| *l).filter(|l| *l != layout));
-            locations.push((layout, column as u32));
+            peers.extend(self.series.locations(id).map(|(l, _)| l).filter(|l| *l != layout));
             series.push(id);
         }
         peers.sort_unstable();
@@ -258,11 +259,10 @@ impl Generation {
             self.solo.insert(only, layout);
         }
         let hash = self.hasher.hash_one(&*columns);
-        self.by_content.entry(hash).or_default().push(layout);
+        self.by_content.insert_unique(hash, (hash, layout), |known| known.0);
         self.by_id.insert(columns.id(), layout);
-        let mut new = HeadLayout::new(columns, series.into(), last);
-        new.peers = peers;
-        self.layouts.push(new);
+        let new = &mut self.layouts[layout as usize];
+        (new.series, new.peers) = (series.into(), peers);
         layout
     }
 
@@ -280,8 +280,17 @@ impl Generation {
 
     /// The sample of a series at a time.
     fn at(&self, series: u32, time: i64, sealed: &mut SealedTimes) -> Option<f64> {
-        let mut locations = self.series[series as usize].locations.iter();
-        locations.find_map(|(l, c)| self.layouts[*l as usize].at(time, *c as usize, sealed))
+        self.series.locations(series).find_map(|(l, c)| self.layouts[l as usize].at(time, c as usize, sealed))
+    }
+
+    /// The index of a series.
+    fn find(&self, labels: &Labels) -> Option<u32> {
+        self.series.find(labels, &self.layouts)
+    }
+
+    /// The labels of a series.
+    pub fn labels(&self, series: u32) -> &Labels {
+        self.series.labels(series, &self.layouts)
     }
 
     /// Bytes of memory by part, without labels and lists that generations share.
@@ -289,21 +298,15 @@ impl Generation {
         let mut sum = HeadMemory { series: self.series.memory(), ..HeadMemory::default() };
         sum.layouts = memory::vec(&self.layouts)
             + memory::table::<(LayoutId, u32)>(self.by_id.capacity())
-            + memory::table::<(u64, Vec<u32>)>(self.by_content.capacity())
-            + self.by_content.values().map(memory::vec).sum::<usize>()
+            + memory::table::<(u64, u32)>(self.by_content.capacity())
             + memory::table::<(u32, u32)>(self.solo.capacity());
         self.layouts.iter().for_each(|layout| sum += layout.memory());
         sum
     }
 
     fn newest(&self, labels: &Labels) -> i64 {
-        self.series.find(labels).map_or(i64::MIN, |s| {
-            self.series[s as usize]
-                .locations
-                .iter()
-                .map(|(l, _)| self.layouts[*l as usize].last)
-                .fold(i64::MIN, i64::max)
-        })
+        let last = |(layout, _): Location| self.layouts[layout as usize].last;
+        self.find(labels).map_or(i64::MIN, |series| self.series.locations(series).map(last).fold(i64::MIN, i64::max))
     }
 
     /// First and last time of all rows, Unix ms.

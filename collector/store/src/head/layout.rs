@@ -23,8 +23,8 @@ pub struct HeadLayout {
     pub last: i64,
     /// The newest rows, ordered by time.
     pub open: Rows,
-    /// Rows older than all of `open`, ordered by time.
-    pub late: Rows,
+    /// Rows older than all of `open`, ordered by time; `None` if there are none.
+    pub late: Option<Box<Rows>>,
     /// Compressed rows; chunks may overlap in time.
     pub sealed: Vec<Arc<Chunk>>,
     /// Whether its definition is in the log.
@@ -34,8 +34,16 @@ pub struct HeadLayout {
 impl HeadLayout {
     /// An empty layout; `last` is the newest time of its series in earlier generations.
     pub fn new(columns: Layout, series: Arc<[u32]>, last: i64) -> Self {
-        let [open, late] = [(); 2].map(|()| Rows::new(columns.len()));
-        Self { columns, series, peers: Vec::new(), last, open, late, sealed: Vec::new(), logged: false }
+        Self {
+            columns,
+            series,
+            peers: Vec::new(),
+            last,
+            open: Rows::default(),
+            late: None,
+            sealed: Vec::new(),
+            logged: false,
+        }
     }
 
     /// The same columns for the next generation, without rows.
@@ -50,11 +58,16 @@ impl HeadLayout {
         self.sealed.iter().filter(|chunk| chunk.overlaps(time, time)).nth(MAX_OVERLAPPING).is_some()
     }
 
+    /// The rows that are not sealed: those in order, then the late ones.
+    pub fn unsealed(&self) -> impl Iterator<Item = &Rows> {
+        [&self.open].into_iter().chain(self.late.as_deref())
+    }
+
     /// Adds a row without duplicate samples: to `open` if it is in order, else to `late`.
     pub fn insert_late(&mut self, time: i64, row: &[f64]) {
         match self.open.times().first() {
-            Some(first) if time < *first => self.late.merge(time, row),
-            None if time <= self.last => self.late.merge(time, row),
+            Some(first) if time < *first => self.late.get_or_insert_default().merge(time, row),
+            None if time <= self.last => self.late.get_or_insert_default().merge(time, row),
             _ => self.open.merge(time, row),
         }
         self.last = self.last.max(time);
@@ -63,7 +76,7 @@ impl HeadLayout {
     /// Seals buffers of `limit` rows or more; returns the compressed bytes added.
     pub fn seal_full(&mut self, limit: usize) -> usize {
         let mut gained = 0;
-        for rows in [&mut self.open, &mut self.late] {
+        for rows in [Some(&mut self.open), self.late.as_deref_mut()].into_iter().flatten() {
             if rows.times().len() < limit.max(1) {
                 continue;
             }
@@ -71,6 +84,9 @@ impl HeadLayout {
                 gained += chunk.bytes();
                 self.sealed.push(Arc::new(chunk));
             }
+        }
+        if self.late.as_ref().is_some_and(|late| late.times().is_empty()) {
+            self.late = None;
         }
         gained
     }
@@ -80,7 +96,7 @@ impl HeadLayout {
         if time > self.last {
             return None;
         }
-        self.open.at(time, column).or_else(|| self.late.at(time, column)).or_else(|| {
+        self.unsealed().find_map(|rows| rows.at(time, column)).or_else(|| {
             self.sealed.iter().find_map(|chunk| {
                 let row = times.row(chunk, time)?;
                 Some(chunk.column(column).ok()?[row]).filter(|value| !is_absent(*value))
@@ -94,7 +110,7 @@ impl HeadLayout {
         HeadMemory {
             layouts: memory::vec(&self.peers),
             open: self.open.memory(),
-            late: self.late.memory(),
+            late: self.late.as_ref().map_or(0, |late| size_of::<Rows>() + late.memory()),
             sealed: memory::vec(&self.sealed) + chunks.sum::<usize>(),
             ..HeadMemory::default()
         }
@@ -102,7 +118,7 @@ impl HeadLayout {
 
     /// First and last time of all rows, Unix ms.
     pub fn range(&self) -> Option<(i64, i64)> {
-        let open = [&self.open, &self.late].into_iter().filter_map(|r| Some((*r.times().first()?, *r.times().last()?)));
+        let open = self.unsealed().filter_map(|r| Some((*r.times().first()?, *r.times().last()?)));
         self.sealed.iter().map(|c| c.range()).chain(open).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 }

@@ -1,27 +1,30 @@
-//! Rows that are not sealed yet: row-major, sorted by time, one row per time.
+//! Rows that are not compressed yet: sorted by time, one row per time. Most values are those of the row before, so only
+//! the newest row is stored in full, and each older one as the values that differ from the row after it.
 
 use super::chunk::Chunk;
 use super::memory;
 use fabriclens_model::is_absent;
 use std::ops::Range;
 
-/// The open row buffer of one layout.
+/// The open row buffer of one layout. Its first row decides the number of columns.
 #[derive(Debug, Default)]
 pub struct Rows {
-    columns: usize,
+    /// Ascending, Unix ms.
     times: Vec<i64>,
-    values: Vec<f64>,
+    /// Values of the newest row.
+    newest: Box<[f64]>,
+    /// For each row but the newest, one bit per column, low bits first, padded to whole bytes: the row after it has
+    /// another value.
+    changed: Vec<u8>,
+    /// The values that the row after has not, by row and column.
+    replaced: Vec<f64>,
 }
 
 impl Rows {
-    /// An empty buffer for `columns` columns.
-    pub fn new(columns: usize) -> Self {
-        Self { columns, times: Vec::new(), values: Vec::new() }
-    }
-
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
-        memory::vec(&self.times) + memory::vec(&self.values)
+        let values = size_of_val(&self.newest[..]) + memory::vec(&self.replaced);
+        memory::vec(&self.times) + memory::vec(&self.changed) + values
     }
 
     /// Times of the rows, ascending, Unix ms.
@@ -31,57 +34,212 @@ impl Rows {
 
     /// Appends row `r` of a column-major group; its time must be after the last row.
     pub fn push(&mut self, time: i64, group: &[f64], rows: usize, r: usize) {
+        match rows {
+            1 => self.append(time, group),
+            _ => self.append(time, &group.iter().skip(r).step_by(rows.max(1)).copied().collect::<Vec<_>>()),
+        }
+    }
+
+    fn append(&mut self, time: i64, row: &[f64]) {
+        reserve(&mut self.times, 1);
         self.times.push(time);
-        if rows == 1 {
-            self.values.extend_from_slice(group);
-        } else {
-            self.values.extend((0..self.columns).map(|c| group[c * rows + r]));
+        if self.times.len() == 1 {
+            self.newest = row.into();
+            return;
+        }
+        reserve(&mut self.changed, row.len().div_ceil(8));
+        for (old, new) in self.newest.chunks_mut(8).zip(row.chunks(8)) {
+            let differs = |(bit, (old, new)): (usize, (&f64, &f64))| u8::from(old.to_bits() != new.to_bits()) << bit;
+            let mut bits = old.iter().zip(new).enumerate().map(differs).fold(0, |bits, bit| bits | bit);
+            self.changed.push(bits);
+            if bits == 0 {
+                continue;
+            }
+            reserve(&mut self.replaced, 8);
+            while bits != 0 {
+                let column = bits.trailing_zeros() as usize;
+                self.replaced.push(std::mem::replace(&mut old[column], new[column]));
+                bits &= bits - 1;
+            }
         }
     }
 
     /// Merges present values into the row at `time`, inserting it if needed. Values already present are kept.
     pub fn merge(&mut self, time: i64, row: &[f64]) {
-        let n = self.columns;
-        match self.times.binary_search(&time) {
-            Ok(i) => {
-                for (old, new) in self.values[i * n..(i + 1) * n].iter_mut().zip(row) {
-                    if is_absent(*old) {
-                        *old = *new;
-                    }
-                }
+        let place = self.times.binary_search(&time);
+        if place == Err(self.times.len()) {
+            return self.push(time, row, 1, 0);
+        }
+        // Rows in random order are rare: all are written again.
+        let (values, times) = (self.columns(), std::mem::take(self).times);
+        let kept = |r: usize| values.iter().skip(r).step_by(times.len()).copied();
+        for (r, at) in times.iter().enumerate() {
+            if place == Err(r) {
+                self.push(time, row, 1, 0);
             }
-            Err(i) => {
-                self.times.insert(i, time);
-                self.values.splice(i * n..i * n, row.iter().copied());
+            if place == Ok(r) {
+                let merged: Vec<f64> =
+                    kept(r).zip(row).map(|(old, new)| if is_absent(old) { *new } else { old }).collect();
+                self.push(*at, &merged, 1, 0);
+            } else {
+                self.push(*at, &values, times.len(), r);
             }
         }
     }
 
     /// The value of a column at a time.
     pub fn at(&self, time: i64, column: usize) -> Option<f64> {
-        let i = self.times.binary_search(&time).ok()?;
-        Some(self.values[i * self.columns + column]).filter(|v| !is_absent(*v))
+        let row = self.times.binary_search(&time).ok()?;
+        self.backward(column).nth(self.times.len() - 1 - row).filter(|v| !is_absent(*v))
     }
 
-    /// One column, including absent rows.
-    pub fn column(&self, column: usize) -> impl Iterator<Item = f64> + '_ {
-        self.values.iter().skip(column).step_by(self.columns.max(1)).copied()
+    /// Appends the values of a column in these rows, absent ones included.
+    pub fn column(&self, column: usize, rows: Range<usize>, out: &mut Vec<f64>) {
+        let before = out.len();
+        out.extend(self.backward(column).skip(self.times.len() - rows.end).take(rows.len()));
+        out[before..].reverse();
     }
 
     /// The last of these rows with a value in the column, as a range of one or zero rows.
     pub fn newest(&self, column: usize, rows: Range<usize>) -> Range<usize> {
-        let has = |r: &usize| !is_absent(self.values[r * self.columns + column]);
-        rows.rev().find(has).map_or(0..0, |r| r..r + 1)
+        let values = self.backward(column).skip(self.times.len() - rows.end).take(rows.len());
+        let row = rows.clone().rev().zip(values).find(|(_, value)| !is_absent(*value));
+        row.map_or(0..0, |(row, _)| row..row + 1)
     }
 
-    /// Compresses all rows and empties the buffer, keeping its capacity.
-    pub fn seal(&mut self) -> Option<Chunk> {
-        if self.times.is_empty() {
-            return None;
+    /// The values of a column, newest row first.
+    fn backward(&self, column: usize) -> impl Iterator<Item = f64> + '_ {
+        let newest = self.newest.get(column).filter(|_| !self.times.is_empty()).copied();
+        let (byte, below) = (column / 8, (1u8 << (column % 8)) - 1);
+        let (mut value, mut end) = (newest.unwrap_or_default(), self.replaced.len());
+        let older = self.changed.chunks_exact(self.newest.len().div_ceil(8).max(1)).rev().map(move |bits| {
+            end -= ones(bits);
+            if bits[byte] & (below + 1) != 0 {
+                value = self.replaced[end + ones(&bits[..byte]) + (bits[byte] & below).count_ones() as usize];
+            }
+            value
+        });
+        newest.into_iter().chain(older)
+    }
+
+    /// All values, column-major.
+    pub fn columns(&self) -> Vec<f64> {
+        let rows = self.times.len();
+        let (mut all, mut row, mut end) =
+            (vec![0.0; rows * self.newest.len()], self.newest.clone(), self.replaced.len());
+        let mut put = |r: usize, row: &[f64]| {
+            all.chunks_exact_mut(rows).zip(row).for_each(|(column, value)| column[r] = *value);
+        };
+        for (r, bits) in self.changed.chunks_exact(row.len().div_ceil(8).max(1)).enumerate().rev() {
+            put(r + 1, &row);
+            end -= ones(bits);
+            let mut replaced = self.replaced[end..].iter();
+            for (eight, bits) in row.chunks_mut(8).zip(bits) {
+                let mut left = *bits;
+                while left != 0 {
+                    eight[left.trailing_zeros() as usize] = replaced.next().copied().unwrap_or_default();
+                    left &= left - 1;
+                }
+            }
         }
-        let chunk = Chunk::build(&self.times, self.columns, |c, out| out.extend(self.column(c)));
-        self.times.clear();
-        self.values.clear();
-        Some(chunk)
+        if rows > 0 {
+            put(0, &row);
+        }
+        all
+    }
+
+    /// Compresses all rows and empties the buffer.
+    pub fn seal(&mut self) -> Option<Chunk> {
+        let rows = std::mem::take(self);
+        let values = rows.columns();
+        let column = |c: usize| &values[c * rows.times.len()..(c + 1) * rows.times.len()];
+        (!rows.times.is_empty())
+            .then(|| Chunk::build(&rows.times, rows.newest.len(), |c, out| out.extend_from_slice(column(c))))
+    }
+}
+
+/// Number of set bits.
+fn ones(bytes: &[u8]) -> usize {
+    bytes.iter().map(|b| b.count_ones() as usize).sum()
+}
+
+/// Makes room for `more` elements. It grows by a quarter and not to the double, since the buffers of a fleet grow at the
+/// same time.
+fn reserve<T>(buffer: &mut Vec<T>, more: usize) {
+    if buffer.capacity() - buffer.len() < more {
+        buffer.reserve_exact(more.max(buffer.len() / 4).max(4));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_model::absent;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// Few different values, some of them absent, so that most rows repeat the row before.
+    fn value(code: u8) -> f64 {
+        if code == 0 { absent() } else { f64::from(code) }
+    }
+
+    fn bits(values: &[f64]) -> Vec<u64> {
+        values.iter().map(|v| v.to_bits()).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn rows_in_any_order_equal_a_table(
+            columns in 0usize..20, rows in prop::collection::vec((0i64..30, any::<[u8; 20]>()), 0..40)
+        ) {
+            let (mut open, mut table) = (Rows::default(), BTreeMap::<i64, Vec<f64>>::new());
+            for (time, codes) in rows {
+                let row: Vec<f64> = codes[..columns].iter().map(|c| value(c % 3)).collect();
+                open.merge(time, &row);
+                let known = table.entry(time).or_insert_with(|| vec![absent(); columns]);
+                known.iter_mut().zip(&row).filter(|(old, _)| is_absent(**old)).for_each(|(old, new)| *old = *new);
+            }
+            let times: Vec<i64> = table.keys().copied().collect();
+            prop_assert_eq!(open.times(), &times[..]);
+            let mut all = Vec::new();
+            for c in 0..columns {
+                let want: Vec<f64> = table.values().map(|row| row[c]).collect();
+                let last = |rows: Range<usize>| {
+                    rows.clone().rev().find(|r| !is_absent(want[*r])).map_or(0..0, |r| r..r + 1)
+                };
+                for from in 0..=times.len() {
+                    let (mut got, rows) = (vec![7.0], from..times.len() - (times.len() - from) / 3);
+                    open.column(c, rows.clone(), &mut got);
+                    prop_assert_eq!(bits(&got[1..]), bits(&want[rows.clone()]));
+                    prop_assert_eq!(open.newest(c, rows.clone()), last(rows));
+                }
+                for time in -1..31 {
+                    let want = table.get(&time).map(|row| row[c]).filter(|v| !is_absent(*v));
+                    prop_assert_eq!(open.at(time, c), want);
+                }
+                all.extend(want);
+            }
+            prop_assert_eq!(bits(&open.columns()), bits(&all));
+            let chunk = open.seal();
+            prop_assert_eq!(chunk.is_some(), !times.is_empty());
+            if let Some(chunk) = chunk {
+                prop_assert_eq!(chunk.times().unwrap(), times);
+                let sealed: Vec<f64> = (0..columns).flat_map(|c| chunk.column(c).unwrap()).collect();
+                prop_assert_eq!(bits(&sealed), bits(&all));
+            }
+            prop_assert!(open.times().is_empty() && open.memory() == 0);
+        }
+    }
+
+    #[test]
+    fn a_value_that_does_not_move_is_stored_once() {
+        let mut rows = Rows::default();
+        let row: Vec<f64> = (0..64).map(f64::from).collect();
+        (0..100).for_each(|time| rows.push(time, &row, 1, 0));
+        let still = rows.memory();
+        assert!(still < 100 * 16 * 3 / 2 + 64 * 8, "{still} bytes: times and bits");
+        let mut moving = Rows::default();
+        (0..100).for_each(|time| moving.push(time, &row.iter().map(|v| v + time as f64).collect::<Vec<_>>(), 1, 0));
+        assert!(moving.memory() > still + 99 * 64 * 8);
     }
 }

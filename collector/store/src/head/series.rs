@@ -1,59 +1,54 @@
-//! The series of a head generation: labels, lookup by labels and by metric, and the location of their columns. A clone
-//! shares the labels and copies the tables without rehashing, because every rotation of the head makes one.
+//! Index of the series of a head generation: lookup by labels and by metric, and the locations of their columns. Labels are
+//! those of the first location, so that a series has no label set of its own. Every rotation of the head copies the index;
+//! that needs no rehashing.
 
+use super::layout::HeadLayout;
 use super::memory;
 use fabriclens_model::Labels;
+use foldhash::HashMap;
 use foldhash::fast::RandomState;
-use foldhash::{HashMap, HashMapExt as _};
 use hashbrown::HashTable;
-use smallvec::{SmallVec, smallvec};
 use std::hash::BuildHasher;
-use std::ops::Deref;
 use std::sync::Arc;
 
-/// A series and the locations of its columns.
-#[derive(Clone)]
-pub struct HeadSeries {
-    /// Its labels.
-    pub labels: Labels,
-    /// All series of a generation, by index.
-    pub locations: SmallVec<[(u32, u32); 1]>,
-}
+/// Layout index, and column of the layout.
+pub type Location = (u32, u32);
 
-/// By series index.
-#[derive(Clone)]
+/// By series index. Its layouts are those of the generation.
+#[derive(Clone, Default)]
 pub struct SeriesTable {
-    all: Vec<HeadSeries>,
+    /// First location.
+    first: Vec<Location>,
+    /// Further locations of the series that are in several layouts.
+    more: HashMap<u32, Vec<Location>>,
     by_labels: HashTable<u32>,
     by_metric: HashMap<Arc<str>, Vec<u32>>,
     hasher: RandomState,
 }
 
-impl Default for SeriesTable {
-    fn default() -> Self {
-        Self { all: Vec::new(), by_labels: HashTable::new(), by_metric: HashMap::new(), hasher: RandomState::default() }
-    }
-}
-
-impl Deref for SeriesTable {
-    type Target = [HeadSeries];
-
-    fn deref(&self) -> &[HeadSeries] {
-        &self.all
-    }
-}
-
 impl SeriesTable {
-    /// Finds or inserts a series; returns its index and whether it is new.
-    pub fn find_or_insert(&mut self, labels: &Labels) -> (u32, bool) {
-        if let Some(known) = self.find(labels) {
+    /// Number of series.
+    pub fn len(&self) -> usize {
+        self.first.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.first.is_empty()
+    }
+
+    /// Adds a location of the series with these labels, which the layout has there; returns the index of the series and
+    /// whether it is new.
+    pub fn add(&mut self, labels: &Labels, location: Location, layouts: &[HeadLayout]) -> (u32, bool) {
+        if let Some(known) = self.find(labels, layouts) {
+            self.more.entry(known).or_default().push(location);
             return (known, false);
         }
-        let next = self.all.len() as u32;
-        self.all.push(HeadSeries { labels: labels.clone(), locations: smallvec![] });
-        let (all, hasher) = (&self.all, &self.hasher);
-        let hash = |s: &u32| hasher.hash_one(&all[*s as usize].labels);
-        self.by_labels.insert_unique(hash(&next), next, hash);
+        let next = self.first.len() as u32;
+        self.first.push(location);
+        let (first, hasher) = (&self.first, &self.hasher);
+        let hash = |s: &u32| hasher.hash_one(at(first[*s as usize], layouts));
+        self.by_labels.insert_unique(hasher.hash_one(labels), next, hash);
         match self.by_metric.get_mut(labels.metric()) {
             Some(list) => list.push(next),
             None => _ = self.by_metric.insert(labels.metric().into(), vec![next]),
@@ -61,30 +56,41 @@ impl SeriesTable {
         (next, true)
     }
 
-    /// A series, to add a location.
-    pub fn of(&mut self, series: u32) -> &mut HeadSeries {
-        &mut self.all[series as usize]
+    /// The labels of a series.
+    pub fn labels<'a>(&self, series: u32, layouts: &'a [HeadLayout]) -> &'a Labels {
+        at(self.first[series as usize], layouts)
+    }
+
+    /// Locations of the columns of a series, in the order in which they were added.
+    pub fn locations(&self, series: u32) -> impl Iterator<Item = Location> + '_ {
+        let more = if self.more.is_empty() { None } else { self.more.get(&series) };
+        [self.first[series as usize]].into_iter().chain(more.into_iter().flatten().copied())
     }
 
     /// The index of a series.
-    pub fn find(&self, labels: &Labels) -> Option<u32> {
-        let same = |s: &u32| self.all[*s as usize].labels == *labels;
+    pub fn find(&self, labels: &Labels, layouts: &[HeadLayout]) -> Option<u32> {
+        let same = |s: &u32| at(self.first[*s as usize], layouts) == labels;
         self.by_labels.find(self.hasher.hash_one(labels), same).copied()
-    }
-
-    /// Bytes of memory, without the labels.
-    pub fn memory(&self) -> usize {
-        let spilled = self.all.iter().filter(|s| s.locations.spilled());
-        let lists = self.by_metric.values().map(memory::vec);
-        memory::vec(&self.all)
-            + spilled.map(|s| s.locations.capacity() * size_of::<(u32, u32)>()).sum::<usize>()
-            + memory::table::<u32>(self.by_labels.capacity())
-            + memory::table::<(Arc<str>, Vec<u32>)>(self.by_metric.capacity())
-            + lists.sum::<usize>()
     }
 
     /// Indexes of the series of a metric.
     pub fn of_metric(&self, metric: &str) -> &[u32] {
         self.by_metric.get(metric).map_or(&[], Vec::as_slice)
     }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        let lists = self.by_metric.values().map(memory::vec).sum::<usize>();
+        let more = self.more.values().map(memory::vec).sum::<usize>();
+        memory::vec(&self.first)
+            + memory::table::<(u32, Vec<Location>)>(self.more.capacity())
+            + more
+            + memory::table::<u32>(self.by_labels.capacity())
+            + memory::table::<(Arc<str>, Vec<u32>)>(self.by_metric.capacity())
+            + lists
+    }
+}
+
+fn at(location: Location, layouts: &[HeadLayout]) -> &Labels {
+    &layouts[location.0 as usize].columns[location.1 as usize]
 }
