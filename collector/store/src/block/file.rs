@@ -1,11 +1,12 @@
 //! The frame of a block file: header, pages, index, footer, trailer.
 
-use super::index::{ChunkMeta, Entry, Page, encode};
-use super::label_table::LabelTable;
+use super::entries::Entries;
+use super::index::{ChunkMeta, LabelsOf, Page, encode};
 use crate::codec::Corrupt;
 use crate::codec::varint::{Cursor, put, put_signed};
 use crate::io::Output;
 use std::io;
+use std::sync::Arc;
 
 /// First and last bytes of a block.
 pub const MAGIC: [u8; 8] = *b"FABLENSB";
@@ -120,16 +121,17 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Writes index, footer and trailer; the file is durable afterwards.
+    /// Writes index, footer and trailer; the file is durable afterwards. The arguments are those of [`encode`].
     pub fn finish(
         mut self,
         layouts: &[Vec<ChunkMeta>],
-        names: &LabelTable,
-        entries: &[Entry],
+        texts: &[Arc<str>],
+        labels: &LabelsOf<'_>,
+        entries: &Entries,
         mut footer: Footer,
     ) -> io::Result<Footer> {
         self.close_page()?;
-        let index = encode(&self.pages, layouts, names, entries);
+        let index = encode(&self.pages, layouts, texts, labels, entries);
         footer.index_offset = self.at;
         footer.index_len = index.len() as u64;
         footer.index_crc = crc32fast::hash(&index);

@@ -1,11 +1,11 @@
 //! The index of a block: label texts, layouts, pages and series, with its encoding.
 
-use super::label_table::{LabelPair, LabelTable};
+use super::entries::Entries;
+use super::label_table::LabelPair;
 use crate::codec::Corrupt;
 use crate::codec::varint::{Cursor, put, put_signed};
 use crate::matching::{SERIES_PER_CHECK, is_pattern};
 use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError};
-use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Location of a column: layout index, and column of the layout (head) or series index (block).
@@ -62,21 +62,17 @@ pub struct Index {
     pub pages: Vec<Page>,
 }
 
-/// A series handed to [`encode`].
-pub struct Entry {
-    /// Index of its layout.
-    pub layout: u32,
-    /// Offset of its first column in the file.
-    pub offset: u64,
-    /// Bytes of its column in each chunk of the layout.
-    pub lens: ColumnLengths,
-}
+/// Replaces the pairs by the labels of a series, as text indexes.
+pub type LabelsOf<'a> = dyn Fn(u32, &mut Vec<LabelPair>) + 'a;
 
-/// Bytes of a column in each chunk of its layout.
-pub type ColumnLengths = SmallVec<[u32; 4]>;
-
-/// Encodes an index; `names` are the sorted labels of `entries`.
-pub fn encode(pages: &[Page], layouts: &[Vec<ChunkMeta>], names: &LabelTable, entries: &[Entry]) -> Vec<u8> {
+/// Encodes an index. `texts` are sorted; those that no entry has are left out.
+pub fn encode(
+    pages: &[Page],
+    layouts: &[Vec<ChunkMeta>],
+    texts: &[Arc<str>],
+    labels: &LabelsOf<'_>,
+    entries: &Entries,
+) -> Vec<u8> {
     let mut out = Vec::new();
     put(&mut out, pages.len() as u64);
     for page in pages {
@@ -97,32 +93,44 @@ pub fn encode(pages: &[Page], layouts: &[Vec<ChunkMeta>], names: &LabelTable, en
             end = c.offset + u64::from(c.len);
         }
     }
-    put(&mut out, names.texts.len() as u64);
-    for t in &names.texts {
-        put(&mut out, t.len() as u64);
-        out.extend_from_slice(t.as_bytes());
-    }
-    put(&mut out, entries.len() as u64);
-    let mut before: &[LabelPair] = &[];
+    let numbers = put_texts(&mut out, texts, labels, entries);
+    put(&mut out, entries.all.len() as u64);
+    let (mut before, mut pairs) = (Vec::new(), Vec::new());
     let mut layout = 0i64;
-    for (n, e) in entries.iter().enumerate() {
-        let pairs = names.get(n);
-        let shared = pairs.iter().zip(before).take_while(|(a, b)| a == b).count();
+    for entry in &entries.all {
+        labels(entry.series, &mut pairs);
+        let shared = pairs.iter().zip(&before).take_while(|(a, b)| a == b).count();
         put(&mut out, shared as u64);
         put(&mut out, (pairs.len() - shared) as u64);
-        for (n, v) in &pairs[shared..] {
-            put(&mut out, u64::from(*n));
-            put(&mut out, u64::from(*v));
+        for text in pairs[shared..].iter().flat_map(|(name, value)| [name, value]) {
+            put(&mut out, u64::from(numbers[*text as usize]));
         }
-        put_signed(&mut out, i64::from(e.layout) - layout);
-        put_signed(&mut out, e.offset.wrapping_sub(end) as i64);
-        for len in &e.lens {
-            put(&mut out, u64::from(*len));
-        }
-        end = e.offset + e.lens.iter().map(|l| u64::from(*l)).sum::<u64>();
-        (before, layout) = (pairs, i64::from(e.layout));
+        put_signed(&mut out, i64::from(entry.layout) - layout);
+        put_signed(&mut out, entry.offset.wrapping_sub(end) as i64);
+        let lengths = entries.lengths_of(entry, layouts[entry.layout as usize].len());
+        lengths.iter().for_each(|length| put(&mut out, u64::from(*length)));
+        end = entry.offset + lengths.iter().map(|length| u64::from(*length)).sum::<u64>();
+        layout = i64::from(entry.layout);
+        std::mem::swap(&mut before, &mut pairs);
     }
     out
+}
+
+/// Writes the texts that some entry has, and returns the number of each there.
+fn put_texts(out: &mut Vec<u8>, texts: &[Arc<str>], labels: &LabelsOf<'_>, entries: &Entries) -> Vec<u32> {
+    let (mut numbers, mut pairs) = (vec![u32::MAX; texts.len()], Vec::new());
+    for entry in &entries.all {
+        labels(entry.series, &mut pairs);
+        pairs.iter().for_each(|(name, value)| (numbers[*name as usize], numbers[*value as usize]) = (0, 0));
+    }
+    put(out, numbers.iter().filter(|number| **number == 0).count() as u64);
+    let used = numbers.iter_mut().zip(texts).filter(|(number, _)| **number == 0);
+    for (next, (number, text)) in used.enumerate() {
+        *number = next as u32;
+        put(out, text.len() as u64);
+        out.extend_from_slice(text.as_bytes());
+    }
+    numbers
 }
 
 /// Decodes an index; `first_page` is the offset of the first page in the file.
@@ -184,6 +192,9 @@ pub fn decode(bytes: &[u8], first_page: u64) -> Result<Index, Corrupt> {
         }
         before = start;
     }
+    index.pairs.shrink_to_fit();
+    index.rows.shrink_to_fit();
+    index.lens.shrink_to_fit();
     let metric = index.texts.binary_search_by(|t| (**t).cmp("__name__")).map(|i| i as u32);
     index.by_metric = (0..index.rows.len()).all(|s| index.pairs_of(s).first().map(|p| p.0) == metric.ok());
     Ok(index)

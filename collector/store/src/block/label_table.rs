@@ -9,19 +9,19 @@ use std::sync::Arc;
 pub type LabelPair = (u32, u32);
 
 /// Label sets over a table of sorted texts.
-#[derive(Default)]
 pub struct LabelTable {
     /// By index, sorted.
     pub texts: Vec<Arc<str>>,
     pairs: Vec<LabelPair>,
     /// End of each set in `pairs`.
-    ends: Vec<usize>,
+    ends: Vec<u32>,
 }
 
 impl LabelTable {
     /// Builds the table of these label sets, in their order.
-    pub fn of<'a>(all: impl Iterator<Item = &'a Labels>) -> Self {
-        let mut names = Self::default();
+    pub fn of<'a>(all: impl Iterator<Item = &'a Labels> + Clone) -> Self {
+        let (sets, pairs) = all.clone().fold((0, 0), |(sets, pairs), labels| (sets + 1, pairs + labels.len()));
+        let mut names = Self { texts: Vec::new(), pairs: Vec::with_capacity(pairs), ends: Vec::with_capacity(sets) };
         // Most texts are shared between label sets: comparing addresses is a fast path, the content decides.
         let mut by_address: HashMap<(usize, usize), u32> = HashMap::new();
         let mut by_content: HashMap<Arc<str>, u32> = HashMap::new();
@@ -37,7 +37,7 @@ impl LabelTable {
                 };
                 names.pairs.push((number(name), number(value)));
             }
-            names.ends.push(names.pairs.len());
+            names.ends.push(names.pairs.len() as u32);
         }
         let mut sorted: Vec<u32> = (0..names.texts.len() as u32).collect();
         sorted.sort_unstable_by_key(|t| &names.texts[*t as usize]);
@@ -48,59 +48,10 @@ impl LabelTable {
         names
     }
 
-    /// An empty table over the texts of all sources (each sorted), and for each source the mapping from its text
-    /// indexes.
-    pub fn union(sources: &[&[Arc<str>]]) -> (Self, Vec<Vec<u32>>) {
-        let mut all: Vec<(&Arc<str>, usize, usize)> = Vec::new();
-        for (s, source) in sources.iter().enumerate() {
-            all.extend(source.iter().enumerate().map(|(t, text)| (text, s, t)));
-        }
-        // Each source's texts are sorted, which a stable sort exploits.
-        all.sort_by_key(|t| t.0);
-        let mut names = Self::default();
-        let mut numbers: Vec<Vec<u32>> = sources.iter().map(|s| vec![0; s.len()]).collect();
-        for (text, source, number) in all {
-            if names.texts.last() != Some(text) {
-                names.texts.push(text.clone());
-            }
-            numbers[source][number] = names.texts.len() as u32 - 1;
-        }
-        (names, numbers)
-    }
-
-    /// Appends a label set.
-    pub fn push(&mut self, set: &[LabelPair]) {
-        self.pairs.extend_from_slice(set);
-        self.ends.push(self.pairs.len());
-    }
-
-    /// Number of sets.
-    pub fn len(&self) -> usize {
-        self.ends.len()
-    }
-
     /// The n-th set.
     pub fn get(&self, n: usize) -> &[LabelPair] {
         let start = n.checked_sub(1).map_or(0, |before| self.ends[before]);
-        &self.pairs[start..self.ends[n]]
-    }
-
-    /// A table of the `kept` sets (ascending) with only the texts that occur in them.
-    pub fn only(&self, kept: impl Iterator<Item = usize> + Clone) -> Self {
-        let mut numbers = vec![u32::MAX; self.texts.len()];
-        for (name, value) in kept.clone().flat_map(|n| self.get(n)) {
-            (numbers[*name as usize], numbers[*value as usize]) = (0, 0);
-        }
-        let mut some = Self::default();
-        for (number, text) in numbers.iter_mut().zip(&self.texts).filter(|(n, _)| **n == 0) {
-            *number = some.texts.len() as u32;
-            some.texts.push(text.clone());
-        }
-        for n in kept {
-            some.pairs.extend(self.get(n).iter().map(|(n, v)| (numbers[*n as usize], numbers[*v as usize])));
-            some.ends.push(some.pairs.len());
-        }
-        some
+        &self.pairs[start as usize..self.ends[n] as usize]
     }
 }
 
@@ -136,8 +87,5 @@ mod tests {
                 assert_eq!(names.get(i).cmp(names.get(j)), a.cmp(b), "{a} and {b}");
             }
         }
-        let some = names.only([1, 2].into_iter());
-        assert_eq!((labels(&some, 0), labels(&some, 1), some.len()), (all[1].clone(), all[2].clone(), 2));
-        assert_eq!(some.texts.iter().map(|t| &**t).collect::<Vec<_>>(), ["2", "a", "b", "host", "port"]);
     }
 }

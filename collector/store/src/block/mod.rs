@@ -1,7 +1,9 @@
 //! Immutable block files: written once, checksummed by page, read by column. `FORMAT.md` specifies every byte.
 
 pub mod build;
+mod entries;
 pub mod file;
+mod group;
 pub mod index;
 pub mod label_table;
 pub mod read;
