@@ -4,6 +4,7 @@
 use super::chunk::Chunk;
 use super::memory;
 use fabriclens_model::is_absent;
+use smallvec::SmallVec;
 use std::ops::Range;
 
 /// The open row buffer of one layout. Its first row decides the number of columns.
@@ -13,18 +14,15 @@ pub struct Rows {
     times: Vec<i64>,
     /// Values of the newest row.
     newest: Box<[f64]>,
-    /// For each row but the newest, one bit per column, low bits first, padded to whole bytes: the row after it has
-    /// another value.
-    changed: Vec<u8>,
-    /// The values that the row after has not, by row and column.
-    replaced: Vec<f64>,
+    /// For each row but the newest, oldest first: its values that the row after it replaces, by column, eight bytes each;
+    /// then one bit per column, low bits first, padded to whole bytes, that says which these are.
+    older: Vec<u8>,
 }
 
 impl Rows {
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
-        let values = size_of_val(&self.newest[..]) + memory::vec(&self.replaced);
-        memory::vec(&self.times) + memory::vec(&self.changed) + values
+        memory::vec(&self.times) + size_of_val(&self.newest[..]) + memory::vec(&self.older)
     }
 
     /// Times of the rows, ascending, Unix ms.
@@ -47,21 +45,24 @@ impl Rows {
             self.newest = row.into();
             return;
         }
-        reserve(&mut self.changed, row.len().div_ceil(8));
+        let mut changed = SmallVec::<[u8; 32]>::new();
         for (old, new) in self.newest.chunks_mut(8).zip(row.chunks(8)) {
-            let differs = |(bit, (old, new)): (usize, (&f64, &f64))| u8::from(old.to_bits() != new.to_bits()) << bit;
-            let mut bits = old.iter().zip(new).enumerate().map(differs).fold(0, |bits, bit| bits | bit);
-            self.changed.push(bits);
-            if bits == 0 {
+            let both = || old.iter().zip(new).map(|(old, new)| old.to_bits() ^ new.to_bits());
+            if both().fold(0, |any, difference| any | difference) == 0 {
+                changed.push(0);
                 continue;
             }
-            reserve(&mut self.replaced, 8);
-            while bits != 0 {
-                let column = bits.trailing_zeros() as usize;
-                self.replaced.push(std::mem::replace(&mut old[column], new[column]));
-                bits &= bits - 1;
-            }
+            let bit = |(column, difference): (usize, u64)| u8::from(difference != 0) << column;
+            let bits = both().enumerate().map(bit).fold(0, |bits, bit| bits | bit);
+            changed.push(bits);
+            reserve(&mut self.older, 8 * size_of::<f64>());
+            each_one(&[bits], |column| {
+                self.older.extend_from_slice(&old[column].to_le_bytes());
+                old[column] = new[column];
+            });
         }
+        reserve(&mut self.older, changed.len());
+        self.older.extend_from_slice(&changed);
     }
 
     /// Merges present values into the row at `time`, inserting it if needed. Values already present are kept.
@@ -107,43 +108,45 @@ impl Rows {
         row.map_or(0..0, |(row, _)| row..row + 1)
     }
 
+    /// The rows but the newest, the last one first: which values the row after it replaces, and these values.
+    fn replaced(&self) -> impl Iterator<Item = (&[u8], &[[u8; 8]])> {
+        let (mut rest, bytes) = (&self.older[..], self.newest.len().div_ceil(8));
+        std::iter::from_fn(move || {
+            let (before, changed) = rest.split_at_checked(rest.len().checked_sub(bytes)?)?;
+            let (before, values) = before.split_at_checked(before.len().checked_sub(8 * ones(changed))?)?;
+            rest = before;
+            Some((changed, values.as_chunks().0))
+        })
+        .take(self.times.len().saturating_sub(1))
+    }
+
     /// The values of a column, newest row first.
-    fn backward(&self, column: usize) -> impl Iterator<Item = f64> + '_ {
+    fn backward(&self, column: usize) -> impl Iterator<Item = f64> {
         let newest = self.newest.get(column).filter(|_| !self.times.is_empty()).copied();
-        let (byte, below) = (column / 8, (1u8 << (column % 8)) - 1);
-        let (mut value, mut end) = (newest.unwrap_or_default(), self.replaced.len());
-        let older = self.changed.chunks_exact(self.newest.len().div_ceil(8).max(1)).rev().map(move |bits| {
-            end -= ones(bits);
-            if bits[byte] & (below + 1) != 0 {
-                value = self.replaced[end + ones(&bits[..byte]) + (bits[byte] & below).count_ones() as usize];
+        let (byte, bit) = (column / 8, 1u8 << (column % 8));
+        let older = self.replaced().scan(newest.unwrap_or_default(), move |value, (changed, values)| {
+            if changed[byte] & bit != 0 {
+                *value = f64::from_le_bytes(values[ones(&changed[..byte]) + ones(&[changed[byte] & (bit - 1)])]);
             }
-            value
+            Some(*value)
         });
         newest.into_iter().chain(older)
     }
 
     /// All values, column-major.
     pub fn columns(&self) -> Vec<f64> {
-        let rows = self.times.len();
-        let (mut all, mut row, mut end) =
-            (vec![0.0; rows * self.newest.len()], self.newest.clone(), self.replaced.len());
-        let mut put = |r: usize, row: &[f64]| {
-            all.chunks_exact_mut(rows).zip(row).for_each(|(column, value)| column[r] = *value);
-        };
-        for (r, bits) in self.changed.chunks_exact(row.len().div_ceil(8).max(1)).enumerate().rev() {
-            put(r + 1, &row);
-            end -= ones(bits);
-            let mut replaced = self.replaced[end..].iter();
-            for (eight, bits) in row.chunks_mut(8).zip(bits) {
-                let mut left = *bits;
-                while left != 0 {
-                    eight[left.trailing_zeros() as usize] = replaced.next().copied().unwrap_or_default();
-                    left &= left - 1;
-                }
-            }
-        }
-        if rows > 0 {
-            put(0, &row);
+        let (rows, mut row) = (self.times.len(), self.newest.clone());
+        let mut all = Vec::with_capacity(rows * row.len());
+        row.iter().for_each(|value| all.resize(all.len() + rows, *value));
+        // Only columns that change are written again, from the newest row back to the first.
+        let mut any = vec![0; row.len().div_ceil(8)];
+        self.replaced().for_each(|(changed, _)| any.iter_mut().zip(changed).for_each(|(any, bits)| *any |= bits));
+        let mut moved = Vec::new();
+        each_one(&any, |column| moved.push(column));
+        for (r, (changed, values)) in (0..rows).rev().skip(1).zip(self.replaced()) {
+            let mut values = values.iter();
+            each_one(changed, |column| row[column] = values.next().map_or(row[column], |v| f64::from_le_bytes(*v)));
+            moved.iter().for_each(|column| all[column * rows + r] = row[*column]);
         }
         all
     }
@@ -163,13 +166,27 @@ fn ones(bytes: &[u8]) -> usize {
     bytes.iter().map(|b| b.count_ones() as usize).sum()
 }
 
-/// Makes room for `more` elements. It grows by a quarter and not to the double, since the buffers of a fleet grow at the
-/// same time.
-fn reserve<T>(buffer: &mut Vec<T>, more: usize) {
-    if buffer.capacity() - buffer.len() < more {
-        buffer.reserve_exact(more.max(buffer.len() / 4).max(4));
+/// Calls `f` for the position of each set bit.
+fn each_one(bytes: &[u8], mut f: impl FnMut(usize)) {
+    for (byte, bits) in bytes.iter().enumerate() {
+        let mut left = *bits;
+        while left != 0 {
+            f(8 * byte + left.trailing_zeros() as usize);
+            left &= left - 1;
+        }
     }
 }
+
+/// Makes room for `more` elements. A buffer that is not small grows by a quarter and not to the double, since the buffers
+/// of a fleet grow at the same time.
+fn reserve<T>(buffer: &mut Vec<T>, more: usize) {
+    if buffer.capacity() - buffer.len() < more {
+        buffer.reserve_exact(more.max(buffer.len() / 4).max(SMALL / size_of::<T>()));
+    }
+}
+
+/// Bytes by which a buffer grows at least.
+const SMALL: usize = 64;
 
 #[cfg(test)]
 mod tests {
