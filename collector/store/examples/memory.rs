@@ -4,6 +4,7 @@
 //!
 //! `cargo run --profile demo -p fabriclens-store --example memory -- [HOSTS [ROWS [INTERVAL_MS [ROWS_OF_A_CHUNK]]]]`
 
+use fabriclens_base::Sender;
 use fabriclens_model::{Labels, Layout};
 use fabriclens_store::{HeadMemory, Options, RowGroup, Store};
 use std::collections::HashMap;
@@ -21,6 +22,8 @@ const PORTS: usize = 8;
 const GROUPS: [usize; 4] = [6, 12, 18, 24];
 /// Hosts of one append.
 const HOSTS_PER_REQUEST: usize = 4;
+/// Waits for the locks of the head that are counted.
+const LONG: Duration = Duration::from_millis(50);
 const START: i64 = 1_700_000_000_000;
 
 struct Random(u64);
@@ -185,6 +188,10 @@ fn print_account(row: usize, m: &HeadMemory, resident: usize, series: usize) {
 
 /// Writes the head as a block while rows arrive.
 fn flush(store: &Arc<Store>, fleet: &mut Fleet, series: usize) -> Result<(), Box<dyn std::error::Error>> {
+    // A sender with one series, which waits for nothing but the locks of the head.
+    let probe = |time: i64, series: &Layout| RowGroup { series: series.clone(), times: vec![time], values: vec![1.0] };
+    let alone = Layout::new([Labels::new([("__name__", "probe")])]);
+    store.append(&[probe(START, &alone)])?;
     reset_peak();
     fleet.longest = Duration::ZERO;
     let done = Arc::new(AtomicBool::new(false));
@@ -195,6 +202,24 @@ fn flush(store: &Arc<Store>, fleet: &mut Fleet, series: usize) -> Result<(), Box
             let result = store.flush();
             done.store(true, Ordering::Release);
             (result, began.elapsed(), cpu().saturating_sub(before))
+        }
+    });
+    let waiting = std::thread::spawn({
+        let (store, done) = (store.clone(), done.clone());
+        move || {
+            let (mut longest, mut long, mut time) = (Duration::ZERO, 0, START);
+            while !done.load(Ordering::Acquire) {
+                time += 1;
+                let group = probe(time, &alone);
+                let began = Instant::now();
+                if let Err(error) = store.write(&[group], Sender::Bound) {
+                    return Err(error);
+                }
+                longest = longest.max(began.elapsed());
+                long += usize::from(began.elapsed() > LONG);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Ok((longest, long))
         }
     });
     let mut meanwhile = 0;
@@ -209,6 +234,8 @@ fn flush(store: &Arc<Store>, fleet: &mut Fleet, series: usize) -> Result<(), Box
     }
     let (result, took, spent) = flushing.join().map_err(|_| "the flush panicked")?;
     result?;
+    let (longest, long) = waiting.join().map_err(|_| "the probe panicked")??;
+    println!("locks    longest wait {longest:?}, {long} of more than {LONG:?}");
     println!("flush    {took:?}, {spent:?} of CPU, longest append meanwhile {:?} of {meanwhile} rows", fleet.longest);
     println!("peak     {:.0} bytes per series resident while flushing", status("VmHWM") as f64 / series as f64);
     Ok(())

@@ -30,8 +30,8 @@ pub struct Generation {
     pub number: u64,
     /// Number of the first log that was replayed into it; equal to `number` if none was.
     pub first: u64,
-    /// By series index.
-    pub series: SeriesTable,
+    /// By series index. The next generation shares it until it gets a series or layout that this one has not.
+    pub series: Arc<SeriesTable>,
     /// By layout index, as numbered in its log.
     pub layouts: Vec<HeadLayout>,
     by_id: HashMap<LayoutId, u32>,
@@ -62,7 +62,7 @@ impl Generation {
         Self {
             number,
             first: number,
-            series: SeriesTable::default(),
+            series: Arc::default(),
             layouts: Vec::new(),
             by_id: HashMap::new(),
             by_content: HashTable::new(),
@@ -80,7 +80,7 @@ impl Generation {
     /// series do not stay for long.
     pub fn successor(&self, number: u64) -> Self {
         let columns = |with_rows: bool| -> usize {
-            self.layouts.iter().filter(|l| !with_rows || l.range().is_some()).map(|l| l.series.len()).sum()
+            self.layouts.iter().filter(|l| !with_rows || l.has_rows()).map(|l| l.series.len()).sum()
         };
         if self.refusal().is_some() || columns(true) * KEEP.1 < columns(false) * KEEP.0 {
             return self.empty_successor(number);
@@ -241,12 +241,13 @@ impl Generation {
         let mut series = Vec::with_capacity(columns.len());
         // The index finds the labels of the series in their layouts.
         self.layouts.push(HeadLayout::new(columns.clone(), Arc::from([]), last));
+        let index = Arc::make_mut(&mut self.series);
         for (column, labels) in columns.iter().enumerate() {
-            let (id, new) = self.series.add(labels, (layout, column as u32), &self.layouts);
+            let (id, new) = index.add(labels, (layout, column as u32), &self.layouts);
             if new {
                 self.limits.count(labels, sender);
             }
-            peers.extend(self.series.locations(id).map(|(l, _)| l).filter(|l| *l != layout));
+            peers.extend(index.locations(id).map(|(l, _)| l).filter(|l| *l != layout));
             series.push(id);
         }
         peers.sort_unstable();
@@ -293,9 +294,9 @@ impl Generation {
         self.series.labels(series, &self.layouts)
     }
 
-    /// Bytes of memory by part, without labels and lists that generations share.
+    /// Bytes of memory by part, without what generations share: labels, lists and the index of series.
     pub fn memory(&self) -> HeadMemory {
-        let mut sum = HeadMemory { series: self.series.memory(), ..HeadMemory::default() };
+        let mut sum = HeadMemory::default();
         sum.layouts = memory::vec(&self.layouts)
             + memory::table::<(LayoutId, u32)>(self.by_id.capacity())
             + memory::table::<(u64, u32)>(self.by_content.capacity())

@@ -116,6 +116,11 @@ impl HeadLayout {
         }
     }
 
+    /// Whether it has any row.
+    pub fn has_rows(&self) -> bool {
+        !self.sealed.is_empty() || self.unsealed().any(|rows| !rows.times().is_empty())
+    }
+
     /// First and last time of all rows, Unix ms.
     pub fn range(&self) -> Option<(i64, i64)> {
         let open = self.unsealed().filter_map(|r| Some((*r.times().first()?, *r.times().last()?)));

@@ -1,6 +1,6 @@
 //! Index of the series of a head generation: lookup by labels and by metric, and the locations of their columns. Labels are
-//! those of the first location, so that a series has no label set of its own. Every rotation of the head copies the index;
-//! that needs no rehashing.
+//! those of the first location, so that a series has no label set of its own. Generations share the index until one of them
+//! gets a new series; copying it needs no rehashing.
 
 use super::layout::HeadLayout;
 use super::memory;
