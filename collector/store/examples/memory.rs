@@ -6,7 +6,7 @@
 
 use fabriclens_base::Sender;
 use fabriclens_model::{Labels, Layout};
-use fabriclens_store::{HeadMemory, Options, RowGroup, Store};
+use fabriclens_store::{AppendError, HeadMemory, Options, RowGroup, SeriesLimits, Store};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -177,7 +177,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// No background threads: what happens when is measured.
 fn options(chunk_rows: usize) -> Options {
     let clock = Arc::new(|| START + 30 * 86_400_000);
-    Options { retention: None, clock, chunk_rows, background: false, head_bytes: 8 << 30, ..Options::default() }
+    let series = SeriesLimits { all: usize::MAX, ..SeriesLimits::default() };
+    Options { retention: None, clock, chunk_rows, background: false, head_bytes: 8 << 30, series, ..Options::default() }
 }
 
 fn print_account(row: usize, m: &HeadMemory, resident: usize, series: usize) {
@@ -212,14 +213,12 @@ fn flush(store: &Arc<Store>, fleet: &mut Fleet, series: usize) -> Result<(), Box
                 time += 1;
                 let group = probe(time, &alone);
                 let began = Instant::now();
-                if let Err(error) = store.write(&[group], Sender::Bound) {
-                    return Err(error);
-                }
+                _ = store.write(&[group], Sender::Bound)?;
                 longest = longest.max(began.elapsed());
                 long += usize::from(began.elapsed() > LONG);
                 std::thread::sleep(Duration::from_millis(1));
             }
-            Ok((longest, long))
+            Ok::<_, AppendError>((longest, long))
         }
     });
     let mut meanwhile = 0;

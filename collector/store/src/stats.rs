@@ -1,6 +1,7 @@
 //! Statistics of the store, for the collector's own metrics and `/api/v1/status/tsdb`.
 
-use crate::head::memory::{self, HeadMemory};
+use crate::head::footprint;
+use crate::head::memory::HeadMemory;
 use crate::rows::Appended;
 use crate::store::Store;
 use crate::wal::replay::Damage;
@@ -108,7 +109,7 @@ impl Store {
         let log = self.shared.log.lock().pending.capacity();
         let head = self.shared.head.read();
         let generations = head.older.iter().map(|generation| &**generation).chain([&head.current]);
-        HeadMemory { log, ..memory::of(generations) }
+        HeadMemory { log, ..footprint::of(generations) }
     }
 
     /// Message about the last series that was refused; `None` since the head last started empty.

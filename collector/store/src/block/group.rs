@@ -76,7 +76,8 @@ pub fn group(sources: &[Source]) -> (Union, Vec<Group>) {
     let (mut first, mut layouts, mut member) = (Vec::new(), Layouts::new(), Vec::new());
     while let Some(source) = left.iter().copied().min_by(|a, b| fronts[*a].1.cmp(&fronts[*b].1)) {
         first.clone_from(&fronts[source].1);
-        (layouts.clear(), member.clear());
+        layouts.clear();
+        member.clear();
         member.push(union.origins.len() as u32);
         union.origins.push((source as u32, fronts[source].0 as u32));
         left.retain(|s| {

@@ -296,11 +296,11 @@ impl Generation {
 
     /// Bytes of memory by part, without what generations share: labels, lists and the index of series.
     pub fn memory(&self) -> HeadMemory {
-        let mut sum = HeadMemory::default();
-        sum.layouts = memory::vec(&self.layouts)
+        let layouts = memory::vec(&self.layouts)
             + memory::table::<(LayoutId, u32)>(self.by_id.capacity())
             + memory::table::<(u64, u32)>(self.by_content.capacity())
             + memory::table::<(u32, u32)>(self.solo.capacity());
+        let mut sum = HeadMemory { layouts, ..HeadMemory::default() };
         self.layouts.iter().for_each(|layout| sum += layout.memory());
         sum
     }

@@ -2,6 +2,7 @@
 
 mod account;
 pub mod chunk;
+pub mod footprint;
 pub mod generation;
 pub mod layout;
 pub mod limits;

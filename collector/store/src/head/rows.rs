@@ -126,7 +126,7 @@ impl Rows {
         let (byte, bit) = (column / 8, 1u8 << (column % 8));
         let older = self.replaced().scan(newest.unwrap_or_default(), move |value, (changed, values)| {
             if changed[byte] & bit != 0 {
-                *value = f64::from_le_bytes(values[ones(&changed[..byte]) + ones(&[changed[byte] & (bit - 1)])]);
+                *value = f64::from_le_bytes(values[ones_before(changed, column)]);
             }
             Some(*value)
         });
@@ -163,7 +163,22 @@ impl Rows {
 
 /// Number of set bits.
 fn ones(bytes: &[u8]) -> usize {
-    bytes.iter().map(|b| b.count_ones() as usize).sum()
+    bytes.chunks(8).map(|eight| word(eight).count_ones() as usize).sum()
+}
+
+/// Number of set bits before a position.
+fn ones_before(bytes: &[u8], position: usize) -> usize {
+    let (whole, last) = bytes.split_at(position / 64 * 8);
+    let below = (1 << (position % 64)) - 1;
+    ones(whole) + last.chunks(8).next().map_or(0, |eight| (word(eight) & below).count_ones() as usize)
+}
+
+/// Up to eight bytes as a number, low bits first.
+fn word(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk() {
+        Some(eight) => u64::from_le_bytes(*eight),
+        None => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    }
 }
 
 /// Calls `f` for the position of each set bit.
@@ -207,7 +222,7 @@ mod tests {
     proptest! {
         #[test]
         fn rows_in_any_order_equal_a_table(
-            columns in 0usize..20, rows in prop::collection::vec((0i64..30, any::<[u8; 20]>()), 0..40)
+            columns in 0usize..80, rows in prop::collection::vec((0i64..30, prop::collection::vec(any::<u8>(), 80)), 0..40)
         ) {
             let (mut open, mut table) = (Rows::default(), BTreeMap::<i64, Vec<f64>>::new());
             for (time, codes) in rows {
