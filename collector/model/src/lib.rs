@@ -14,7 +14,9 @@
 mod budget;
 mod civil_date;
 mod hint;
+mod histogram;
 pub mod hostlist;
+mod kahan;
 mod literals;
 mod matcher;
 mod memory;
@@ -27,8 +29,13 @@ pub use fabriclens_rows::{
     names, present, stale,
 };
 pub use hint::{Hint, Rollup, Selected};
+pub use histogram::{
+    CUSTOM_SCHEMA, EXPONENTIAL_SCHEMAS, Histogram, HistogramError, HistogramMean, HistogramParts, HistogramSeries,
+    HistogramSum, IncompatibleHistograms, Interval, Keep, MAX_BUCKETS, Reconciled, ResetHint, Side, Span,
+};
+pub use kahan::kahan;
 pub use matcher::{MatchOp, Matcher, MatcherError};
-pub use memory::Memory;
+pub use memory::{Memory, MemoryWithHistograms};
 pub use pattern::{
     GroupPattern, Groups, MAX_COMPILED, MAX_GROUPS, MAX_LITERALS, MAX_PATTERN, MAX_PATTERNS, Pattern, PatternError,
     Patterns,
@@ -110,6 +117,21 @@ pub trait Read: Send + Sync {
     ) -> Result<Selected, ReadError> {
         let series = self.select_within(matchers, start_ms, end_ms, budget)?;
         Ok(Selected { series: series.into_iter().map(Into::into).collect(), resolution_ms: None })
+    }
+
+    /// The histogram samples of every series that matches all matchers, in `[start_ms, end_ms]` (inclusive), within `budget`.
+    /// A series that has floats as well is in both answers. Readers without histograms need not implement it.
+    ///
+    /// # Errors
+    /// See [`Self::select_within`].
+    fn select_histograms(
+        &self,
+        _matchers: &[Matcher],
+        _start_ms: i64,
+        _end_ms: i64,
+        _budget: &dyn Budget,
+    ) -> Result<Vec<HistogramSeries>, ReadError> {
+        Ok(vec![])
     }
 
     /// Like [`Self::select_within`], with an unlimited budget.

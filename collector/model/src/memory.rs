@@ -1,6 +1,6 @@
 //! Series in memory behind the read trait: for recordings, and for tests of the query engine.
 
-use crate::{Budget, Matcher, Read, ReadError, Series};
+use crate::{Budget, HistogramSeries, Matcher, Read, ReadError, Series};
 
 /// Series in memory.
 #[derive(Clone, Debug, Default)]
@@ -28,5 +28,48 @@ impl Read for Memory {
         let found: Vec<Series> = matching.filter_map(inside).collect();
         let bytes = found.iter().map(|s| 16 * s.times.len()).sum();
         if budget.take(bytes) { Ok(found) } else { Err(ReadError::Memory) }
+    }
+}
+
+/// Series in memory whose samples are floats or histograms.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryWithHistograms {
+    /// Floats.
+    pub floats: Memory,
+    /// Histograms; a series may have both.
+    pub histograms: Vec<HistogramSeries>,
+}
+
+impl Read for MemoryWithHistograms {
+    fn select_within(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        budget: &dyn Budget,
+    ) -> Result<Vec<Series>, ReadError> {
+        self.floats.select_within(matchers, start_ms, end_ms, budget)
+    }
+
+    fn select_histograms(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        budget: &dyn Budget,
+    ) -> Result<Vec<HistogramSeries>, ReadError> {
+        let mut found = Vec::new();
+        for s in self.histograms.iter().filter(|s| matchers.iter().all(|m| m.matches(&s.labels))) {
+            let from = s.times.partition_point(|t| *t < start_ms);
+            let to = s.times.partition_point(|t| *t <= end_ms);
+            if from >= to {
+                continue;
+            }
+            let (times, values) = (s.times[from..to].to_vec(), s.values[from..to].to_vec());
+            let cut = HistogramSeries { labels: s.labels.clone(), times, values };
+            budget.request(cut.bytes())?;
+            found.push(cut);
+        }
+        Ok(found)
     }
 }
