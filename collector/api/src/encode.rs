@@ -2,6 +2,8 @@
 //! envelope `{"status":"success","data":…}`, with `warnings` and `infos` if there are any; errors have that of
 //! [`fabriclens_server::error`].
 
+mod histograms;
+
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use fabriclens_model::{Budget, Labels, ReadError};
@@ -98,16 +100,15 @@ pub fn outcome(
     budget: &dyn Budget,
 ) -> Result<Json, ReadError> {
     let mut warnings = outcome.warnings.clone();
-    let series = match &outcome.value {
-        Value::Vector(v) => v.len(),
-        Value::Matrix(m) => m.len(),
-        Value::Scalar { .. } | Value::String { .. } => 0,
-    };
-    if series > limit {
+    if histograms::series(outcome) > limit {
         warnings.push("results truncated due to limit".to_owned());
     }
     let data = |out: &mut String| {
-        push_result(out, &outcome.value, limit, budget)?;
+        if outcome.histograms.is_empty() {
+            push_result(out, &outcome.value, limit, budget)?;
+        } else {
+            histograms::push(out, outcome, limit, budget)?;
+        }
         if let Some(timings) = timings {
             push_stats(out, outcome, timings);
         }
@@ -120,11 +121,13 @@ pub fn outcome(
 /// Estimates the bytes of [`outcome`]'s JSON, rather too high.
 pub fn size(outcome: &Outcome) -> usize {
     let series = |labels: &Labels| 64 + labels.iter().map(|(n, v)| n.len() + v.len() + 6).sum::<usize>();
-    match &outcome.value {
-        Value::Vector(v) => v.iter().map(|s| series(&s.labels) + POINT).sum(),
-        Value::Matrix(m) => m.iter().map(|s| series(&s.labels) + POINT * s.times.len()).sum(),
-        Value::Scalar { .. } | Value::String { .. } => POINT,
-    }
+    let native: usize = outcome.histograms.iter().map(|s| series(&s.labels) + histograms::size(s)).sum();
+    native
+        + match &outcome.value {
+            Value::Vector(v) => v.iter().map(|s| series(&s.labels) + POINT).sum::<usize>(),
+            Value::Matrix(m) => m.iter().map(|s| series(&s.labels) + POINT * s.times.len()).sum(),
+            Value::Scalar { .. } | Value::String { .. } => POINT,
+        }
 }
 
 /// Bytes of a point, `[1700000000.123,"12345.6789"],`, rounded up.
@@ -276,7 +279,7 @@ mod tests {
 
     fn result(value: Value, limit: usize) -> String {
         let stats = fabriclens_promql::Stats::default();
-        let of = Outcome { value, warnings: vec![], infos: vec!["i".to_owned()], stats };
+        let of = Outcome { value, histograms: vec![], warnings: vec![], infos: vec!["i".to_owned()], stats };
         outcome(&of, limit, None, &Unlimited).unwrap().0
     }
 

@@ -58,7 +58,8 @@ fn newest(context: &QueryContext<'_>, selectors: &Selectors, now: i64) -> Result
     let mut newest: Vec<Sample> = found.into_iter().map(sample).collect();
     newest.sort_by(|a, b| a.labels.metric().cmp(b.labels.metric()));
     let stats = Stats { samples: newest.len(), held: samples, ..Stats::default() };
-    Ok(Outcome { value: Value::Vector(newest), warnings: Vec::new(), infos: Vec::new(), stats })
+    let value = Value::Vector(newest);
+    Ok(Outcome { value, histograms: Vec::new(), warnings: Vec::new(), infos: Vec::new(), stats })
 }
 
 /// Writes one line per series, with an empty `instance` if it has none, because the scraper would add its own. Returns the

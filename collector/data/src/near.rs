@@ -1,6 +1,6 @@
 //! A reader restricted to the series of a few hosts.
 
-use fabriclens_model::{Budget, Matcher, Read, ReadError, Series};
+use fabriclens_model::{Budget, HistogramSeries, Matcher, Read, ReadError, Series};
 
 /// Restricts another reader to series with these values of the label `host`.
 pub struct HostReader<'a> {
@@ -32,6 +32,20 @@ impl Read for HostReader<'_> {
         let mut all = Vec::new();
         for matchers in self.matchers(matchers) {
             all.extend(self.read.select_within(&matchers, start_ms, end_ms, budget)?);
+        }
+        Ok(all)
+    }
+
+    fn select_histograms(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        budget: &dyn Budget,
+    ) -> Result<Vec<HistogramSeries>, ReadError> {
+        let mut all = Vec::new();
+        for matchers in self.matchers(matchers) {
+            all.extend(self.read.select_histograms(&matchers, start_ms, end_ms, budget)?);
         }
         Ok(all)
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fabriclens_model::{Budget, Hint, Matcher, Read, ReadError, Selected, Series};
+use fabriclens_model::{Budget, Hint, HistogramSeries, Matcher, Read, ReadError, Selected, Series};
 use parking_lot::Mutex;
 
 use super::join::join;
@@ -130,5 +130,16 @@ impl Read for MergedReader {
             }
         }
         Ok(selected)
+    }
+
+    /// Those of this collector: peers send floats.
+    fn select_histograms(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        budget: &dyn Budget,
+    ) -> Result<Vec<HistogramSeries>, ReadError> {
+        self.own.reader().select_histograms(matchers, start_ms, end_ms, budget)
     }
 }

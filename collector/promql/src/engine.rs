@@ -1,12 +1,14 @@
 //! The public entry point: evaluates query text to a result.
 
 use crate::error::QueryError;
-use crate::eval::{self, Columns, Context, Grid};
+use crate::eval::{self, Column, Columns, Context, Grid};
 use crate::limits::Limits;
 use crate::parse;
 use crate::plan::{Expr, Node, Resolution};
 use crate::value::{Outcome, Sample, Value, ValueKind};
-use fabriclens_model::{Budget, CancelToken, Labels, Patterns, Read, Series, TimedBudget, Unlimited, is_stale};
+use fabriclens_model::{
+    Budget, CancelToken, HistogramSeries, Labels, Patterns, Read, Series, TimedBudget, Unlimited, is_stale,
+};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -134,8 +136,8 @@ impl Engine {
                 )));
             }
             let mut cx = Context::new(read, &self.limits, &budget, query, grid, resolution);
-            let value = Value::Matrix(range_value(&mut cx, &expr, grid)?);
-            Ok(cx.outcome(value))
+            let (series, histograms) = range_value(&mut cx, &expr, grid)?;
+            Ok(cx.outcome((Value::Matrix(series), histograms)))
         })
     }
 
@@ -177,36 +179,53 @@ pub(crate) fn with_deep_stack<T: Send>(
     })
 }
 
-fn instant_value(cx: &mut Context<'_>, expr: &Expr, time_ms: i64) -> Result<Value, QueryError> {
+/// Floats and histograms of a result.
+type Both<T> = (T, Vec<HistogramSeries>);
+
+fn instant_value(cx: &mut Context<'_>, expr: &Expr, time_ms: i64) -> Result<Both<Value>, QueryError> {
     let grid = cx.grid;
     if let Node::Text(value) = &expr.node {
-        return Ok(Value::String { time_ms, value: value.clone() });
+        return Ok((Value::String { time_ms, value: value.clone() }, vec![]));
     }
     if expr.kind == ValueKind::Matrix {
-        let mut series = eval::points(&cx.ranged(expr, grid, None)?, time_ms, cx.limits.version)?;
+        let (mut series, mut histograms) = eval::points(&cx.ranged(expr, grid, None)?, time_ms, cx.limits.version)?;
         series.retain(|s| !s.times.is_empty());
         cx.count_samples(series.iter().map(|s| s.times.len()).sum());
+        cx.count_samples(histograms.iter().map(|s| s.times.len()).sum());
         series.sort_by(|a, b| a.labels.cmp(&b.labels));
-        return Ok(Value::Matrix(series));
+        histograms.sort_by(|a, b| a.labels.cmp(&b.labels));
+        return Ok((Value::Matrix(series), histograms));
     }
     Ok(match cx.eval(expr, grid)? {
-        Columns::Scalar(v) => Value::Scalar { time_ms, value: v[0] },
+        Columns::Scalar(v) => (Value::Scalar { time_ms, value: v[0] }, vec![]),
         Columns::Vector(columns) => {
-            let present = eval::finish(columns)?.into_iter().filter(|c| !is_stale(c.values[0]));
-            Value::Vector(present.map(|c| Sample { labels: c.labels, time_ms, value: c.values[0] }).collect())
+            let columns = eval::finish(columns)?;
+            let histograms = columns.iter().filter_map(|c| histograms(c, grid)).collect();
+            let present = columns.into_iter().filter(|c| !is_stale(c.values[0]));
+            let samples = present.map(|c| Sample { labels: c.labels, time_ms, value: c.values[0] }).collect();
+            (Value::Vector(samples), histograms)
         }
     })
 }
 
-fn range_value(cx: &mut Context<'_>, expr: &Expr, grid: Grid) -> Result<Vec<Series>, QueryError> {
+/// The histograms of a column with their times; `None` if there are none.
+fn histograms(column: &Column, grid: Grid) -> Option<HistogramSeries> {
+    let (times, values) = column.histograms.iter().map(|(i, h)| (grid.time(i), h.clone())).unzip();
+    let series = HistogramSeries { labels: column.labels.clone(), times, values };
+    (!series.times.is_empty()).then_some(series)
+}
+
+fn range_value(cx: &mut Context<'_>, expr: &Expr, grid: Grid) -> Result<Both<Vec<Series>>, QueryError> {
     Ok(match cx.eval(expr, grid)? {
         Columns::Scalar(values) => {
-            vec![Series { labels: Labels::default(), times: grid.times().collect(), values }]
+            (vec![Series { labels: Labels::default(), times: grid.times().collect(), values }], vec![])
         }
         Columns::Vector(columns) => {
             // Each series gets its own times.
             let columns = eval::finish(columns)?;
             cx.afford(columns.len().saturating_mul(grid.steps))?;
+            let mut native: Vec<HistogramSeries> = columns.iter().filter_map(|c| histograms(c, grid)).collect();
+            native.sort_by(|a, b| a.labels.cmp(&b.labels));
             let mut out: Vec<Series> = columns
                 .into_iter()
                 .map(|c| {
@@ -217,7 +236,7 @@ fn range_value(cx: &mut Context<'_>, expr: &Expr, grid: Grid) -> Result<Vec<Seri
                 .filter(|s| !s.times.is_empty())
                 .collect();
             out.sort_by(|a, b| a.labels.cmp(&b.labels));
-            out
+            (out, native)
         }
     })
 }

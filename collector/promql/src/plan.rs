@@ -102,6 +102,10 @@ pub(crate) enum BinaryOp {
     LessEqual,
     Greater,
     GreaterEqual,
+    /// `</`: the observations of a histogram below a value.
+    TrimUpper,
+    /// `>/`: those above it.
+    TrimLower,
     And,
     Or,
     Unless,
@@ -117,8 +121,13 @@ impl BinaryOp {
         matches!(self, Self::And | Self::Or | Self::Unless)
     }
 
+    /// Whether it computes another quantity, so that the name is dropped.
     pub fn is_arithmetic(self) -> bool {
-        !self.is_set() && !self.is_comparison()
+        !self.is_set() && !self.is_comparison() && !self.is_trim()
+    }
+
+    pub fn is_trim(self) -> bool {
+        matches!(self, Self::TrimUpper | Self::TrimLower)
     }
 
     /// As queries write it.
@@ -137,6 +146,8 @@ impl BinaryOp {
             Self::LessEqual => "<=",
             Self::Greater => ">",
             Self::GreaterEqual => ">=",
+            Self::TrimUpper => "</",
+            Self::TrimLower => ">/",
             Self::And => "and",
             Self::Or => "or",
             Self::Unless => "unless",
@@ -232,6 +243,12 @@ pub(crate) const AGGREGATIONS: [(&str, AggregateOp); 14] = [
 ];
 
 impl AggregateOp {
+    /// Whether histograms are aggregated too.
+    pub fn takes_histograms(self) -> bool {
+        use AggregateOp::{Avg, Count, CountValues, Group, LimitK, LimitRatio, Sum};
+        matches!(self, Sum | Avg | Count | Group | LimitK | LimitRatio | CountValues)
+    }
+
     /// Type of the parameter before the expression.
     pub fn param(self) -> Option<ValueKind> {
         match self {

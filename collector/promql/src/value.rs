@@ -1,6 +1,6 @@
 //! Results of a query: the four result types of Prometheus' HTTP API.
 
-use fabriclens_model::{Labels, Series};
+use fabriclens_model::{HistogramSeries, Labels, Series};
 use std::time::Duration;
 
 /// Type of an expression or of a result.
@@ -76,8 +76,11 @@ pub struct Stats {
 /// A result with its annotations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The result.
+    /// The floats of the result.
     pub value: Value,
+    /// Its native histograms, sorted by labels unless the outermost function sorts; those of a vector have one time. A
+    /// series of a matrix may have both.
+    pub histograms: Vec<HistogramSeries>,
     /// "PromQL warning: …": the result may not be what was intended. Sorted, unique.
     pub warnings: Vec<String>,
     /// "PromQL info: …": hints. Sorted, unique.

@@ -2,8 +2,9 @@
 //! and `bottomk` select series instead of combining them and are in [`super::topk`].
 
 use super::group_keys::GroupKeys;
-use super::{ABSENT, Column, Context, Grid, names_metric};
+use super::{ABSENT, Column, Context, Grid, Point, names_metric};
 use crate::error::{Evaluated, QueryError};
+use crate::functions::histogram_text;
 use crate::number;
 use crate::plan::{Aggregate, AggregateOp, Expr, Grouping, Node};
 use fabriclens_model::{Labels, is_stale};
@@ -47,6 +48,10 @@ impl Context<'_> {
         if let (AggregateOp::Quantile, Some(q), Some(expr)) = (a.op, &param, &a.param) {
             self.warn_invalid_quantiles(q, expr, &columns);
         }
+        let native = columns.iter().any(|c| c.histograms.any());
+        if native && !a.op.takes_histograms() {
+            self.ignore_histograms(a, &columns);
+        }
         let mut out = vec![];
         for group in groups(&columns, &a.grouping) {
             self.check()?;
@@ -55,7 +60,15 @@ impl Context<'_> {
             // The name is a label of the group only if `by` lists it.
             let named = group.labels.pairs().iter().any(|(n, _)| names_metric(n));
             let nameless = named && group.members.iter().any(|m| columns[*m].nameless);
-            out.push(Column { labels: group.labels, nameless, values });
+            let mut column = Column { nameless, ..Column::new(group.labels, values) };
+            if native {
+                let members: Vec<&Column> = group.members.iter().map(|m| &columns[*m]).collect();
+                self.aggregate_histograms(a, &members, &mut column)?;
+                if !column.any() {
+                    continue;
+                }
+            }
+            out.push(column);
         }
         Ok(out)
     }
@@ -63,7 +76,7 @@ impl Context<'_> {
     /// Warns of a φ outside `[0, 1]` at steps that have values.
     pub(crate) fn warn_invalid_quantiles(&mut self, q: &[f64], expr: &Expr, columns: &[Column]) {
         for (i, q) in q.iter().enumerate() {
-            let used = columns.iter().any(|c| !is_stale(c.values[i]));
+            let used = columns.iter().any(|c| c.present(i));
             if used && !(0.0..=1.0).contains(q) {
                 self.warn_quantile(*q, expr);
             }
@@ -93,12 +106,17 @@ impl Context<'_> {
         let mut out: Vec<Column> = vec![];
         for c in &columns {
             self.check()?;
-            let mut latest: Option<(u64, usize)> = None;
-            for (i, v) in c.values.iter().enumerate().filter(|(_, v)| !is_stale(**v)) {
-                let at = match latest {
-                    Some((bits, at)) if bits == v.to_bits() => at,
+            let mut latest: Option<(Point, usize)> = None;
+            for (i, point) in (0..grid.steps).filter_map(|i| Some((i, c.point(i)?))) {
+                let at = match &latest {
+                    Some((known, at)) if same(known, &point) => *at,
                     _ => {
-                        let value = (name.clone(), number::decimal(*v).into());
+                        let text = match &point {
+                            Point::Float(v) => number::decimal(*v),
+                            Point::Histogram(h) => histogram_text(h),
+                        };
+                        self.charge(text.len().div_ceil(size_of::<f64>()))?;
+                        let value = (name.clone(), text.into());
                         let labels = Labels::new(c.labels.pairs().iter().cloned().chain([value]));
                         let labels = grouping.labels_of(&labels);
                         if let Some(at) = index.get(&labels) {
@@ -112,12 +130,21 @@ impl Context<'_> {
                         }
                     }
                 };
-                latest = Some((v.to_bits(), at));
+                latest = Some((point, at));
                 let slot = &mut out[at].values[i];
                 *slot = if is_stale(*slot) { 1.0 } else { *slot + 1.0 };
             }
         }
         Ok(out)
+    }
+}
+
+/// Whether two samples have the same text for certain.
+fn same(a: &Point, b: &Point) -> bool {
+    match (a, b) {
+        (Point::Float(a), Point::Float(b)) => a.to_bits() == b.to_bits(),
+        (Point::Histogram(a), Point::Histogram(b)) => Arc::ptr_eq(a, b),
+        _ => false,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Binary operators between scalars and vectors, and the operators on two numbers. For operators between two vectors
 //! see [`super::matching`].
 
-use super::{ABSENT, Column, Columns, Context, Grid};
+use super::native_binary::{StepRemarks, element};
+use super::{ABSENT, Column, Columns, Context, Grid, Point};
 use crate::error::Evaluated;
 use crate::plan::{Binary, BinaryOp};
 use fabriclens_model::is_stale;
@@ -27,15 +28,20 @@ impl Context<'_> {
     }
 
     fn with_scalar(
-        &self,
+        &mut self,
         b: &Binary,
         mut columns: Vec<Column>,
         scalar: &[f64],
         scalar_left: bool,
     ) -> Evaluated<Vec<Column>> {
-        for c in &mut columns {
+        let mut remarks = StepRemarks::default();
+        for (order, c) in columns.iter_mut().enumerate() {
             if b.op.is_arithmetic() || b.bool_result {
                 self.unname(c);
+            }
+            if b.op.is_trim() || c.histograms.any() {
+                self.native_with_scalar(b, c, scalar, scalar_left, (order, &mut remarks))?;
+                continue;
             }
             for (v, s) in c.values.iter_mut().zip(scalar).filter(|(v, _)| !is_stale(**v)) {
                 let (l, r) = if scalar_left { (*s, *v) } else { (*v, *s) };
@@ -47,7 +53,38 @@ impl Context<'_> {
                 };
             }
         }
+        remarks.tell(self, b.lhs.offset);
         self.settle(columns)
+    }
+
+    /// An operator between a column with histograms and a scalar.
+    fn native_with_scalar(
+        &mut self,
+        b: &Binary,
+        column: &mut Column,
+        scalar: &[f64],
+        scalar_left: bool,
+        (order, remarks): (usize, &mut StepRemarks),
+    ) -> Evaluated<()> {
+        self.check()?;
+        for (i, s) in scalar.iter().enumerate() {
+            let Some(point) = column.point(i) else { continue };
+            let scalar = Point::Float(*s);
+            let found = if scalar_left { element(b.op, &scalar, &point) } else { element(b.op, &point, &scalar) };
+            remarks.note(i, order, found.remark);
+            let result = found.point.and_then(|computed| match (b.bool_result, found.holds) {
+                (true, holds) => Some(Point::Float(f64::from(u8::from(holds)))),
+                (false, false) => None,
+                // The vector's sample is kept, on whichever side it is.
+                (false, true) if b.op.is_comparison() => Some(point),
+                (false, true) => Some(computed),
+            });
+            if let Some(Point::Histogram(h)) = &result {
+                self.charge_histogram(h)?;
+            }
+            column.put(i, result);
+        }
+        Ok(())
     }
 }
 

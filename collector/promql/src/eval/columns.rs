@@ -1,5 +1,6 @@
 //! Columns of values over a grid of steps, and checks on their label sets.
 
+use super::point::{HistogramColumn, Point};
 use crate::error::{Evaluated, QueryError};
 use fabriclens_model::{Labels, STALE_NAN, is_stale};
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
@@ -45,24 +46,56 @@ pub(crate) struct Column {
     pub labels: Labels,
     /// Whether the result is another quantity, so that its name is dropped at the end of the query.
     pub nameless: bool,
-    /// One per step; [`ABSENT`] where there is no sample (NaN is a sample).
+    /// One per step; [`ABSENT`] where there is no float (NaN is a float).
     pub values: Vec<f64>,
+    /// Samples that are histograms; there is no float at their steps.
+    pub histograms: HistogramColumn,
 }
 
 impl Column {
     /// A column that keeps its name, if it has one.
     pub fn new(labels: Labels, values: Vec<f64>) -> Self {
-        Self { labels, nameless: false, values }
+        Self { labels, nameless: false, values, histograms: HistogramColumn::default() }
     }
 
     /// The same without values.
     pub fn shell(&self) -> Self {
-        Self { labels: self.labels.clone(), nameless: self.nameless, values: vec![] }
+        Self { nameless: self.nameless, ..Self::new(self.labels.clone(), vec![]) }
     }
 
-    /// Whether there is a value at any step.
+    /// Whether there is a sample at any step.
     pub fn any(&self) -> bool {
-        self.values.iter().any(|v| !is_stale(*v))
+        self.values.iter().any(|v| !is_stale(*v)) || self.histograms.any()
+    }
+
+    /// Whether there is a sample at a step.
+    pub fn present(&self, step: usize) -> bool {
+        !is_stale(self.values[step]) || self.histograms.at(step).is_some()
+    }
+
+    /// The sample at a step.
+    pub fn point(&self, step: usize) -> Option<Point> {
+        match self.histograms.at(step) {
+            Some(h) => Some(Point::Histogram(h.clone())),
+            None => Some(self.values[step]).filter(|v| !is_stale(*v)).map(Point::Float),
+        }
+    }
+
+    /// Replaces the sample at a step.
+    pub fn put(&mut self, step: usize, point: Option<Point>) {
+        self.values[step] = if let Some(Point::Float(v)) = point { v } else { ABSENT };
+        match point {
+            Some(Point::Histogram(h)) => self.histograms.set(step, self.values.len(), h),
+            _ => drop(self.histograms.clear(step)),
+        }
+    }
+
+    /// Moves the sample at a step here from another column.
+    pub fn take(&mut self, step: usize, from: &mut Self) {
+        self.values[step] = from.values[step];
+        if let Some(h) = from.histograms.clear(step) {
+            self.histograms.set(step, self.values.len(), h);
+        }
     }
 }
 
@@ -78,7 +111,7 @@ impl Columns {
     pub fn size(&self) -> usize {
         match self {
             Self::Scalar(v) => v.len(),
-            Self::Vector(c) => c.iter().map(|c| c.values.len()).sum(),
+            Self::Vector(c) => c.iter().map(|c| c.values.len() + c.histograms.size()).sum(),
         }
     }
 }
@@ -146,14 +179,12 @@ pub(crate) fn merge(mut columns: Vec<Column>) -> Evaluated<Vec<Column>> {
             }
             Some(&at) => {
                 out[at].nameless |= c.nameless;
-                for (into, v) in out[at].values.iter_mut().zip(c.values) {
-                    if is_stale(v) {
-                        continue;
-                    }
-                    if !is_stale(*into) {
+                let mut c = c;
+                for i in (0..c.values.len()).filter(|i| c.present(*i)).collect::<Vec<_>>() {
+                    if out[at].present(i) {
                         return Err(duplicate_labels());
                     }
-                    *into = v;
+                    out[at].take(i, &mut c);
                 }
             }
         }

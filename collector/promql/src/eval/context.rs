@@ -1,11 +1,14 @@
 //! State of a running query that all its parts share: data, limits, deadline, annotations.
 
+use super::point::Samples;
 use super::{Column, Grid, drop_name, merge};
 use crate::error::{Evaluated, Position, QueryError};
 use crate::limits::{Limits, Version};
 use crate::plan::{At, Resolution, Shift};
 use crate::value::{Outcome, Stats, Value};
-use fabriclens_model::{Budget as _, Hint, Matcher, Patterns, Read, Selected, SharedSeries, TimedBudget};
+use fabriclens_model::{
+    Budget as _, Hint, Histogram, HistogramSeries, Matcher, Patterns, Read, Selected, SharedSeries, TimedBudget,
+};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -60,8 +63,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Reads the series of a selector between two instants; counts against limit and budget.
-    pub fn fetch(&mut self, matchers: &[Matcher], start: i64, end: i64, hint: Hint) -> Evaluated<Vec<SharedSeries>> {
+    /// Reads the series of a selector between two instants, sorted by labels; counts against limit and budget.
+    pub fn fetch(&mut self, matchers: &[Matcher], start: i64, end: i64, hint: Hint) -> Evaluated<Vec<Samples>> {
         let began = Instant::now();
         let Selected { series, resolution_ms } = self.read.select_for(matchers, start, end, hint, self.budget)?;
         if let Some(ms) = resolution_ms {
@@ -71,10 +74,17 @@ impl<'a> Context<'a> {
             );
             self.infos.insert(info);
         }
+        let histograms = self.read.select_histograms(matchers, start, end, self.budget)?;
         self.reading += began.elapsed();
-        self.read_samples = self.read_samples.saturating_add(series.iter().map(|s| s.times.len()).sum());
+        let found = joined(series, histograms);
+        self.read_samples = self.read_samples.saturating_add(found.iter().map(Samples::size).sum());
         self.afford(0)?;
-        Ok(series)
+        Ok(found)
+    }
+
+    /// Counts the memory of a computed histogram against limit and budget.
+    pub fn charge_histogram(&mut self, histogram: &Histogram) -> Evaluated<()> {
+        self.charge(histogram.bytes().div_ceil(size_of::<f64>()))
     }
 
     /// Counts computed values against limit and budget.
@@ -130,10 +140,16 @@ impl<'a> Context<'a> {
     }
 
     /// The result with its annotations.
-    pub fn outcome(self, value: Value) -> Outcome {
+    pub fn outcome(self, (value, histograms): (Value, Vec<HistogramSeries>)) -> Outcome {
         let held = self.computed + self.read_samples;
         let stats = Stats { samples: self.seen, held, reading: self.reading };
-        Outcome { value, warnings: limited(self.warnings, "warning"), infos: limited(self.infos, "info"), stats }
+        Outcome {
+            value,
+            histograms,
+            warnings: limited(self.warnings, "warning"),
+            infos: limited(self.infos, "info"),
+            stats,
+        }
     }
 
     /// The instant that a selector evaluated at `time` looks at.
@@ -171,6 +187,29 @@ impl<'a> Context<'a> {
     pub fn subquery_step_ms(&self) -> i64 {
         millis(self.limits.subquery_step).max(1)
     }
+}
+
+/// The samples of each series, sorted by labels.
+fn joined(mut floats: Vec<SharedSeries>, mut histograms: Vec<HistogramSeries>) -> Vec<Samples> {
+    floats.sort_by(|a, b| a.labels.cmp(&b.labels));
+    if histograms.is_empty() {
+        return floats.into_iter().map(Into::into).collect();
+    }
+    histograms.sort_by(|a, b| a.labels.cmp(&b.labels));
+    let mut out = Vec::with_capacity(floats.len().max(histograms.len()));
+    let mut floats = floats.into_iter().peekable();
+    for h in histograms {
+        while let Some(s) = floats.next_if(|s| s.labels < h.labels) {
+            out.push(s.into());
+        }
+        let own = floats.next_if(|s| s.labels == h.labels);
+        let mut samples: Samples =
+            own.map_or_else(|| SharedSeries { labels: h.labels, times: [].into(), values: vec![] }.into(), Into::into);
+        samples.histograms = h.times.into_iter().zip(h.values).collect();
+        out.push(samples);
+    }
+    out.extend(floats.map(Samples::from));
+    out
 }
 
 fn millis(d: Duration) -> i64 {

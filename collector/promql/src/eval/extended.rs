@@ -1,13 +1,14 @@
 //! Range selectors whose ends are given values: `anchored` by the last sample before the range, `smoothed` by
 //! interpolation. Both look beyond the range, as far as the lookback.
 
-use super::select::{Ranged, drop_stale};
+use super::point::between;
+use super::select::{Ranged, drop_stale, extended_histograms};
 use super::{ABSENT, Column, Context, Grid, drop_name};
 use crate::error::{Evaluated, QueryError};
 use crate::functions::{Change, Function};
 use crate::limits::Version;
 use crate::plan::{Edges, Expr, Node, Selector};
-use fabriclens_model::{Hint, Labels, Series};
+use fabriclens_model::{Hint, HistogramSeries, Labels, Series};
 use std::collections::HashSet;
 
 /// Functions of anchored and of smoothed ranges, as Prometheus lists them.
@@ -90,10 +91,11 @@ pub(super) fn change(c: Change, times: &[i64], values: &[f64], ends: (i64, i64),
 }
 
 /// The samples of a range vector that is a result, with the values at the ends of an extended one.
-pub(crate) fn points(ranged: &Ranged, time: i64, version: Version) -> Evaluated<Vec<Series>> {
+pub(crate) fn points(ranged: &Ranged, time: i64, version: Version) -> Evaluated<(Vec<Series>, Vec<HistogramSeries>)> {
     let (start, end) = ranged.window(time);
     let (low, high) = ranged.reach(time);
     let mut out = Vec::with_capacity(ranged.series.len());
+    let mut histograms = vec![];
     let mut seen: HashSet<Labels> = HashSet::new();
     for (at, s) in ranged.series.iter().enumerate() {
         let from = s.times.partition_point(|t| *t < version.first_within(low));
@@ -115,9 +117,14 @@ pub(crate) fn points(ranged: &Ranged, time: i64, version: Version) -> Evaluated<
             let message = "vector cannot contain metrics with the same labelset";
             return Err(QueryError::Execution(message.to_owned()));
         }
+        let points = between(&s.histograms, (version.first_within(low), high));
+        if !points.is_empty() {
+            let (times, values) = points.iter().cloned().unzip();
+            histograms.push(HistogramSeries { labels: series.labels.clone(), times, values });
+        }
         out.push(series);
     }
-    Ok(out)
+    Ok((out, histograms))
 }
 
 impl Context<'_> {
@@ -133,6 +140,9 @@ impl Context<'_> {
         for mut one in series {
             self.check()?;
             drop_stale(&mut one);
+            if !one.histograms.is_empty() {
+                return Err(extended_histograms());
+            }
             let value = |time: i64| {
                 let next = one.times.partition_point(|t| *t < time);
                 let at = |i: usize| Some((*one.times.get(i)?, one.values[i]));

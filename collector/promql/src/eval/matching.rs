@@ -3,7 +3,8 @@
 
 use super::binary::{arithmetic, compared, holds};
 use super::group_keys::GroupKeys;
-use super::{ABSENT, Column, Context, Grid, merge, names_metric, relabel};
+use super::native_binary::{StepRemarks, element};
+use super::{ABSENT, Column, Context, Grid, Point, merge, names_metric, relabel};
 use crate::error::{Evaluated, QueryError};
 use crate::limits::Version;
 use crate::plan::{Binary, BinaryOp, Cardinality};
@@ -50,6 +51,9 @@ fn presence<'a>(columns: impl Iterator<Item = &'a Column>, steps: usize) -> Vec<
         for (a, v) in any.iter_mut().zip(&c.values) {
             *a |= !is_stale(*v);
         }
+        for (i, _) in c.histograms.iter() {
+            any[i] = true;
+        }
     }
     any
 }
@@ -93,19 +97,30 @@ impl Context<'_> {
                 braced(&one[first.earlier].labels)
             ));
         }
+        let native = b.op.is_trim() || lhs.iter().chain(rhs).any(|c| c.histograms.any());
+        let mut remarks = StepRemarks::default();
         let mut out: Vec<Column> = vec![];
         for group in groups {
             self.check()?;
             let first = out.len();
+            // Prometheus visits the "many" side in its order, then what is missing there.
+            let orders = || group.left.iter().copied();
             let members = |of: &[usize], all: &'c [Column]| of.iter().map(|i| &all[*i]).collect::<Vec<_>>();
             let (of_many, of_one) = (members(&group.left, many), members(&group.right, one));
             let other = filled(&group.labels, fill_one, &of_many, &of_one, grid.steps);
             let missing = filled(&group.labels, fill_many, &of_one, &of_many, grid.steps);
-            let pairs = of_many.iter().flat_map(|m| of_one.iter().copied().chain(&other).map(|o| (*m, o)));
-            for (m, o) in pairs.chain(missing.iter().flat_map(|m| of_one.iter().map(move |o| (m, *o)))) {
+            let ordered = of_many.iter().zip(orders());
+            let pairs = ordered.flat_map(|(m, at)| of_one.iter().copied().chain(&other).map(move |o| (*m, o, at)));
+            let late = missing.iter().flat_map(|m| of_one.iter().map(move |o| (m, *o, usize::MAX)));
+            for (m, o, order) in pairs.chain(late) {
                 self.afford(grid.steps)?;
-                if let Some(column) = pair(b, m, o, swapped, self.limits.version) {
-                    self.charge(grid.steps)?;
+                let column = if native {
+                    self.native_pair(b, (m, o), swapped, (order, &mut remarks))?
+                } else {
+                    pair(b, m, o, swapped, self.limits.version)
+                };
+                if let Some(column) = column {
+                    self.charge(grid.steps + column.histograms.size())?;
                     out.push(column);
                 }
             }
@@ -122,7 +137,40 @@ impl Context<'_> {
                 results_are_unique(&out[first..])?;
             }
         }
+        remarks.tell(self, b.lhs.offset);
         merge(out)
+    }
+
+    /// Combines one series of each side, either of which may have histograms.
+    fn native_pair(
+        &mut self,
+        b: &Binary,
+        (many, one): (&Column, &Column),
+        swapped: bool,
+        (order, remarks): (usize, &mut StepRemarks),
+    ) -> Evaluated<Option<Column>> {
+        let version = self.limits.version;
+        let nameless = version == Version::V3 && (many.nameless || b.bool_result);
+        let mut column = Column { nameless, ..Column::new(Labels::default(), vec![ABSENT; many.values.len()]) };
+        for i in 0..many.values.len() {
+            let (Some(m), Some(o)) = (many.point(i), one.point(i)) else { continue };
+            let (left, right) = if swapped { (o, m) } else { (m, o) };
+            let found = element(b.op, &left, &right);
+            remarks.note(i, order, found.remark);
+            let result = found.point.and_then(|computed| match (b.bool_result, found.holds) {
+                (true, holds) => Some(Point::Float(f64::from(u8::from(holds)))),
+                (false, holds) => Some(computed).filter(|_| holds),
+            });
+            if let Some(Point::Histogram(h)) = &result {
+                self.charge_histogram(h)?;
+            }
+            column.put(i, result);
+        }
+        if !column.any() {
+            return Ok(None);
+        }
+        column.labels = result_labels(b, &many.labels, &one.labels, version);
+        Ok(Some(column))
     }
 
     /// `and`, `or`, `unless`.
@@ -161,10 +209,9 @@ fn filled(labels: &Labels, value: Option<f64>, present: &[&Column], own: &[&Colu
 
 fn clear(columns: &mut [Column], members: &[usize], gone: impl Fn(usize) -> bool) {
     for m in members {
-        for (i, v) in columns[*m].values.iter_mut().enumerate() {
-            if gone(i) {
-                *v = ABSENT;
-            }
+        let column = &mut columns[*m];
+        for i in (0..column.values.len()).filter(|i| gone(*i)) {
+            column.put(i, None);
         }
     }
 }
@@ -184,7 +231,7 @@ fn pair(b: &Binary, many: &Column, one: &Column, swapped: bool, version: Version
     };
     let values: Vec<f64> = many.values.iter().zip(&one.values).map(combine).collect();
     let nameless = version == Version::V3 && (many.nameless || b.bool_result);
-    any.then(|| Column { labels: result_labels(b, &many.labels, &one.labels, version), nameless, values })
+    any.then(|| Column { nameless, ..Column::new(result_labels(b, &many.labels, &one.labels, version), values) })
 }
 
 fn result_labels(b: &Binary, many: &Labels, one: &Labels, version: Version) -> Labels {
@@ -219,7 +266,7 @@ fn clash<'a>(group: &'a MatchGroup, one: &[Column], many_present: &[bool]) -> Op
         return None;
     }
     (0..many_present.len()).filter(|i| many_present[*i]).find_map(|step| {
-        let mut present = group.right.iter().copied().filter(|o| !is_stale(one[*o].values[step]));
+        let mut present = group.right.iter().copied().filter(|o| one[*o].present(step));
         let (earlier, later) = (present.next()?, present.next()?);
         Some(Clash { labels: &group.labels, step, earlier, later })
     })
@@ -233,13 +280,14 @@ fn many_side_is_unique<'a>(
 ) -> Evaluated<()> {
     let mut taken = vec![false; steps];
     for c in columns {
-        for (i, (t, v)) in taken.iter_mut().zip(&c.values).enumerate() {
-            if *t && !is_stale(*v) && counts(i) {
+        for (i, t) in taken.iter_mut().enumerate() {
+            let present = c.present(i);
+            if *t && present && counts(i) {
                 return failed(
                     "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)",
                 );
             }
-            *t |= !is_stale(*v);
+            *t |= present;
         }
     }
     Ok(())
@@ -255,7 +303,7 @@ fn results_are_unique(results: &[Column]) -> Evaluated<()> {
         *labels.entry(&c.labels).or_default() += 1;
     }
     for c in results.iter().filter(|c| labels[&c.labels] > 1) {
-        for (i, _) in c.values.iter().enumerate().filter(|(_, v)| !is_stale(**v)) {
+        for i in (0..c.values.len()).filter(|i| c.present(*i)) {
             if !seen.insert((&c.labels, i)) {
                 return failed("multiple matches for labels: grouping labels must ensure unique matches");
             }

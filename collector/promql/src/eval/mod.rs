@@ -8,6 +8,11 @@ mod context;
 mod extended;
 mod group_keys;
 mod matching;
+mod native_aggregate;
+mod native_binary;
+mod native_window;
+mod point;
+mod remark;
 mod sample;
 mod select;
 mod topk;
@@ -20,12 +25,17 @@ pub(crate) use columns::{
 };
 pub(crate) use context::Context;
 pub(crate) use extended::points;
+pub(crate) use native_window::{NativeWindow, Subject};
+pub(crate) use point::{Point, between};
+pub(crate) use remark::{Combination, Remark};
+pub(crate) use select::Instant;
 pub(crate) use window_index::{PerTimes, Span, Window, spans};
 
 use crate::error::{Evaluated, QueryError};
 use crate::functions::{self, Run};
 use crate::plan::{Expr, Node};
 use fabriclens_model::is_stale;
+use std::sync::Arc;
 
 impl Context<'_> {
     /// Evaluates an expression of type scalar or instant vector at every step of the grid.
@@ -33,7 +43,7 @@ impl Context<'_> {
         self.check()?;
         let out = match &expr.node {
             Node::Number(n) => Columns::Scalar(vec![*n; grid.steps]),
-            Node::Select(s) => Columns::Vector(self.instant_columns(s, grid, false)?),
+            Node::Select(s) => Columns::Vector(self.instant_columns(s, grid, Instant::Samples)?),
             Node::Negate(inner) => self.negate(inner, grid)?,
             Node::Binary(b) => self.binary(b, grid)?,
             Node::Aggregate(a) => Columns::Vector(self.aggregate(a, grid)?),
@@ -81,13 +91,21 @@ impl Context<'_> {
                     for v in c.values.iter_mut().filter(|v| !is_stale(**v)) {
                         *v = -*v;
                     }
+                    for i in c.histograms.iter().map(|(i, _)| i).collect::<Vec<_>>() {
+                        if let Some(h) = c.histograms.clear(i) {
+                            let mut negative = Arc::unwrap_or_clone(h);
+                            negative.scale(-1.0);
+                            self.charge_histogram(&negative)?;
+                            c.histograms.set(i, grid.steps, negative.into());
+                        }
+                    }
                 }
                 Columns::Vector(self.settle(columns)?)
             }
         })
     }
 
-    /// Applies a function to each value; further arguments are scalars.
+    /// Applies a function to each float; further arguments are scalars. Histograms are left out.
     fn map(&mut self, f: fn(f64, &[f64]) -> f64, args: &[Expr], grid: Grid) -> Evaluated<Vec<Column>> {
         let Some((vector, scalars)) = args.split_first() else { return Ok(vec![]) };
         let mut columns = self.vector(vector, grid)?;
@@ -95,6 +113,7 @@ impl Context<'_> {
         let mut at_step = vec![0.0; params.len()];
         for c in &mut columns {
             self.unname(c);
+            c.histograms.clear_all();
             for (i, v) in c.values.iter_mut().enumerate().filter(|(_, v)| !is_stale(**v)) {
                 for (slot, p) in at_step.iter_mut().zip(&params) {
                     *slot = p[i];

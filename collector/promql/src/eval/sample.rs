@@ -3,11 +3,11 @@
 
 use super::aggregate::groups;
 use super::topk::check_k;
-use super::{ABSENT, Column, Context, Grid};
+use super::{Column, Context, Grid};
 use crate::error::{Evaluated, QueryError};
 use crate::number;
 use crate::plan::Aggregate;
-use fabriclens_model::{Labels, is_stale};
+use fabriclens_model::Labels;
 
 impl Context<'_> {
     /// The first `k` series with a value, in the order of their labels.
@@ -23,14 +23,14 @@ impl Context<'_> {
             self.check()?;
             let mut taken = vec![0_usize; grid.steps];
             for m in group.members {
-                for ((v, taken), k) in columns[m].values.iter_mut().zip(&mut taken).zip(k) {
-                    if is_stale(*v) {
+                for ((i, taken), k) in taken.iter_mut().enumerate().zip(k) {
+                    if !columns[m].present(i) {
                         continue;
                     }
                     if (*taken as f64) < k.trunc() {
                         *taken += 1;
                     } else {
-                        *v = ABSENT;
+                        columns[m].put(i, None);
                     }
                 }
             }
@@ -63,11 +63,11 @@ impl Context<'_> {
         for c in &mut columns {
             self.check()?;
             let place = place(&c.labels);
-            for (v, r) in c.values.iter_mut().zip(ratio) {
+            for (i, r) in ratio.iter().enumerate() {
                 let r = r.clamp(-1.0, 1.0);
                 let chosen = if r >= 0.0 { place < r } else { place >= 1.0 + r };
                 if !chosen {
-                    *v = ABSENT;
+                    c.put(i, None);
                 }
             }
         }

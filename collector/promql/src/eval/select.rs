@@ -1,14 +1,15 @@
 //! Selectors: each reads its series once over the time span of all steps, and then walks along the steps.
 
+use super::point::{HistogramPoint, Samples, between, sampled};
 use super::{ABSENT, Column, Context, Grid, PerTimes, reject_duplicates, spans};
 use crate::error::{Evaluated, QueryError};
 use crate::plan::{Edges, Expr, Node, Selector, Shift, Subquery};
-use fabriclens_model::{Hint, Rollup, SharedSeries, is_stale};
+use fabriclens_model::{Hint, Rollup, is_stale};
 use std::sync::Arc;
 
 /// Series with all samples in the windows of a range selector or subquery, without staleness markers.
 pub(crate) struct Ranged {
-    pub series: Vec<SharedSeries>,
+    pub series: Vec<Samples>,
     /// Series of a subquery whose names are dropped at the end of the query.
     pub nameless: Vec<bool>,
     pub edges: Edges,
@@ -35,14 +36,25 @@ impl Ranged {
     }
 }
 
+/// Which samples an instant selector finds, and what it makes of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Instant {
+    /// Samples.
+    Samples,
+    /// Their times in seconds.
+    Times,
+    /// Times in seconds of floats; histograms are an error.
+    TimesOfFloats,
+}
+
 impl Context<'_> {
     pub(super) fn read(
         &mut self,
         selector: &Selector,
         (start, end): (i64, i64),
         hint: Hint,
-    ) -> Evaluated<Vec<SharedSeries>> {
-        let mut series = self.fetch(&selector.matchers, start, end, hint)?;
+    ) -> Evaluated<Vec<Samples>> {
+        let series = self.fetch(&selector.matchers, start, end, hint)?;
         if series.len() > self.limits.max_series {
             return Err(QueryError::Execution(format!(
                 "selector matches {} series, more than the limit of {}; narrow it",
@@ -50,13 +62,13 @@ impl Context<'_> {
                 self.limits.max_series
             )));
         }
-        series.sort_by(|a, b| a.labels.cmp(&b.labels));
         self.check()?;
         Ok(series)
     }
 
-    /// The latest sample within the lookback at each step; its time in seconds instead of its value if `times`.
-    pub(crate) fn instant_columns(&mut self, s: &Selector, grid: Grid, times: bool) -> Evaluated<Vec<Column>> {
+    /// The latest sample within the lookback at each step.
+    pub(crate) fn instant_columns(&mut self, s: &Selector, grid: Grid, wanted: Instant) -> Evaluated<Vec<Column>> {
+        let times = wanted != Instant::Samples;
         if grid.steps == 0 {
             return Ok(vec![]);
         }
@@ -74,13 +86,14 @@ impl Context<'_> {
         let mut seen = PerTimes::new();
         for one in series {
             self.check()?;
-            let mut values = vec![ABSENT; grid.steps];
+            let mut column = Column::new(one.labels, vec![ABSENT; grid.steps]);
             let mut any = 0;
             let latest = seen.of(&one.times, |times| {
                 let ends = grid.times().map(|t| self.shifted(s.shift, t));
                 spans(times, ends.map(|end| (oldest(end), end)))
             });
-            for (slot, span) in values.iter_mut().zip(&*latest).filter(|(_, span)| span.low < span.high) {
+            let present = column.values.iter_mut().zip(&*latest).filter(|(_, span)| span.low < span.high);
+            for (slot, span) in present {
                 let found = span.high - 1;
                 if is_stale(one.values[found]) {
                     continue;
@@ -88,13 +101,46 @@ impl Context<'_> {
                 *slot = if times { one.times[found] as f64 / 1000.0 } else { one.values[found] };
                 any += 1;
             }
+            for i in (0..grid.steps).filter(|_| !one.histograms.is_empty()) {
+                let end = self.shifted(s.shift, grid.time(i));
+                let Some(latest) = between(&one.histograms, (oldest(end), end)).last() else { continue };
+                let newer = between_floats(&one.times, (latest.0, end));
+                if newer {
+                    continue;
+                }
+                any += self.put_histogram(&mut column, i, latest, wanted)?;
+            }
             self.count_samples(any);
             if any > 0 {
-                columns.push(Column::new(one.labels, values));
+                columns.push(column);
             }
         }
-        self.charge(columns.len() * grid.steps)?;
+        self.charge(columns.iter().map(|c| c.values.len() + c.histograms.size()).sum())?;
         Ok(columns)
+    }
+
+    /// Puts a histogram that is the latest sample at a step; returns the samples that it counts as.
+    fn put_histogram(
+        &self,
+        column: &mut Column,
+        step: usize,
+        point: &HistogramPoint,
+        wanted: Instant,
+    ) -> Evaluated<usize> {
+        let (time, histogram) = point;
+        column.values[step] = ABSENT;
+        if histogram.is_stale() {
+            return Ok(0);
+        }
+        match wanted {
+            Instant::Samples => column.histograms.set(step, column.values.len(), histogram.clone()),
+            Instant::Times => column.values[step] = *time as f64 / 1000.0,
+            Instant::TimesOfFloats => {
+                let message = format!("this should be an info metric, with float samples: {}", column.labels);
+                return Err(QueryError::Execution(message));
+            }
+        }
+        Ok(sampled(std::slice::from_ref(point)))
     }
 
     /// All samples in the windows of a range selector or subquery; `rollup` may replace them.
@@ -116,6 +162,9 @@ impl Context<'_> {
                 ranged.series = self.read(selector, (self.limits.version.first_within(start), end), hint)?;
                 for s in &mut ranged.series {
                     drop_stale(s);
+                    if ranged.edges != Edges::Plain && !s.histograms.is_empty() {
+                        return Err(extended_histograms());
+                    }
                 }
                 Ok(ranged)
             }
@@ -151,7 +200,8 @@ impl Context<'_> {
         reject_duplicates(&columns)?;
         let times: Arc<[i64]> = inner.times().collect();
         for c in columns {
-            let mut series = SharedSeries { labels: c.labels, times: times.clone(), values: c.values };
+            let histograms = c.histograms.iter().map(|(i, h)| (inner.time(i), h.clone())).collect();
+            let mut series = Samples { labels: c.labels, times: times.clone(), values: c.values, histograms };
             drop_stale(&mut series);
             ranged.series.push(series);
             ranged.nameless.push(c.nameless);
@@ -163,7 +213,17 @@ impl Context<'_> {
 /// Values per vectorized check.
 const STRIDE: usize = 64;
 
-pub(super) fn drop_stale(s: &mut SharedSeries) {
+/// Whether a time lies within both ends.
+fn between_floats(times: &[i64], (start, end): (i64, i64)) -> bool {
+    times.partition_point(|t| *t <= end) > times.partition_point(|t| *t < start)
+}
+
+pub(super) fn extended_histograms() -> QueryError {
+    QueryError::Execution("smoothed and anchored modifiers do not work with native histograms".to_owned())
+}
+
+pub(super) fn drop_stale(s: &mut Samples) {
+    s.histograms.retain(|(_, h)| !h.is_stale());
     // The staleness marker is a NaN, and testing for NaN is faster.
     if !s.values.chunks(STRIDE).any(|c| c.iter().fold(false, |any, v| any | v.is_nan())) {
         return;

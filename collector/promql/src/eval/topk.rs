@@ -20,6 +20,9 @@ impl Context<'_> {
             return Ok(columns);
         }
         check_k(k)?;
+        if k.iter().any(|k| *k >= 1.0) {
+            self.ignore_histograms(a, &columns);
+        }
         let top = a.op == AggregateOp::TopK;
         let mut chosen: Vec<Vec<f64>> = vec![vec![]; columns.len()];
         let mut order: Vec<usize> = vec![];

@@ -1,12 +1,13 @@
 //! Range vector functions: a window slides along the samples of each series, step by step.
 
+use super::point::Samples;
 use super::{ABSENT, Column, Context, Grid, PerTimes, Span, Window, extended, reject_duplicates, spans};
 use crate::error::{Evaluated, QueryError};
 use crate::functions::{Extrapolation, Function, Run};
 use crate::limits::Version;
 use crate::plan::{Edges, Expr};
 use crate::value::ValueKind;
-use fabriclens_model::{Labels, SharedSeries};
+use fabriclens_model::{Labels, is_stale};
 
 /// The windows of all steps over one list of times.
 struct WindowIndex {
@@ -48,9 +49,10 @@ impl Context<'_> {
                 };
                 WindowIndex { sampled: spans.iter().map(|s| s.high - s.low).sum(), spans, extrapolations }
             });
-            let mut values = vec![ABSENT; grid.steps];
-            let any = match f.run {
-                Run::Change(change) if plain => change.apply(&index.extrapolations, &s.values, &mut drops, &mut values),
+            let mut column = Column::new(s.labels.clone(), vec![ABSENT; grid.steps]);
+            let values = &mut column.values;
+            let mut any = match f.run {
+                Run::Change(change) if plain => change.apply(&index.extrapolations, &s.values, &mut drops, values),
                 Run::Change(change) => {
                     let mut any = false;
                     for ((slot, span), ends) in values.iter_mut().zip(&index.spans).zip(windows()) {
@@ -75,8 +77,8 @@ impl Context<'_> {
                             let Some(first) = extended::first(&s.times[seen.clone()], start) else { continue };
                             seen.start += first;
                         }
-                        let window =
-                            Window { times: &s.times[seen.clone()], values: &s.values[seen], now: grid.time(i) };
+                        let (times, values_of) = (&s.times[seen.clone()], &s.values[seen]);
+                        let window = Window { times, values: values_of, histograms: &[], now: grid.time(i) };
                         if let Some(v) = run(&window, &at_step) {
                             values[i] = v;
                             any = true;
@@ -87,11 +89,14 @@ impl Context<'_> {
                 Run::Map(_) | Run::Special(_) => false,
             };
             self.count_samples(index.sampled);
+            if !s.histograms.is_empty() {
+                self.over_histograms(f, s, (&ranged, grid, matrix.offset), &index.spans, &mut column)?;
+                any = column.values.iter().any(|v| !is_stale(*v));
+            }
             if any && f.counter {
                 self.hint_counter(&s.labels, matrix.offset);
             }
-            if any {
-                let mut column = Column::new(s.labels.clone(), values);
+            if any || column.histograms.any() {
                 if !keep_name {
                     self.unname(&mut column);
                 }
@@ -136,6 +141,6 @@ impl Context<'_> {
     }
 }
 
-fn one_name(series: &[SharedSeries]) -> bool {
+fn one_name(series: &[Samples]) -> bool {
     series.windows(2).all(|pair| pair[0].labels.metric() == pair[1].labels.metric())
 }

@@ -1,5 +1,6 @@
 //! Finds the samples in the window of each step, once for all series with the same times.
 
+use super::point::HistogramPoint;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -12,9 +13,11 @@ pub(crate) struct Span {
 
 /// The samples of one series in the window of one step; never empty.
 pub(crate) struct Window<'a> {
-    /// Unix milliseconds, ascending.
+    /// Times of the floats, Unix milliseconds, ascending.
     pub times: &'a [i64],
     pub values: &'a [f64],
+    /// Ascending; only functions of both kinds of samples are given any.
+    pub histograms: &'a [HistogramPoint],
     /// Time of the step, independent of `offset` and `@`.
     pub now: i64,
 }

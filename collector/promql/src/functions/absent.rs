@@ -1,7 +1,7 @@
 //! `absent` and `absent_over_time`: one series where none exist.
 
 use crate::error::Evaluated;
-use crate::eval::{ABSENT, Column, Columns, Context, Grid};
+use crate::eval::{ABSENT, Column, Columns, Context, Grid, between};
 use crate::plan::{Expr, Node, Selector};
 use fabriclens_model::{Labels, MatchOp, Rollup, is_stale};
 use std::collections::BTreeMap;
@@ -10,10 +10,8 @@ pub(super) fn absent(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluat
     let columns = cx.vector(&args[0], grid)?;
     let mut values = vec![1.0; grid.steps];
     for c in &columns {
-        for (gap, v) in values.iter_mut().zip(&c.values) {
-            if !is_stale(*v) {
-                *gap = ABSENT;
-            }
+        for i in (0..grid.steps).filter(|i| c.present(*i)) {
+            values[i] = ABSENT;
         }
     }
     Ok(gaps(&args[0], values))
@@ -26,7 +24,9 @@ pub(super) fn absent_over_time(cx: &mut Context<'_>, args: &[Expr], grid: Grid) 
         for (gap, time) in values.iter_mut().zip(grid.times()) {
             let (start, end) = ranged.window(time);
             let start = cx.limits.version.first_within(start);
-            let found = s.times.partition_point(|t| *t <= end) - s.times.partition_point(|t| *t < start);
+            let histograms = between(&s.histograms, (start, end)).len();
+            let floats = s.times.partition_point(|t| *t <= end) - s.times.partition_point(|t| *t < start);
+            let found = floats + histograms;
             cx.count_samples(found);
             if found > 0 {
                 *gap = ABSENT;

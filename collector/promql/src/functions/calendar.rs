@@ -43,6 +43,7 @@ fn parts(cx: &mut Context<'_>, args: &[Expr], grid: Grid, f: fn(i64, i64) -> i64
     let mut columns = cx.vector(arg, grid)?;
     for c in &mut columns {
         cx.unname(c);
+        c.histograms.clear_all();
         for v in c.values.iter_mut().filter(|v| !is_stale(**v)) {
             *v = of(*v);
         }

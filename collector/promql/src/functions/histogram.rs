@@ -1,11 +1,11 @@
-//! Classic histograms: `histogram_quantile` over series with an `le` label. Functions of native histograms exist, but
-//! yield nothing for floats.
+//! Quantiles and fractions of histograms: classic ones, which are series with an `le` label, and native ones.
 
+use super::native;
 use crate::error::{Evaluated, QueryError};
-use crate::eval::{ABSENT, Column, Columns, Context, Grid, merge, relabel};
+use crate::eval::{ABSENT, Column, Columns, Context, Grid, Remark, merge, relabel};
 use crate::number;
 use crate::plan::{Expr, Node};
-use fabriclens_model::{Labels, is_stale};
+use fabriclens_model::{Histogram, Labels, is_stale};
 use std::collections::{BTreeSet, HashMap};
 
 /// Relative differences between neighboring buckets that count as rounding errors.
@@ -18,31 +18,23 @@ struct Bucket {
     count: f64,
 }
 
-/// Functions of native histograms: floats are skipped.
-pub(super) fn native_only(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
-    for a in args {
-        cx.eval(a, grid)?;
-    }
-    Ok(Columns::Vector(vec![]))
-}
-
 pub(super) fn quantile(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
     let q = cx.scalar(&args[0], grid)?;
-    let columns = cx.vector(&args[1], grid)?;
+    let mut columns = cx.vector(&args[1], grid)?;
     cx.warn_invalid_quantiles(&q, &args[0], &columns);
-    let found = histograms(cx, &columns, args[1].offset);
+    let found = histograms(cx, &mut columns, args[1].offset);
     let out = quantiles_of(cx, &found, &columns, &q, (args[1].offset, grid))?;
-    Ok(Columns::Vector(cx.settle(out)?))
+    settled(cx, out, &columns)
 }
 
 /// `histogram_quantiles(v, label, φ…)`: several quantiles, each named by a label.
 pub(super) fn quantiles(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
-    let columns = cx.vector(&args[0], grid)?;
+    let mut columns = cx.vector(&args[0], grid)?;
     let label = match &args[1].node {
         Node::Text(label) if !label.is_empty() => label.as_str(),
         _ => return Err(QueryError::Execution("invalid label name in histogram_quantiles(): \"\"".to_owned())),
     };
-    let found = histograms(cx, &columns, args[0].offset);
+    let found = histograms(cx, &mut columns, args[0].offset);
     let mut out: Vec<Column> = vec![];
     for arg in &args[2..] {
         let q = cx.scalar(arg, grid)?;
@@ -55,7 +47,8 @@ pub(super) fn quantiles(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Eval
                     cx.charge(grid.steps)?;
                     let pairs = column.labels.pairs().iter().cloned();
                     let labels = Labels::new(pairs.chain([(label.into(), openmetrics(q[i]).into())]));
-                    out.push(Column { labels, nameless: column.nameless, values: vec![ABSENT; grid.steps] });
+                    let values = vec![ABSENT; grid.steps];
+                    out.push(Column { nameless: column.nameless, ..Column::new(labels, values) });
                     latest = Some(q[i].to_bits());
                 }
                 if let Some(last) = out.last_mut() {
@@ -76,13 +69,14 @@ fn openmetrics(v: f64) -> String {
 /// The quantiles of all histograms at each step.
 fn quantiles_of(
     cx: &mut Context<'_>,
-    found: &[Histogram],
+    found: &[Classic],
     columns: &[Column],
     q: &[f64],
     (offset, grid): (usize, Grid),
 ) -> Evaluated<Vec<Column>> {
     let mut forced = BTreeSet::new();
-    let out = each_step(cx, found, columns, grid, |name, i, buckets| {
+    let mut out = native::each_histogram(cx, columns, offset, |i, h, metric| native::quantile(q[i], h, metric))?;
+    let classic = each_step(cx, found, columns, grid, |name, i, buckets| {
         let (value, was_forced) = bucket_quantile(q[i], buckets);
         if was_forced {
             forced.insert(name.to_owned());
@@ -96,32 +90,42 @@ fn quantiles_of(
         );
         cx.inform(&message, offset);
     }
+    out.extend(classic);
     Ok(out)
+}
+
+/// A series may be classic at some steps and native at others.
+fn settled(cx: &Context<'_>, out: Vec<Column>, columns: &[Column]) -> Evaluated<Columns> {
+    let mixed = columns.iter().any(|c| c.histograms.any());
+    Ok(Columns::Vector(cx.settle(if mixed { merge(out)? } else { out })?))
 }
 
 /// `histogram_fraction(lower, upper, v)`: the share of observations between two values.
 pub(super) fn fraction(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
     let (lower, upper) = (cx.scalar(&args[0], grid)?, cx.scalar(&args[1], grid)?);
-    let columns = cx.vector(&args[2], grid)?;
-    let found = histograms(cx, &columns, args[2].offset);
-    let out = each_step(cx, &found, &columns, grid, |_, i, buckets| bucket_fraction(lower[i], upper[i], buckets))?;
-    Ok(Columns::Vector(cx.settle(out)?))
+    let mut columns = cx.vector(&args[2], grid)?;
+    let offset = args[2].offset;
+    let found = histograms(cx, &mut columns, offset);
+    let of_native = |i: usize, h: &Histogram, metric| native::fraction(lower[i], upper[i], h, metric);
+    let mut out = native::each_histogram(cx, &columns, offset, of_native)?;
+    out.extend(each_step(cx, &found, &columns, grid, |_, i, buckets| bucket_fraction(lower[i], upper[i], buckets))?);
+    settled(cx, out, &columns)
 }
 
 /// Calls `of` with the metric name, the step and the buckets of each histogram at each step.
 fn each_step(
     cx: &mut Context<'_>,
-    found: &[Histogram],
+    found: &[Classic],
     columns: &[Column],
     grid: Grid,
     mut of: impl FnMut(&str, usize, &mut Vec<Bucket>) -> f64,
 ) -> Evaluated<Vec<Column>> {
     let mut out = Vec::with_capacity(found.len());
-    for (labels, members) in found {
+    for Classic { labels, members, conflicts } in found {
         cx.check()?;
         let mut values = vec![ABSENT; grid.steps];
         let mut buckets = Vec::with_capacity(members.len());
-        for (i, slot) in values.iter_mut().enumerate() {
+        for (i, slot) in values.iter_mut().enumerate().filter(|(i, _)| !conflicts.contains(i)) {
             let present = members.iter().map(|(upper, column)| (*upper, columns[*column].values[i]));
             buckets.clear();
             buckets.extend(present.filter(|(_, v)| !is_stale(*v)).map(|(upper, count)| Bucket { upper, count }));
@@ -136,13 +140,20 @@ fn each_step(
     Ok(out)
 }
 
-/// Labels of a histogram, and its columns with their upper bounds.
-type Histogram = (Labels, Vec<(f64, usize)>);
+/// A classic histogram.
+struct Classic {
+    labels: Labels,
+    /// Upper bounds with their columns.
+    members: Vec<(f64, usize)>,
+    /// Steps at which a native histogram has the same labels.
+    conflicts: BTreeSet<usize>,
+}
 
-fn histograms(cx: &mut Context<'_>, columns: &[Column], offset: usize) -> Vec<Histogram> {
+/// The classic histograms of a vector. Where a native one has the same labels neither is kept.
+fn histograms(cx: &mut Context<'_>, columns: &mut [Column], offset: usize) -> Vec<Classic> {
     let mut index: HashMap<Labels, usize> = HashMap::new();
-    let mut out: Vec<Histogram> = vec![];
-    for (i, c) in columns.iter().enumerate() {
+    let mut out: Vec<Classic> = vec![];
+    for (i, c) in columns.iter().enumerate().filter(|(_, c)| c.values.iter().any(|v| !is_stale(*v))) {
         let le = c.labels.get("le");
         let Some(upper) = number::parse(le) else {
             let name = c.labels.metric();
@@ -151,12 +162,23 @@ fn histograms(cx: &mut Context<'_>, columns: &[Column], offset: usize) -> Vec<Hi
             continue;
         };
         // Histograms of different metrics are separate, although the name is dropped from the result.
-        let key = relabel(&c.labels, |n| n != "le");
-        let at = *index.entry(key).or_insert_with(|| {
-            out.push((relabel(&c.labels, |n| n != "le"), vec![]));
+        let labels = relabel(&c.labels, |n| n != "le");
+        let at = *index.entry(labels.clone()).or_insert_with(|| {
+            out.push(Classic { labels, members: vec![], conflicts: BTreeSet::new() });
             out.len() - 1
         });
-        out[at].1.push((upper, i));
+        out[at].members.push((upper, i));
+    }
+    for i in 0..columns.len() {
+        let Some(classic) = index.get(&columns[i].labels).map(|at| &mut out[*at]) else { continue };
+        let native: Vec<usize> = columns[i].histograms.iter().map(|(step, _)| step).collect();
+        for step in native {
+            if classic.members.iter().any(|(_, c)| !is_stale(columns[*c].values[step])) {
+                cx.remark(&Remark::ClassicAndNative(classic.labels.metric()), offset);
+                classic.conflicts.insert(step);
+                columns[i].histograms.clear(step);
+            }
+        }
     }
     out
 }

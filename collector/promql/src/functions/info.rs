@@ -1,7 +1,7 @@
 //! `info(v, {…})`: adds the labels of info series, such as `target_info`, to the series of the same `instance` and `job`.
 
 use crate::error::{Evaluated, QueryError};
-use crate::eval::{ABSENT, Column, Columns, Context, Grid, merge};
+use crate::eval::{ABSENT, Column, Columns, Context, Grid, Instant, merge};
 use crate::plan::{Edges, Expr, Node, Selector, Shift};
 use fabriclens_model::{Labels, MatchOp, Matcher, is_stale};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -96,7 +96,7 @@ fn fetch(cx: &mut Context<'_>, base: &[Column], wanted: &Wanted, grid: Grid) -> 
     }
     matchers.extend(wanted.data.iter().cloned());
     let selector = Selector { matchers, shift: Shift::default(), edges: Edges::Plain };
-    cx.instant_columns(&selector, grid, true)
+    cx.instant_columns(&selector, grid, Instant::TimesOfFloats)
 }
 
 /// Adds one column for each set of labels that a series has over the steps.
@@ -109,7 +109,7 @@ fn enrich(
 ) -> Evaluated<()> {
     let steps = column.values.len();
     let mut of_chosen: HashMap<Vec<usize>, usize> = HashMap::new();
-    for (i, v) in column.values.iter().enumerate().filter(|(_, v)| !is_stale(**v)) {
+    for i in (0..steps).filter(|i| column.present(*i)) {
         let mut chosen = vec![];
         for candidates in of_column.into_iter().flat_map(BTreeMap::values) {
             chosen.extend(newest(infos, candidates, i)?);
@@ -122,12 +122,13 @@ fn enrich(
             None => {
                 cx.charge(steps)?;
                 let labels = joined(&column.labels, chosen.iter().map(|c| &infos[*c]), wanted)?;
-                out.push(Column { labels, nameless: column.nameless, values: vec![ABSENT; steps] });
+                let values = vec![ABSENT; steps];
+                out.push(Column { nameless: column.nameless, ..Column::new(labels, values) });
                 of_chosen.insert(chosen, out.len() - 1);
                 out.len() - 1
             }
         };
-        out[at].values[i] = *v;
+        out[at].put(i, column.point(i));
     }
     Ok(())
 }

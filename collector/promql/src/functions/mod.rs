@@ -7,16 +7,20 @@ mod histogram;
 mod info;
 mod labels;
 mod math;
+mod native;
+mod native_over_time;
+mod native_rate;
 mod over_time;
 mod rate;
 mod regression;
 mod simple;
 mod sort;
 
+pub(crate) use native::text as histogram_text;
 pub(crate) use rate::{Change, Extrapolation};
 
 use crate::error::Evaluated;
-use crate::eval::{Columns, Context, Grid, Window};
+use crate::eval::{Columns, Context, Grid, NativeWindow, Window};
 use crate::plan::{Expr, FunctionId};
 use crate::value::ValueKind::{self, Matrix, Scalar, String, Vector};
 use fabriclens_model::Rollup;
@@ -29,8 +33,14 @@ type Check = fn(&[f64], &[Expr], &mut Context<'_>) -> Result<(), std::string::St
 pub(crate) enum Run {
     /// From each value and the scalar parameters; drops the metric name.
     Map(fn(f64, &[f64]) -> f64),
-    /// From each window and the scalar parameters; `None` yields no sample.
-    Window { run: fn(&Window<'_>, &[f64]) -> Option<f64>, keep_name: bool, check: Option<Check> },
+    /// From the floats of each window and the scalar parameters; `None` yields no sample. `native` computes windows with
+    /// histograms; without it they are ignored.
+    Window {
+        run: fn(&Window<'_>, &[f64]) -> Option<f64>,
+        keep_name: bool,
+        check: Option<Check>,
+        native: Option<NativeWindow>,
+    },
     /// From all windows of a series at once; drops the metric name.
     Change(Change),
     /// By a custom implementation.
@@ -71,7 +81,7 @@ const fn map(name: &'static str, run: fn(f64, &[f64]) -> f64) -> Function {
 }
 
 const fn window(name: &'static str, run: fn(&Window<'_>, &[f64]) -> Option<f64>) -> Function {
-    row(name, &[Matrix], Run::Window { run, keep_name: false, check: None })
+    row(name, &[Matrix], Run::Window { run, keep_name: false, check: None, native: None })
 }
 
 const fn change(name: &'static str, counter: bool, per_second: bool) -> Function {
@@ -88,7 +98,12 @@ const fn special(
 
 /// Double exponential smoothing, which Prometheus 2 names after Holt and Winters.
 const fn smoothing(name: &'static str) -> Function {
-    let run = Run::Window { run: regression::smoothed, keep_name: false, check: Some(regression::check_factors) };
+    let run = Run::Window {
+        run: regression::smoothed,
+        keep_name: false,
+        check: Some(regression::check_factors),
+        native: None,
+    };
     row(name, &[Matrix, Scalar, Scalar], run)
 }
 
@@ -103,6 +118,15 @@ impl Function {
 
     const fn rollup(self, rollup: Rollup) -> Self {
         Self { rollup: Some(rollup), ..self }
+    }
+
+    /// A function of windows that computes those with histograms too.
+    const fn native(self, of: NativeWindow) -> Self {
+        let run = match self.run {
+            Run::Window { run, keep_name, check, .. } => Run::Window { run, keep_name, check, native: Some(of) },
+            other => other,
+        };
+        Self { run, ..self }
     }
 
     const fn scalar(self) -> Self {
@@ -133,15 +157,15 @@ pub(crate) const ALL: &[Function] = &[
     map("asinh", |v, _| math::asinh(v)),
     map("atan", |v, _| v.atan()),
     map("atanh", |v, _| math::atanh(v)),
-    window("avg_over_time", over_time::avg).rollup(Rollup::Mean),
+    window("avg_over_time", over_time::avg).native(native_over_time::avg).rollup(Rollup::Mean),
     map("ceil", |v, _| v.ceil()),
-    window("changes", over_time::changes),
+    window("changes", over_time::changes).native(native_over_time::changes),
     row("clamp", &[Vector, Scalar, Scalar], Run::Map(math::clamp)),
     row("clamp_max", &[Vector, Scalar], Run::Map(math::clamp_max)),
     row("clamp_min", &[Vector, Scalar], Run::Map(math::clamp_min)),
     map("cos", |v, _| v.cos()),
     map("cosh", |v, _| v.cosh()),
-    window("count_over_time", |w, _| Some(w.values.len() as f64)),
+    window("count_over_time", |w, _| Some(w.values.len() as f64)).native(native_over_time::count),
     calendar("day_of_month", calendar::day_of_month),
     calendar("day_of_week", calendar::day_of_week),
     calendar("day_of_year", calendar::day_of_year),
@@ -155,30 +179,32 @@ pub(crate) const ALL: &[Function] = &[
     row(
         "first_over_time",
         &[Matrix],
-        Run::Window { run: |w, _| w.values.first().copied(), keep_name: true, check: None },
-    ),
+        Run::Window { run: |w, _| w.values.first().copied(), keep_name: true, check: None, native: None },
+    )
+    .native(native_over_time::first),
     map("floor", |v, _| v.floor()),
-    special("histogram_avg", &[Vector], histogram::native_only),
-    special("histogram_count", &[Vector], histogram::native_only),
+    special("histogram_avg", &[Vector], native::avg),
+    special("histogram_count", &[Vector], native::count),
     special("histogram_fraction", &[Scalar, Scalar, Vector], histogram::fraction),
     special("histogram_quantile", &[Scalar, Vector], histogram::quantile),
     special("histogram_quantiles", &[Vector, String, Scalar], histogram::quantiles).at_most(12),
-    special("histogram_stddev", &[Vector], histogram::native_only),
-    special("histogram_stdvar", &[Vector], histogram::native_only),
-    special("histogram_sum", &[Vector], histogram::native_only),
+    special("histogram_stddev", &[Vector], native::stddev),
+    special("histogram_stdvar", &[Vector], native::stdvar),
+    special("histogram_sum", &[Vector], native::sum),
     smoothing("holt_winters"),
     calendar("hour", calendar::hour),
-    window("idelta", rate::idelta),
+    window("idelta", rate::idelta).native(native_rate::idelta),
     change("increase", true, false).counter().rollup(Rollup::Increase),
     special("info", &[Vector, Vector], info::info).optional(1),
-    window("irate", rate::irate),
+    window("irate", rate::irate).native(native_rate::irate),
     special("label_join", &[Vector, String, String, String], labels::join).variadic(3),
     special("label_replace", &[Vector, String, String, String, String], labels::replace),
     row(
         "last_over_time",
         &[Matrix],
-        Run::Window { run: |w, _| w.values.last().copied(), keep_name: true, check: None },
+        Run::Window { run: |w, _| w.values.last().copied(), keep_name: true, check: None, native: None },
     )
+    .native(native_over_time::last)
     .rollup(Rollup::Last),
     map("ln", |v, _| v.ln()),
     map("log10", |v, _| v.log10()),
@@ -191,18 +217,27 @@ pub(crate) const ALL: &[Function] = &[
     calendar("minute", calendar::minute),
     calendar("month", calendar::month),
     special("pi", &[], simple::pi).scalar(),
-    row("predict_linear", &[Matrix, Scalar], Run::Window { run: regression::predict, keep_name: false, check: None })
-        .rollup(Rollup::Last),
-    window("present_over_time", |_, _| Some(1.0)).rollup(Rollup::Last),
+    row(
+        "predict_linear",
+        &[Matrix, Scalar],
+        Run::Window { run: regression::predict, keep_name: false, check: None, native: None },
+    )
+    .rollup(Rollup::Last),
+    window("present_over_time", |_, _| Some(1.0)).native(native_over_time::present).rollup(Rollup::Last),
     row(
         "quantile_over_time",
         &[Scalar, Matrix],
-        Run::Window { run: over_time::quantile, keep_name: false, check: Some(over_time::check_quantile) },
+        Run::Window {
+            run: over_time::quantile,
+            keep_name: false,
+            check: Some(over_time::check_quantile),
+            native: None,
+        },
     ),
     map("rad", |v, _| v * std::f64::consts::PI / 180.0),
     special("range", &[], simple::range).scalar(),
     change("rate", true, true).counter().rollup(Rollup::Increase),
-    window("resets", over_time::resets),
+    window("resets", over_time::resets).native(native_over_time::resets),
     row("round", &[Vector, Scalar], Run::Map(math::round)).optional(1),
     special("scalar", &[Vector], simple::scalar).scalar(),
     map("sgn", |v, _| math::sign(v)),
@@ -217,13 +252,15 @@ pub(crate) const ALL: &[Function] = &[
     window("stddev_over_time", over_time::stddev),
     window("stdvar_over_time", over_time::stdvar),
     special("step", &[], simple::step).scalar(),
-    window("sum_over_time", over_time::sum),
+    window("sum_over_time", over_time::sum).native(native_over_time::sum),
     map("tan", |v, _| v.tan()),
     map("tanh", |v, _| v.tanh()),
     special("time", &[], simple::time).scalar(),
     special("timestamp", &[Vector], simple::timestamp),
-    window("ts_of_first_over_time", |w, _| w.times.first().map(|t| *t as f64 / 1000.0)),
-    window("ts_of_last_over_time", |w, _| w.times.last().map(|t| *t as f64 / 1000.0)),
+    window("ts_of_first_over_time", |w, _| w.times.first().map(|t| *t as f64 / 1000.0))
+        .native(native_over_time::time_of_first),
+    window("ts_of_last_over_time", |w, _| w.times.last().map(|t| *t as f64 / 1000.0))
+        .native(native_over_time::time_of_last),
     window("ts_of_max_over_time", over_time::time_of_max),
     window("ts_of_min_over_time", over_time::time_of_min),
     special("vector", &[Scalar], simple::vector),

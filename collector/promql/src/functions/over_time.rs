@@ -94,7 +94,7 @@ mod tests {
 
     fn with(values: &[f64], f: fn(&Window<'_>, &[f64]) -> Option<f64>) -> f64 {
         let times: Vec<i64> = (0..values.len() as i64).collect();
-        f(&Window { times: &times, values, now: 100 }, &[]).unwrap()
+        f(&Window { times: &times, values, histograms: &[], now: 100 }, &[]).unwrap()
     }
 
     #[test]

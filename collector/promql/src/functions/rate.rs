@@ -50,6 +50,17 @@ impl Change {
         Some(extrapolation)
     }
 
+    /// Factor of a change in a window with these first value and change, both of a counter's sort.
+    pub(super) fn factor_from(self, r: &Extrapolation, first: f64, change: f64) -> f64 {
+        if self.counter && change > 0.0 && first >= 0.0 {
+            let to_zero = r.sampled * (first / change);
+            if to_zero < r.to_start {
+                return self.factor(r, to_zero);
+            }
+        }
+        r.factor
+    }
+
     fn factor(self, r: &Extrapolation, to_start: f64) -> f64 {
         let factor = (r.sampled + to_start + r.to_end) / r.sampled;
         if self.per_second { factor / r.range } else { factor }
@@ -79,15 +90,9 @@ impl Change {
             for drop in drops[next..].iter().take_while(|d| **d < r.span.high) {
                 change += values[drop - 1];
             }
-            let mut factor = r.factor;
             // Most counters are far from zero; this test needs no division.
             let far = r.sampled * first > r.to_start * change * 1.000_001;
-            if self.counter && !far && change > 0.0 && first >= 0.0 {
-                let to_zero = r.sampled * (first / change);
-                if to_zero < r.to_start {
-                    factor = self.factor(r, to_zero);
-                }
-            }
+            let factor = if far { r.factor } else { self.factor_from(r, first, change) };
             *slot = change * factor;
             any = true;
         }
@@ -166,7 +171,7 @@ mod tests {
     fn resets_are_counted_from_zero() {
         let (times, values) = ([0, 20_000, 40_000, 60_000], [10.0, 20.0, 5.0, 15.0]);
         assert_eq!((one(INCREASE, &times, &values), one(DELTA, &times, &values)), (Some(25.0), Some(5.0)));
-        let w = Window { times: &times, values: &values, now: 60_000 };
+        let w = Window { times: &times, values: &values, histograms: &[], now: 60_000 };
         assert_eq!(irate(&w, &[]), Some(0.5));
         assert_eq!(one(RATE, &[0], &[1.0]), None);
     }

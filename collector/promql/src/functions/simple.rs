@@ -2,7 +2,7 @@
 //! `start`, `end`, `range`, `step`.
 
 use crate::error::Evaluated;
-use crate::eval::{Column, Columns, Context, Grid};
+use crate::eval::{Column, Columns, Context, Grid, Instant};
 use crate::number;
 use crate::plan::{Expr, Node};
 use fabriclens_model::{Labels, is_stale};
@@ -75,13 +75,14 @@ pub(super) fn vector(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluat
 /// The time of each sample: of the stored sample for a plain selector, else of the step.
 pub(super) fn timestamp(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
     let mut columns = if let Node::Select(selector) = &args[0].node {
-        cx.instant_columns(selector, grid, true)?
+        cx.instant_columns(selector, grid, Instant::Times)?
     } else {
         let mut columns = cx.vector(&args[0], grid)?;
         for c in &mut columns {
-            for (v, t) in c.values.iter_mut().zip(grid.times()).filter(|(v, _)| !is_stale(**v)) {
-                *v = t as f64 / 1000.0;
+            for i in (0..grid.steps).filter(|i| c.present(*i)).collect::<Vec<_>>() {
+                c.values[i] = grid.time(i) as f64 / 1000.0;
             }
+            c.histograms.clear_all();
         }
         columns
     };

@@ -3,7 +3,6 @@
 use crate::error::Evaluated;
 use crate::eval::{Column, Columns, Context, Grid};
 use crate::plan::{Expr, Node};
-use fabriclens_model::is_stale;
 use std::cmp::Ordering;
 
 pub(super) fn ascending(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {
@@ -33,8 +32,11 @@ fn warn_if_ineffective(cx: &mut Context<'_>, arg: &Expr) {
 fn by_value(cx: &mut Context<'_>, args: &[Expr], grid: Grid, reverse: bool) -> Evaluated<Columns> {
     let mut columns = cx.vector(&args[0], grid)?;
     warn_if_ineffective(cx, &args[0]);
+    for c in &mut columns {
+        c.histograms.clear_all();
+    }
+    columns.retain(Column::any);
     if grid.steps == 1 {
-        columns.retain(|c| !is_stale(c.values[0]));
         columns.sort_by(|a, b| {
             let (a, b) = (a.values[0], b.values[0]);
             match (a.is_nan(), b.is_nan()) {

@@ -141,7 +141,9 @@ impl Lexer<'_> {
     }
 
     fn token(&mut self, byte: u8) -> Parsed<()> {
-        use BinaryOp::{Add, Div, Equal, Greater, GreaterEqual, Less, LessEqual, Mod, Mul, NotEqual, Pow, Sub};
+        use BinaryOp::{
+            Add, Div, Equal, Greater, GreaterEqual, Less, LessEqual, Mod, Mul, NotEqual, Pow, Sub, TrimLower, TrimUpper,
+        };
         let second = self.peek(1);
         match byte {
             b'#' => self.at += self.run(|b| b != b'\n'),
@@ -170,8 +172,10 @@ impl Lexer<'_> {
             b'!' if second == Some(b'=') => self.push(Kind::Operator(NotEqual), 2),
             b'!' if second == Some(b'~') => self.push(Kind::NotMatch, 2),
             b'<' if second == Some(b'=') => self.push(Kind::Operator(LessEqual), 2),
+            b'<' if second == Some(b'/') => self.push(Kind::Operator(TrimUpper), 2),
             b'<' => self.push(Kind::Operator(Less), 1),
             b'>' if second == Some(b'=') => self.push(Kind::Operator(GreaterEqual), 2),
+            b'>' if second == Some(b'/') => self.push(Kind::Operator(TrimLower), 2),
             b'>' => self.push(Kind::Operator(Greater), 1),
             _ => {
                 let found = self.query[self.at..].chars().next().unwrap_or('?');

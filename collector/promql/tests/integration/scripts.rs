@@ -155,11 +155,11 @@ fn compare(case: &Case<'_>, rows: &[&str], value: &Value) -> Result<(), String> 
         },
         Value::Vector(samples) => {
             let got = samples.iter().map(|s| (s.labels.clone(), vec![Some(s.value)])).collect();
-            rows_match(rows, row, got, case.ordered, TOLERANCE)
+            rows_match(rows, row, got, case.ordered, |w, g| close(*w, *g, TOLERANCE))
         }
         Value::Matrix(series) => {
             let got = series.iter().map(|s| (s.labels.clone(), placed(case.when, s))).collect();
-            rows_match(rows, row, got, case.ordered, TOLERANCE)
+            rows_match(rows, row, got, case.ordered, |w, g| close(*w, *g, TOLERANCE))
         }
     }
 }

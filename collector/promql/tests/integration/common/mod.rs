@@ -114,15 +114,15 @@ pub fn close(a: f64, b: f64, tolerance: f64) -> bool {
 }
 
 /// A series with its value at each step.
-pub type Row = (Labels, Vec<Option<f64>>);
+pub type Row<V = f64> = (Labels, Vec<Option<V>>);
 
-/// Compares rows as a script writes them with those of an answer, within a relative tolerance; rows may end early where there are no values.
-pub fn rows_match(
+/// Compares rows as a script writes them with those of an answer by `agree`; rows may end early where there are no values.
+pub fn rows_match<V: Clone + std::fmt::Debug>(
     rows: &[&str],
-    parse: impl Fn(&str) -> Result<Row, String>,
-    mut got: Vec<Row>,
+    parse: impl Fn(&str) -> Result<Row<V>, String>,
+    mut got: Vec<Row<V>>,
     ordered: bool,
-    tolerance: f64,
+    agree: impl Fn(&V, &V) -> bool,
 ) -> Result<(), String> {
     let shown = format!("got {got:?}");
     for row in rows {
@@ -131,13 +131,13 @@ pub fn rows_match(
         let at = at.filter(|i| got.get(*i).is_some_and(|(l, _)| *l == labels));
         let (_, found) = got.remove(at.ok_or_else(|| format!("no {row:?} where expected; {shown}"))?);
         for i in 0..wanted.len().max(found.len()) {
-            let (w, g) = (wanted.get(i).copied().flatten(), found.get(i).copied().flatten());
-            let agree = match (w, g) {
+            let (w, g) = (wanted.get(i).cloned().flatten(), found.get(i).cloned().flatten());
+            let same = match (&w, &g) {
                 (None, None) => true,
-                (Some(w), Some(g)) => close(w, g, tolerance),
+                (Some(w), Some(g)) => agree(w, g),
                 _ => false,
             };
-            if !agree {
+            if !same {
                 return Err(format!("{row:?} at {i}: expected {w:?}, got {g:?}; {shown}"));
             }
         }

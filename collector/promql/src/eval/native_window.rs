@@ -1,0 +1,65 @@
+//! Range vector functions of series with native histograms. Floats are computed as in series without them; windows that
+//! contain histograms are computed here.
+
+use super::point::{Samples, between, sampled};
+use super::select::Ranged;
+use super::{Column, Context, Grid, Point, Remark, Span, Window};
+use crate::error::Evaluated;
+use crate::functions::{Function, Run};
+
+/// What annotations say a window belongs to.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    /// Metric name; empty if it has none.
+    pub metric: &'a str,
+    /// Byte offset of the argument in the query.
+    pub offset: usize,
+}
+
+/// A function of a window with histograms, and maybe floats.
+pub(crate) type NativeWindow = fn(&mut Context<'_>, &Window<'_>, Subject<'_>) -> Evaluated<Option<Point>>;
+
+impl Context<'_> {
+    /// Replaces the results of the windows that contain histograms.
+    pub(super) fn over_histograms(
+        &mut self,
+        f: &Function,
+        s: &Samples,
+        (ranged, grid, offset): (&Ranged, Grid, usize),
+        spans: &[Span],
+        column: &mut Column,
+    ) -> Evaluated<()> {
+        let subject = Subject { metric: s.labels.metric(), offset };
+        for (i, span) in spans.iter().enumerate() {
+            self.check()?;
+            let (start, end) = ranged.window(grid.time(i));
+            let histograms = between(&s.histograms, (self.limits.version.first_within(start), end));
+            if histograms.is_empty() {
+                continue;
+            }
+            self.count_samples(sampled(histograms));
+            let floats = span.low..span.high;
+            let (times, values) = (&s.times[floats.clone()], &s.values[floats]);
+            let window = Window { times, values, histograms, now: grid.time(i) };
+            let point = match f.run {
+                Run::Change(_) if !values.is_empty() => {
+                    self.remark(&Remark::MixedRange(subject.metric), offset);
+                    None
+                }
+                Run::Change(change) => change.of_histograms(self, &window, (start, end), subject)?,
+                Run::Window { native: Some(native), .. } => native(self, &window, subject)?,
+                _ => {
+                    if !values.is_empty() {
+                        self.remark(&Remark::IgnoredInRange(subject.metric), offset);
+                    }
+                    continue;
+                }
+            };
+            if let Some(Point::Histogram(h)) = &point {
+                self.charge_histogram(h)?;
+            }
+            column.put(i, point);
+        }
+        Ok(())
+    }
+}

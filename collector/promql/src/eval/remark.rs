@@ -1,0 +1,124 @@
+//! Annotations about histograms, in Prometheus' words.
+
+use super::Context;
+use crate::plan::BinaryOp;
+use fabriclens_model::Reconciled;
+
+/// What was done with two or more histograms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Combination {
+    Addition,
+    Subtraction,
+    Aggregation,
+}
+
+impl Combination {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Addition => "addition",
+            Self::Subtraction => "subtraction",
+            Self::Aggregation => "aggregation",
+        }
+    }
+}
+
+/// An annotation. Those of series have the metric name.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Remark<'a> {
+    MixedRange(&'a str),
+    MixedAggregation,
+    MixedSchemas(&'a str),
+    ClassicAndNative(&'a str),
+    NotCounter(&'a str),
+    NotGauge(&'a str),
+    IncompatibleLayout(BinaryOp),
+    HintsCollide(Combination),
+    BoundsReconciled(Combination),
+    IncompatibleTypes { op: BinaryOp, left: &'static str, right: &'static str },
+    IgnoredInAggregation(&'static str),
+    IgnoredInRange(&'a str),
+    QuantileIsNan(&'a str),
+    QuantileIsSkewed(&'a str),
+    FractionWithoutNan(&'a str),
+}
+
+impl Remark<'_> {
+    fn is_warning(&self) -> bool {
+        use Remark::{
+            ClassicAndNative, HintsCollide, IncompatibleLayout, MixedAggregation, MixedRange, MixedSchemas, NotCounter,
+            NotGauge,
+        };
+        matches!(
+            self,
+            MixedRange(_)
+                | MixedAggregation
+                | MixedSchemas(_)
+                | ClassicAndNative(_)
+                | NotCounter(_)
+                | NotGauge(_)
+                | IncompatibleLayout(_)
+                | HintsCollide(_)
+        )
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::MixedRange(name) => format!("encountered a mix of histograms and floats for metric name {name:?}"),
+            Self::MixedAggregation => "encountered a mix of histograms and floats for aggregation".to_owned(),
+            Self::MixedSchemas(name) => format!(
+                "vector contains a mix of histograms with exponential and custom buckets schemas for metric name {name:?}"
+            ),
+            Self::ClassicAndNative(name) => of_metric("vector contains a mix of classic and native histograms", name),
+            Self::NotCounter(name) => format!("this native histogram metric is not a counter: {name:?}"),
+            Self::NotGauge(name) => format!("this native histogram metric is not a gauge: {name:?}"),
+            Self::IncompatibleLayout(op) => {
+                format!("incompatible bucket layout encountered for binary operator {}", op.symbol())
+            }
+            Self::HintsCollide(by) => format!("conflicting counter resets during histogram {}", by.text()),
+            Self::BoundsReconciled(by) => format!("mismatched custom buckets were reconciled during {}", by.text()),
+            Self::IncompatibleTypes { op, left, right } => {
+                let op = op.symbol();
+                format!("incompatible sample types encountered for binary operator {op:?}: {left} {op} {right}")
+            }
+            Self::IgnoredInAggregation(name) => format!("ignored histogram in {name} aggregation"),
+            Self::IgnoredInRange(name) => {
+                format!("ignored histograms in a range containing both floats and histograms for metric name {name:?}")
+            }
+            Self::QuantileIsNan(name) => {
+                of_metric("input to histogram_quantile has NaN observations, result is NaN", name)
+            }
+            Self::QuantileIsSkewed(name) => {
+                of_metric("input to histogram_quantile has NaN observations, result is skewed higher", name)
+            }
+            Self::FractionWithoutNan(name) => of_metric(
+                "input to histogram_fraction has NaN observations, which are excluded from all fractions",
+                name,
+            ),
+        }
+    }
+}
+
+fn of_metric(text: &str, name: &str) -> String {
+    if name.is_empty() { text.to_owned() } else { format!("{text} for metric name {name:?}") }
+}
+
+impl Context<'_> {
+    /// Adds an annotation about the expression at `offset` of the query text.
+    pub(crate) fn remark(&mut self, remark: &Remark<'_>, offset: usize) {
+        if remark.is_warning() {
+            self.warn(&remark.text(), offset);
+        } else {
+            self.inform(&remark.text(), offset);
+        }
+    }
+
+    /// Adds what had to be reconciled to combine histograms.
+    pub(crate) fn remark_reconciled(&mut self, reconciled: Reconciled, by: Combination, offset: usize) {
+        if reconciled.hints_collide {
+            self.remark(&Remark::HintsCollide(by), offset);
+        }
+        if reconciled.bounds_differ {
+            self.remark(&Remark::BoundsReconciled(by), offset);
+        }
+    }
+}

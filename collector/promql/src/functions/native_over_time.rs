@@ -1,0 +1,127 @@
+//! The `*_over_time` functions, `changes` and `resets` of windows with native histograms.
+
+use crate::error::Evaluated;
+use crate::eval::{Combination, Context, Point, Remark, Subject, Window};
+use fabriclens_model::{Histogram, HistogramMean, HistogramSum, IncompatibleHistograms, Reconciled, ResetHint};
+use std::sync::Arc;
+
+type Computed = Evaluated<Option<Point>>;
+
+fn float(value: f64) -> Computed {
+    Ok(Some(Point::Float(value)))
+}
+
+pub(super) fn count(_: &mut Context<'_>, w: &Window<'_>, _: Subject<'_>) -> Computed {
+    float((w.values.len() + w.histograms.len()) as f64)
+}
+
+pub(super) fn present(_: &mut Context<'_>, _: &Window<'_>, _: Subject<'_>) -> Computed {
+    float(1.0)
+}
+
+pub(super) fn first(_: &mut Context<'_>, w: &Window<'_>, _: Subject<'_>) -> Computed {
+    Ok(ordered(w).next().map(|(_, p)| p.into()))
+}
+
+pub(super) fn last(_: &mut Context<'_>, w: &Window<'_>, _: Subject<'_>) -> Computed {
+    Ok(ordered(w).last().map(|(_, p)| p.into()))
+}
+
+pub(super) fn time_of_first(_: &mut Context<'_>, w: &Window<'_>, _: Subject<'_>) -> Computed {
+    Ok(ordered(w).next().map(|(t, _)| Point::Float(t as f64 / 1000.0)))
+}
+
+pub(super) fn time_of_last(_: &mut Context<'_>, w: &Window<'_>, _: Subject<'_>) -> Computed {
+    Ok(ordered(w).last().map(|(t, _)| Point::Float(t as f64 / 1000.0)))
+}
+
+#[expect(clippy::float_cmp, reason = "a change is any difference")]
+pub(super) fn changes(_: &mut Context<'_>, w: &Window<'_>, _: Subject<'_>) -> Computed {
+    float(transitions(w, |a, b| match (a, b) {
+        (Seen::Float(a), Seen::Float(b)) => a != b && !(a.is_nan() && b.is_nan()),
+        (Seen::Histogram(a), Seen::Histogram(b)) => !b.same_observations(a),
+        _ => true,
+    }))
+}
+
+pub(super) fn resets(_: &mut Context<'_>, w: &Window<'_>, _: Subject<'_>) -> Computed {
+    float(transitions(w, |a, b| match (a, b) {
+        (Seen::Float(a), Seen::Float(b)) => b < a,
+        (Seen::Histogram(a), Seen::Histogram(b)) => b.is_reset_after(a),
+        _ => true,
+    }))
+}
+
+pub(super) fn sum(cx: &mut Context<'_>, w: &Window<'_>, subject: Subject<'_>) -> Computed {
+    let first = |h: &Histogram| HistogramSum::new(h.clone());
+    combined(cx, w, subject, first, HistogramSum::add, HistogramSum::finish)
+}
+
+pub(super) fn avg(cx: &mut Context<'_>, w: &Window<'_>, subject: Subject<'_>) -> Computed {
+    let first = |h: &Histogram| HistogramMean::new(h.clone());
+    combined(cx, w, subject, first, HistogramMean::add, HistogramMean::finish)
+}
+
+/// Combines all histograms of a window without floats.
+fn combined<T>(
+    cx: &mut Context<'_>,
+    w: &Window<'_>,
+    subject: Subject<'_>,
+    start: impl Fn(&Histogram) -> T,
+    add: impl Fn(&mut T, &Histogram) -> Result<Reconciled, IncompatibleHistograms>,
+    finish: impl Fn(T) -> Histogram,
+) -> Computed {
+    if !w.values.is_empty() {
+        cx.remark(&Remark::MixedRange(subject.metric), subject.offset);
+        return Ok(None);
+    }
+    let Some(((_, first), rest)) = w.histograms.split_first() else { return Ok(None) };
+    let mut all = start(first);
+    let mut bounds_differ = false;
+    for (_, h) in rest {
+        match add(&mut all, h) {
+            Ok(reconciled) => bounds_differ |= reconciled.bounds_differ,
+            Err(IncompatibleHistograms) => {
+                cx.remark(&Remark::MixedSchemas(subject.metric), subject.offset);
+                return Ok(None);
+            }
+        }
+    }
+    let hinted = |hint| w.histograms.iter().any(|(_, h)| h.hint() == hint);
+    let hints_collide = hinted(ResetHint::Reset) && hinted(ResetHint::NotReset);
+    cx.remark_reconciled(Reconciled { hints_collide, bounds_differ }, Combination::Aggregation, subject.offset);
+    Ok(Some(finish(all).into()))
+}
+
+/// A sample of a window.
+#[derive(Clone, Copy)]
+enum Seen<'w> {
+    Float(f64),
+    Histogram(&'w Arc<Histogram>),
+}
+
+impl From<Seen<'_>> for Point {
+    fn from(seen: Seen<'_>) -> Self {
+        match seen {
+            Seen::Float(v) => Self::Float(v),
+            Seen::Histogram(h) => Self::Histogram(h.clone()),
+        }
+    }
+}
+
+/// The samples of both kinds with their times, ascending.
+fn ordered<'w>(w: &Window<'w>) -> impl Iterator<Item = (i64, Seen<'w>)> + use<'w> {
+    let mut floats = w.times.iter().zip(w.values).map(|(t, v)| (*t, Seen::Float(*v))).peekable();
+    let mut histograms = w.histograms.iter().map(|(t, h)| (*t, Seen::Histogram(h))).peekable();
+    std::iter::from_fn(move || match (floats.peek(), histograms.peek()) {
+        (Some((a, _)), Some((b, _))) if a < b => floats.next(),
+        (Some(_), None) => floats.next(),
+        _ => histograms.next(),
+    })
+}
+
+/// Number of neighboring samples for which `counts` holds.
+fn transitions<'w>(w: &Window<'w>, counts: impl Fn(Seen<'w>, Seen<'w>) -> bool) -> f64 {
+    let all = || ordered(w).map(|(_, seen)| seen);
+    all().zip(all().skip(1)).filter(|(a, b)| counts(*a, *b)).count() as f64
+}
