@@ -188,4 +188,73 @@ mod tests {
         negated.divide(0.0);
         assert!(negated.count() == f64::NEG_INFINITY && !negated.has_positive() && negated.zero_count() == 0.0);
     }
+
+    /// Pseudo-random histograms with any schema, zero bucket, spans and counts, also useless ones.
+    fn any(seed: &mut u64) -> Histogram {
+        let mut next = |below: u64| {
+            *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (*seed >> 33) % below
+        };
+        loop {
+            let custom = next(4) == 0;
+            let values = [0.0, 1.0, 2.5, -3.0, 1e300, f64::NAN, f64::INFINITY, f64::MIN_POSITIVE];
+            let mut side = |of_custom: bool| {
+                let spans: Vec<Span> = (0..next(4))
+                    .map(|i| {
+                        let first = if of_custom { 0 } else { next(600_000) as i32 - 300_000 };
+                        let offset = if i == 0 { first >> next(20) } else { next(5) as i32 };
+                        Span { offset, length: next(4) as u32 }
+                    })
+                    .collect();
+                let length = spans.iter().map(|s| s.length).sum::<u32>();
+                let counts = (0..length).map(|_| values[next(8) as usize]).collect();
+                Side { spans, counts }
+            };
+            let (positive, negative) = (side(custom), if custom { Side::default() } else { side(false) });
+            let parts = HistogramParts {
+                schema: if custom { -53 } else { next(13) as i32 - 4 },
+                zero_threshold: if custom { 0.0 } else { [0.0, 1e-9, 0.7, 5.0, f64::MAX][next(5) as usize] },
+                zero_count: if custom { 0.0 } else { values[next(8) as usize] },
+                count: values[next(8) as usize],
+                sum: values[next(8) as usize],
+                positive,
+                negative,
+                custom_bounds: if custom {
+                    (0..next(30)).map(|i| (i * (1 + next(3))) as f64).collect()
+                } else {
+                    vec![]
+                },
+                hint: ResetHint::Unknown,
+            };
+            if let Ok(histogram) = Histogram::new(parts) {
+                return histogram;
+            }
+        }
+    }
+
+    #[test]
+    fn any_two_histograms_are_combined_or_refused() {
+        let mut seed = 7;
+        let mut combined = 0;
+        for _ in 0..3000 {
+            let (a, b) = (any(&mut seed), any(&mut seed));
+            let (mut sum, mut difference) = (a.clone(), a.clone());
+            let refused = sum.add(&b).is_err();
+            assert_eq!((refused, difference.subtract(&b).is_err()), (a.is_custom() != b.is_custom(), refused));
+            let mut all = crate::HistogramSum::new(a.clone());
+            let mut mean = crate::HistogramMean::new(a.clone());
+            assert_eq!((all.add(&b).is_err(), mean.add(&b).is_err()), (refused, refused));
+            for h in [sum, difference, all.finish(), mean.finish()] {
+                combined += 1;
+                // The result is a histogram whose parts are accepted.
+                assert_eq!(Histogram::new(h.parts()).map(|again| again.same_observations(&h)), Ok(true));
+                assert!(h.intervals().all(|i| i.lower <= i.upper), "{h:?}");
+                let _ = (h.is_reset_after(&a), a.is_reset_after(&h));
+                for (value, keep) in [(1.0, crate::Keep::Below), (-0.5, crate::Keep::Above)] {
+                    h.clone().trim(value, keep);
+                }
+            }
+        }
+        assert!(combined > 10_000);
+    }
 }

@@ -25,12 +25,12 @@ impl Histogram {
         let threshold = self.zero_threshold;
         let negative = self.negative.iter().rev().map(move |b| {
             let interval = self.negative_interval(b);
-            let overlaps = interval.upper < 0.0 && interval.upper > -threshold;
+            let overlaps = interval.upper > -threshold && interval.lower < -threshold;
             Interval { upper: if overlaps { -threshold } else { interval.upper }, ..interval }
         });
         let positive = self.positive.iter().map(move |b| {
             let interval = self.positive_interval(b);
-            let overlaps = interval.lower > 0.0 && interval.lower < threshold;
+            let overlaps = interval.lower < threshold && interval.upper > threshold && !self.is_custom();
             Interval { lower: if overlaps { threshold } else { interval.lower }, ..interval }
         });
         let zero = (self.zero_count > 0.0).then(|| self.zero_interval());

@@ -3,7 +3,7 @@
 
 use super::native_binary::{StepRemarks, element};
 use super::{ABSENT, Column, Columns, Context, Grid, Point};
-use crate::error::Evaluated;
+use crate::error::{Evaluated, QueryError};
 use crate::plan::{Binary, BinaryOp};
 use fabriclens_model::is_stale;
 
@@ -12,6 +12,10 @@ impl Context<'_> {
         let lhs = self.eval(&b.lhs, grid)?;
         let rhs = self.eval(&b.rhs, grid)?;
         Ok(match (lhs, rhs) {
+            (Columns::Scalar(_), Columns::Scalar(_)) if b.op.is_trim() => {
+                let message = format!("operator {:?} not allowed for Scalar operations", b.op.symbol());
+                return Err(QueryError::Execution(message));
+            }
             (Columns::Scalar(mut l), Columns::Scalar(r)) => {
                 for (l, r) in l.iter_mut().zip(r) {
                     *l = scalars(b.op, *l, r);

@@ -10,6 +10,7 @@ mod group_keys;
 mod matching;
 mod native_aggregate;
 mod native_binary;
+mod native_combine;
 mod native_window;
 mod point;
 mod remark;
@@ -25,6 +26,7 @@ pub(crate) use columns::{
 };
 pub(crate) use context::Context;
 pub(crate) use extended::points;
+pub(crate) use native_combine::Accumulator;
 pub(crate) use native_window::{NativeWindow, Subject};
 pub(crate) use point::{Point, between};
 pub(crate) use remark::{Combination, Remark};

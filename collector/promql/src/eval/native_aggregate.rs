@@ -1,11 +1,10 @@
 //! Aggregations of groups with native histograms: sums and means of histograms, counts of samples of both kinds. The
 //! other aggregations leave histograms out.
 
-use super::{ABSENT, Column, Combination, Context, Point, Remark};
+use super::{ABSENT, Column, Context, Point, Remark};
 use crate::error::Evaluated;
 use crate::plan::{AGGREGATIONS, Aggregate, AggregateOp};
-use fabriclens_model::{Histogram, HistogramMean, HistogramSum, IncompatibleHistograms, Reconciled, ResetHint};
-use std::sync::Arc;
+use fabriclens_model::{HistogramMean, HistogramSum};
 
 impl AggregateOp {
     /// As queries write it.
@@ -47,12 +46,11 @@ impl Context<'_> {
                         out.put(i, None);
                         continue;
                     }
+                    let each = histograms().map(|(h, metric)| (&**h, metric));
                     let combined = if a.op == AggregateOp::Sum {
-                        let first = |h: &Histogram| HistogramSum::new(h.clone());
-                        self.combined(a, histograms(), first, HistogramSum::add, HistogramSum::finish)
+                        self.combine::<HistogramSum>(each, a.expr.offset)?
                     } else {
-                        let first = |h: &Histogram| HistogramMean::new(h.clone());
-                        self.combined(a, histograms(), first, HistogramMean::add, HistogramMean::finish)
+                        self.combine::<HistogramMean>(each, a.expr.offset)?
                     };
                     if let Some(h) = &combined {
                         self.charge_histogram(h)?;
@@ -63,33 +61,5 @@ impl Context<'_> {
             }
         }
         Ok(())
-    }
-
-    /// `None` if some have custom bounds and others none.
-    fn combined<'c, T>(
-        &mut self,
-        a: &Aggregate,
-        histograms: impl Iterator<Item = (&'c Arc<Histogram>, &'c str)> + Clone,
-        start: impl Fn(&Histogram) -> T,
-        add: impl Fn(&mut T, &Histogram) -> Result<Reconciled, IncompatibleHistograms>,
-        finish: impl Fn(T) -> Histogram,
-    ) -> Option<Histogram> {
-        let mut rest = histograms.clone();
-        let (first, _) = rest.next()?;
-        let mut all = start(first);
-        let mut bounds_differ = false;
-        for (h, metric) in rest {
-            match add(&mut all, h) {
-                Ok(reconciled) => bounds_differ |= reconciled.bounds_differ,
-                Err(IncompatibleHistograms) => {
-                    self.remark(&Remark::MixedSchemas(metric), a.expr.offset);
-                    return None;
-                }
-            }
-        }
-        let hinted = |hint| histograms.clone().any(|(h, _)| h.hint() == hint);
-        let hints_collide = hinted(ResetHint::Reset) && hinted(ResetHint::NotReset);
-        self.remark_reconciled(Reconciled { hints_collide, bounds_differ }, Combination::Aggregation, a.expr.offset);
-        Some(finish(all))
     }
 }

@@ -1,8 +1,8 @@
 //! The `*_over_time` functions, `changes` and `resets` of windows with native histograms.
 
 use crate::error::Evaluated;
-use crate::eval::{Combination, Context, Point, Remark, Subject, Window};
-use fabriclens_model::{Histogram, HistogramMean, HistogramSum, IncompatibleHistograms, Reconciled, ResetHint};
+use crate::eval::{Accumulator, Context, Point, Remark, Subject, Window};
+use fabriclens_model::{Histogram, HistogramMean, HistogramSum};
 use std::sync::Arc;
 
 type Computed = Evaluated<Option<Point>>;
@@ -53,44 +53,21 @@ pub(super) fn resets(_: &mut Context<'_>, w: &Window<'_>, _: Subject<'_>) -> Com
 }
 
 pub(super) fn sum(cx: &mut Context<'_>, w: &Window<'_>, subject: Subject<'_>) -> Computed {
-    let first = |h: &Histogram| HistogramSum::new(h.clone());
-    combined(cx, w, subject, first, HistogramSum::add, HistogramSum::finish)
+    combined::<HistogramSum>(cx, w, subject)
 }
 
 pub(super) fn avg(cx: &mut Context<'_>, w: &Window<'_>, subject: Subject<'_>) -> Computed {
-    let first = |h: &Histogram| HistogramMean::new(h.clone());
-    combined(cx, w, subject, first, HistogramMean::add, HistogramMean::finish)
+    combined::<HistogramMean>(cx, w, subject)
 }
 
 /// Combines all histograms of a window without floats.
-fn combined<T>(
-    cx: &mut Context<'_>,
-    w: &Window<'_>,
-    subject: Subject<'_>,
-    start: impl Fn(&Histogram) -> T,
-    add: impl Fn(&mut T, &Histogram) -> Result<Reconciled, IncompatibleHistograms>,
-    finish: impl Fn(T) -> Histogram,
-) -> Computed {
+fn combined<T: Accumulator>(cx: &mut Context<'_>, w: &Window<'_>, subject: Subject<'_>) -> Computed {
     if !w.values.is_empty() {
         cx.remark(&Remark::MixedRange(subject.metric), subject.offset);
         return Ok(None);
     }
-    let Some(((_, first), rest)) = w.histograms.split_first() else { return Ok(None) };
-    let mut all = start(first);
-    let mut bounds_differ = false;
-    for (_, h) in rest {
-        match add(&mut all, h) {
-            Ok(reconciled) => bounds_differ |= reconciled.bounds_differ,
-            Err(IncompatibleHistograms) => {
-                cx.remark(&Remark::MixedSchemas(subject.metric), subject.offset);
-                return Ok(None);
-            }
-        }
-    }
-    let hinted = |hint| w.histograms.iter().any(|(_, h)| h.hint() == hint);
-    let hints_collide = hinted(ResetHint::Reset) && hinted(ResetHint::NotReset);
-    cx.remark_reconciled(Reconciled { hints_collide, bounds_differ }, Combination::Aggregation, subject.offset);
-    Ok(Some(finish(all).into()))
+    let each = w.histograms.iter().map(|(_, h)| (&**h, subject.metric));
+    Ok(cx.combine::<T>(each, subject.offset)?.map(Point::from))
 }
 
 /// A sample of a window.

@@ -21,38 +21,45 @@ impl Change {
         let points: Vec<&Arc<Histogram>> = window.histograms.iter().map(|(_, h)| h).collect();
         let span = Span { low: 0, high: times.len() };
         let Some(extrapolation) = self.extrapolate(&times, span, ends) else { return Ok(None) };
-        let Some(mut change) = self.difference(cx, &points, subject) else { return Ok(None) };
+        let Some(mut change) = self.difference(cx, &points, subject)? else { return Ok(None) };
         change.scale(self.factor_from(&extrapolation, points[0].count(), change.count()));
         Ok(Some(change.into()))
     }
 
     /// The difference between the last and the first of at least two histograms, with what was lost by resets.
-    fn difference(self, cx: &mut Context<'_>, points: &[&Arc<Histogram>], subject: Subject<'_>) -> Option<Histogram> {
-        let (first, last) = (points.first()?, points.last()?);
+    fn difference(
+        self,
+        cx: &mut Context<'_>,
+        points: &[&Arc<Histogram>],
+        subject: Subject<'_>,
+    ) -> Evaluated<Option<Histogram>> {
+        let [first, inner @ .., last] = points else { return Ok(None) };
         let gauges = points.iter().filter(|h| h.hint() == ResetHint::Gauge).count();
         if self.counter && gauges > 0 {
             cx.remark(&Remark::NotCounter(subject.metric), subject.offset);
         }
         let mixed = |cx: &mut Context<'_>| {
             cx.remark(&Remark::MixedSchemas(subject.metric), subject.offset);
-            None
+            Ok(None)
         };
         // What is before a reset does not matter, nor do its buckets.
         let restarted = self.counter && points[1].is_reset_after(first);
         let emptied = restarted.then(|| points[1].emptied());
         let start: &Histogram = emptied.as_ref().unwrap_or(first);
-        let inner = if self.counter { &points[1..] } else { &points[points.len() - 1..] };
-        if inner.iter().any(|h| h.is_custom() != start.is_custom()) {
+        // A gauge is what its last sample is; the resets of a counter are somewhere between.
+        let compared = if self.counter { inner } else { &[] };
+        if compared.iter().chain([last]).any(|h| h.is_custom() != start.is_custom()) {
             return mixed(cx);
         }
-        let schema = inner.iter().map(|h| h.schema()).min()?;
+        let schema = compared.iter().chain([last]).map(|h| h.schema()).fold(start.schema(), i8::min);
         let mut change = Histogram::clone(last);
-        change.limit_schema(schema.min(start.schema()));
+        change.limit_schema(schema);
         let Ok(reconciled) = change.subtract(start) else { return mixed(cx) };
         let mut bounds_differ = [reconciled.bounds_differ, false];
         if self.counter {
             let mut before = start;
             for h in &points[1..] {
+                cx.check()?;
                 if h.is_reset_after(before) {
                     let Ok(reconciled) = change.add(before) else { return mixed(cx) };
                     bounds_differ[1] |= reconciled.bounds_differ;
@@ -68,7 +75,7 @@ impl Change {
             }
         }
         change.compact();
-        Some(change.with_hint(ResetHint::Gauge))
+        Ok(Some(change.with_hint(ResetHint::Gauge)))
     }
 }
 

@@ -1,7 +1,10 @@
 //! Limits of a query: time, memory, stack, and cancellation.
 
 use crate::common::Memory;
-use fabriclens_model::{Budget, Labels, Matcher, Patterns, Read, ReadError, Series, Unlimited};
+use fabriclens_model::{
+    Budget, Histogram, HistogramParts, HistogramSeries, Labels, Matcher, MemoryWithHistograms, Patterns, Read,
+    ReadError, Series, Side, Span, Unlimited,
+};
 use fabriclens_promql::{CancelToken, Engine, Limits, QueryError, ValueKind, check, selector};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -291,4 +294,46 @@ fn selectors_and_types_need_no_data() {
     assert_eq!(check("1 + time()"), Ok(ValueKind::Scalar));
     assert_eq!(check("up[5m]"), Ok(ValueKind::Matrix));
     assert_eq!(check("'x'"), Ok(ValueKind::String));
+}
+
+/// Histograms of 100 buckets, which are others in each series.
+fn histograms(series: i32, samples: i64) -> MemoryWithHistograms {
+    let of = |i: i32| {
+        let positive = Side { spans: vec![Span { offset: 100 * i, length: 100 }], counts: vec![1.0; 100] };
+        let parts = HistogramParts { schema: 8, count: 100.0, positive, ..HistogramParts::default() };
+        Arc::new(Histogram::new(parts).unwrap())
+    };
+    let one = |i: i32| HistogramSeries {
+        labels: Labels::new([("__name__", "h".to_owned()), ("i", i.to_string())]),
+        times: (0..samples).map(|t| t * 1000).collect(),
+        values: vec![of(i); samples as usize],
+    };
+    MemoryWithHistograms { histograms: (0..series).map(one).collect(), ..MemoryWithHistograms::default() }
+}
+
+#[test]
+fn histograms_are_charged_by_their_buckets() {
+    let store = histograms(10, 100);
+    let ask = |query: &str, bytes: usize| {
+        let budget = Arc::new(RecordingBudget { bytes, asked: AtomicUsize::new(0) });
+        let outcome = Engine::default().within(budget.clone()).range(&store, query, 0, 99_000, 1000);
+        (outcome.map(|_| ()), budget.asked.load(Ordering::Relaxed))
+    };
+    // Those that are read, and one for each step and series, with 16 bytes a bucket.
+    let read = 10 * 100 * 16 * 100;
+    let (_, selected) = ask("h", usize::MAX);
+    let (_, doubled) = ask("h * 2", usize::MAX);
+    assert!(selected > read && selected < read * 5 / 4, "{selected}");
+    assert!(doubled - selected > read && doubled - selected < read * 5 / 4, "{selected} {doubled}");
+    // A sum has the buckets of all.
+    let (_, summed) = ask("sum(h)", usize::MAX);
+    assert!(summed - selected > read, "{selected} {summed}");
+    for query in ["h * 2", "-h", "h + h", "sum(h)", "avg(h)", "sum_over_time(h[9s])", "h </ 1e9"] {
+        let (outcome, asked) = ask(query, selected + read / 4);
+        assert!(outcome == Err(QueryError::Memory) && asked < selected + read / 2, "{query}: {outcome:?} {asked}");
+    }
+    let err = engine(|l| l.max_samples = 50_000).range(&store, "h", 0, 99_000, 1000).unwrap_err();
+    assert_eq!(err, QueryError::TooManySamples { limit: 50_000 });
+    let few = engine(|l| l.max_series = 9).instant(&store, "h", 1000).unwrap_err();
+    assert!(few.to_string().contains("limit of 9"), "{few}");
 }

@@ -341,4 +341,24 @@ fn wrong_expectations_fail() {
         (0, 1, 1, 0)
     );
     assert_eq!(gauge("  expect info regex: might not be a counter"), 0);
+    let histogram = |row: &str| {
+        let load = "load 1m\n  h {{schema:1 count:3 sum:4 z_bucket:1 buckets:[0 2] counter_reset_hint:gauge}}";
+        run(&format!("{load}\n\neval instant at 0m h\n  h {row}")).failed.len()
+    };
+    assert_eq!(histogram("{{schema:1 count:3 sum:4 z_bucket:1 offset:1 buckets:[2]}}"), 0);
+    for bad in [
+        "{{schema:0 count:3 sum:4 z_bucket:1 buckets:[0 2]}}",
+        "{{schema:1 count:3 sum:5 z_bucket:1 buckets:[0 2]}}",
+        "{{schema:1 count:3 sum:4 buckets:[0 2]}}",
+        "{{schema:1 count:3 sum:4 z_bucket:1 z_bucket_w:1 buckets:[0 2]}}",
+        "{{schema:1 count:3 sum:4 z_bucket:1 buckets:[2]}}",
+        "{{schema:1 count:3 sum:4 z_bucket:1 buckets:[0 2 1]}}",
+        "{{schema:1 count:3 sum:4 z_bucket:1 n_buckets:[0 2]}}",
+        "{{schema:1 count:3 sum:4 z_bucket:1 buckets:[0 2] counter_reset_hint:reset}}",
+        "{{schema:1 count:3 sum:4 z_bucket:1 bucket:[0 2]}}",
+        "{{schema:1 count:3 sum:4 z_bucket:1 buckets:[0 2]}}x1",
+        "3",
+    ] {
+        assert_eq!(histogram(bad), 1, "{bad}");
+    }
 }
