@@ -1,4 +1,4 @@
-//! Labels, matchers, series and the read trait: the vocabulary of store, query engine and server. No I/O, no policy.
+//! Labels, matchers, series of floats and native histograms, and the read trait: the vocabulary of store, query engine and server. No I/O, no policy.
 //!
 //! ```
 //! use fabriclens_model::{Labels, MatchOp, Matcher, Memory, Read, Series};

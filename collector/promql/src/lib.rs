@@ -1,4 +1,4 @@
-//! PromQL over [`fabriclens_model::Read`]: the language of Prometheus 2.53 without native histograms.
+//! PromQL over [`fabriclens_model::Read`]: the language of Prometheus 3, for floats and native histograms.
 //!
 //! [`Engine`] is the entry point. A query is parsed once into a plan, which is evaluated in columns: each selector
 //! reads its series once over the whole time span of the query, and every operator works on arrays with one value per

@@ -1,6 +1,6 @@
 //! Sorted lists of buckets of one side: their bounds, lower resolutions, sums.
 
-use super::CUSTOM_SCHEMA;
+use super::schema::CUSTOM_SCHEMA;
 use crate::kahan;
 
 /// Observations in one bucket.

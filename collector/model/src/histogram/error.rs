@@ -1,6 +1,6 @@
 //! Why parts are no histogram, and why two histograms cannot be combined.
 
-use super::{EXPONENTIAL_SCHEMAS, MAX_BUCKETS};
+use super::schema::{EXPONENTIAL_SCHEMAS, MAX_BUCKETS};
 
 /// Parts that are no histogram.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -22,6 +22,7 @@ mod error;
 mod intervals;
 mod parts;
 mod reset;
+mod schema;
 mod sum;
 mod trim;
 
@@ -29,19 +30,13 @@ pub use arithmetic::Reconciled;
 pub use error::{HistogramError, IncompatibleHistograms};
 pub use intervals::Interval;
 pub use parts::{HistogramParts, Side, Span};
+pub use schema::{CUSTOM_SCHEMA, EXPONENTIAL_SCHEMAS, MAX_BUCKETS};
 pub use sum::{HistogramMean, HistogramSum};
 pub use trim::Keep;
 
 use crate::{Labels, STALE_NAN, is_stale};
 use buckets::Bucket;
 use std::sync::Arc;
-
-/// Lowest and highest exponential schema.
-pub const EXPONENTIAL_SCHEMAS: std::ops::RangeInclusive<i8> = -4..=8;
-/// Schema of histograms with custom bounds.
-pub const CUSTOM_SCHEMA: i8 = -53;
-/// Maximum buckets of each side of a histogram, and maximum custom bounds.
-pub const MAX_BUCKETS: usize = 1 << 16;
 
 /// What is known of the relation between a histogram and the one before it in its series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! The parts from which a histogram is made, as wire formats send them, and their checks.
 
 use super::buckets::{Bucket, index_range};
-use super::{CUSTOM_SCHEMA, EXPONENTIAL_SCHEMAS, Histogram, HistogramError, MAX_BUCKETS, ResetHint};
+use super::schema::{CUSTOM_SCHEMA, EXPONENTIAL_SCHEMAS, MAX_BUCKETS};
+use super::{Histogram, HistogramError, ResetHint};
 
 /// Adjacent buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

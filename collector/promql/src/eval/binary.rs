@@ -1,8 +1,8 @@
 //! Binary operators between scalars and vectors, and the operators on two numbers. For operators between two vectors
 //! see [`super::matching`].
 
-use super::native_binary::{StepRemarks, element};
-use super::{ABSENT, Column, Columns, Context, Grid, Point};
+use super::remark::StepRemarks;
+use super::{ABSENT, Column, Columns, Context, Grid};
 use crate::error::{Evaluated, QueryError};
 use crate::plan::{Binary, BinaryOp};
 use fabriclens_model::is_stale;
@@ -59,36 +59,6 @@ impl Context<'_> {
         }
         remarks.tell(self, b.lhs.offset);
         self.settle(columns)
-    }
-
-    /// An operator between a column with histograms and a scalar.
-    fn native_with_scalar(
-        &mut self,
-        b: &Binary,
-        column: &mut Column,
-        scalar: &[f64],
-        scalar_left: bool,
-        (order, remarks): (usize, &mut StepRemarks),
-    ) -> Evaluated<()> {
-        self.check()?;
-        for (i, s) in scalar.iter().enumerate() {
-            let Some(point) = column.point(i) else { continue };
-            let scalar = Point::Float(*s);
-            let found = if scalar_left { element(b.op, &scalar, &point) } else { element(b.op, &point, &scalar) };
-            remarks.note(i, order, found.remark);
-            let result = found.point.and_then(|computed| match (b.bool_result, found.holds) {
-                (true, holds) => Some(Point::Float(f64::from(u8::from(holds)))),
-                (false, false) => None,
-                // The vector's sample is kept, on whichever side it is.
-                (false, true) if b.op.is_comparison() => Some(point),
-                (false, true) => Some(computed),
-            });
-            if let Some(Point::Histogram(h)) = &result {
-                self.charge_histogram(h)?;
-            }
-            column.put(i, result);
-        }
-        Ok(())
     }
 }
 

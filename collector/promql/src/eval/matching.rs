@@ -3,8 +3,8 @@
 
 use super::binary::{arithmetic, compared, holds};
 use super::group_keys::GroupKeys;
-use super::native_binary::{StepRemarks, element};
-use super::{ABSENT, Column, Context, Grid, Point, merge, names_metric, relabel};
+use super::remark::StepRemarks;
+use super::{ABSENT, Column, Context, Grid, merge, names_metric, relabel};
 use crate::error::{Evaluated, QueryError};
 use crate::limits::Version;
 use crate::plan::{Binary, BinaryOp, Cardinality};
@@ -141,38 +141,6 @@ impl Context<'_> {
         merge(out)
     }
 
-    /// Combines one series of each side, either of which may have histograms.
-    fn native_pair(
-        &mut self,
-        b: &Binary,
-        (many, one): (&Column, &Column),
-        swapped: bool,
-        (order, remarks): (usize, &mut StepRemarks),
-    ) -> Evaluated<Option<Column>> {
-        let version = self.limits.version;
-        let nameless = version == Version::V3 && (many.nameless || b.bool_result);
-        let mut column = Column { nameless, ..Column::new(Labels::default(), vec![ABSENT; many.values.len()]) };
-        for i in 0..many.values.len() {
-            let (Some(m), Some(o)) = (many.point(i), one.point(i)) else { continue };
-            let (left, right) = if swapped { (o, m) } else { (m, o) };
-            let found = element(b.op, &left, &right);
-            remarks.note(i, order, found.remark);
-            let result = found.point.and_then(|computed| match (b.bool_result, found.holds) {
-                (true, holds) => Some(Point::Float(f64::from(u8::from(holds)))),
-                (false, holds) => Some(computed).filter(|_| holds),
-            });
-            if let Some(Point::Histogram(h)) = &result {
-                self.charge_histogram(h)?;
-            }
-            column.put(i, result);
-        }
-        if !column.any() {
-            return Ok(None);
-        }
-        column.labels = result_labels(b, &many.labels, &one.labels, version);
-        Ok(Some(column))
-    }
-
     /// `and`, `or`, `unless`.
     pub(super) fn set_operation(
         &mut self,
@@ -234,7 +202,8 @@ fn pair(b: &Binary, many: &Column, one: &Column, swapped: bool, version: Version
     any.then(|| Column { nameless, ..Column::new(result_labels(b, &many.labels, &one.labels, version), values) })
 }
 
-fn result_labels(b: &Binary, many: &Labels, one: &Labels, version: Version) -> Labels {
+/// Labels of the result of one series of each side.
+pub(super) fn result_labels(b: &Binary, many: &Labels, one: &Labels, version: Version) -> Labels {
     let named = |n: &str| b.grouping.labels.iter().any(|l| l == n);
     let nameless = b.op.is_arithmetic() || b.bool_result && version == Version::V2;
     let one_to_one = b.cardinality == Cardinality::OneToOne;

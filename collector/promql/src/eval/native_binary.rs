@@ -1,57 +1,66 @@
 //! Binary operators on pairs of samples of which at least one is a native histogram.
 
 use super::binary::{arithmetic, holds};
-use super::{Combination, Context, Point, Remark};
-use crate::plan::BinaryOp;
-use fabriclens_model::{Histogram, IncompatibleHistograms, Keep, Reconciled, ResetHint};
+use super::matching::result_labels;
+use super::remark::StepRemarks;
+use super::{ABSENT, Column, Combination, Context, Point, Remark};
+use crate::error::Evaluated;
+use crate::limits::Version;
+use crate::plan::{Binary, BinaryOp};
+use fabriclens_model::{Histogram, IncompatibleHistograms, Keep, Labels, Reconciled, ResetHint};
 use std::sync::Arc;
 
 /// Result of an operator on two samples.
-pub(super) struct Element {
+struct Element {
     /// The result of arithmetic, or the left sample of a comparison; `None` if the operator is not defined for these kinds.
-    pub point: Option<Point>,
+    point: Option<Point>,
     /// Whether a comparison holds.
-    pub holds: bool,
-    pub remark: Option<Remark<'static>>,
+    holds: bool,
+    remark: Option<Remark<'static>>,
 }
 
 impl Element {
     fn computed(histogram: Histogram) -> Self {
         Self { point: Some(histogram.into()), holds: true, remark: None }
     }
+
+    /// 0 or 1 with `bool`, else the sample of a comparison that holds.
+    fn result(self, bool_result: bool) -> Option<Point> {
+        let point = self.point?;
+        if bool_result {
+            return Some(Point::Float(f64::from(u8::from(self.holds))));
+        }
+        Some(point).filter(|_| self.holds)
+    }
 }
 
-pub(super) fn element(op: BinaryOp, left: &Point, right: &Point) -> Element {
+fn element(op: BinaryOp, left: &Point, right: &Point) -> Element {
     match (left, right) {
-        (Point::Float(l), Point::Float(r)) if op.is_trim() => Element { ..refused(op, &[*l, *r].map(Point::Float)) },
+        (Point::Float(_), Point::Float(_)) if op.is_trim() => refused(op, left, right),
         (Point::Float(l), Point::Float(r)) if op.is_comparison() => {
             Element { point: Some(left.clone()), holds: holds(op, *l, *r), remark: None }
         }
         (Point::Float(l), Point::Float(r)) => {
             Element { point: Some(Point::Float(arithmetic(op, *l, *r))), holds: true, remark: None }
         }
-        (Point::Histogram(h), Point::Float(f)) => scaled(op, h, *f).unwrap_or_else(|| refused_pair(op, left, right)),
+        (Point::Histogram(h), Point::Float(f)) => scaled(op, h, *f).unwrap_or_else(|| refused(op, left, right)),
         (Point::Float(f), Point::Histogram(h)) if op == BinaryOp::Mul => {
-            scaled(op, h, *f).unwrap_or_else(|| refused_pair(op, left, right))
+            scaled(op, h, *f).unwrap_or_else(|| refused(op, left, right))
         }
         (Point::Histogram(l), Point::Histogram(r)) => match op {
             BinaryOp::Equal => Element { point: Some(left.clone()), holds: l.same_observations(r), remark: None },
             BinaryOp::NotEqual => Element { point: Some(left.clone()), holds: !l.same_observations(r), remark: None },
             BinaryOp::Add | BinaryOp::Sub => combined(op, l, r),
-            _ => refused_pair(op, left, right),
+            _ => refused(op, left, right),
         },
-        _ => refused_pair(op, left, right),
+        _ => refused(op, left, right),
     }
 }
 
-fn refused_pair(op: BinaryOp, left: &Point, right: &Point) -> Element {
-    refused(op, &[left.clone(), right.clone()])
-}
-
 /// The operator is not defined for these kinds of samples.
-fn refused(op: BinaryOp, sides: &[Point; 2]) -> Element {
+fn refused(op: BinaryOp, left: &Point, right: &Point) -> Element {
     let kind = |p: &Point| if matches!(p, Point::Float(_)) { "float" } else { "histogram" };
-    let [left, right] = [kind(&sides[0]), kind(&sides[1])];
+    let [left, right] = [left, right].map(kind);
     Element { point: None, holds: false, remark: Some(Remark::IncompatibleTypes { op, left, right }) }
 }
 
@@ -95,29 +104,59 @@ fn combined(op: BinaryOp, left: &Arc<Histogram>, right: &Arc<Histogram>) -> Elem
     Element { remark, ..Element::computed(h) }
 }
 
-/// The annotation of each step. Of several pairs the last one counts, as in Prometheus.
-#[derive(Default)]
-pub(super) struct StepRemarks(Vec<Option<(usize, Remark<'static>)>>);
-
-impl StepRemarks {
-    /// Notes the annotation of a pair; `order` ascends along the pairs as Prometheus visits them.
-    pub fn note(&mut self, step: usize, order: usize, remark: Option<Remark<'static>>) {
-        let Some(remark) = remark else { return };
-        if self.0.len() <= step {
-            self.0.resize(step + 1, None);
+impl Context<'_> {
+    /// An operator between a column with histograms and a scalar.
+    pub(super) fn native_with_scalar(
+        &mut self,
+        b: &Binary,
+        column: &mut Column,
+        scalar: &[f64],
+        scalar_left: bool,
+        (order, remarks): (usize, &mut StepRemarks),
+    ) -> Evaluated<()> {
+        self.check()?;
+        for (i, s) in scalar.iter().enumerate() {
+            let Some(point) = column.point(i) else { continue };
+            let scalar = Point::Float(*s);
+            let found = if scalar_left { element(b.op, &scalar, &point) } else { element(b.op, &point, &scalar) };
+            remarks.note(i, order, found.remark.clone());
+            let kept = found.result(b.bool_result);
+            // A filter keeps the vector's sample, on whichever side it is.
+            let result = if b.op.is_comparison() && !b.bool_result { kept.map(|_| point) } else { kept };
+            if let Some(Point::Histogram(h)) = &result {
+                self.charge_histogram(h)?;
+            }
+            column.put(i, result);
         }
-        if self.0[step].as_ref().is_none_or(|(at, _)| *at <= order) {
-            self.0[step] = Some((order, remark));
-        }
+        Ok(())
     }
 
-    pub fn tell(self, cx: &mut Context<'_>, offset: usize) {
-        let mut told: Vec<Remark<'static>> = vec![];
-        for (_, remark) in self.0.into_iter().flatten() {
-            if !told.contains(&remark) {
-                cx.remark(&remark, offset);
-                told.push(remark);
+    /// Combines one series of each side, either of which may have histograms.
+    pub(super) fn native_pair(
+        &mut self,
+        b: &Binary,
+        (many, one): (&Column, &Column),
+        swapped: bool,
+        (order, remarks): (usize, &mut StepRemarks),
+    ) -> Evaluated<Option<Column>> {
+        let version = self.limits.version;
+        let nameless = version == Version::V3 && (many.nameless || b.bool_result);
+        let mut column = Column { nameless, ..Column::new(Labels::default(), vec![ABSENT; many.values.len()]) };
+        for i in 0..many.values.len() {
+            let (Some(m), Some(o)) = (many.point(i), one.point(i)) else { continue };
+            let (left, right) = if swapped { (o, m) } else { (m, o) };
+            let found = element(b.op, &left, &right);
+            remarks.note(i, order, found.remark.clone());
+            let result = found.result(b.bool_result);
+            if let Some(Point::Histogram(h)) = &result {
+                self.charge_histogram(h)?;
             }
+            column.put(i, result);
         }
+        if !column.any() {
+            return Ok(None);
+        }
+        column.labels = result_labels(b, &many.labels, &one.labels, version);
+        Ok(Some(column))
     }
 }

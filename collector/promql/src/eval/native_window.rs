@@ -2,22 +2,11 @@
 //! contain histograms are computed here.
 
 use super::point::{Samples, between, sampled};
+use super::remark::Subject;
 use super::select::Ranged;
 use super::{Column, Context, Grid, Point, Remark, Span, Window};
 use crate::error::Evaluated;
 use crate::functions::{Function, Run};
-
-/// What annotations say a window belongs to.
-#[derive(Clone, Copy)]
-pub(crate) struct Subject<'a> {
-    /// Metric name; empty if it has none.
-    pub metric: &'a str,
-    /// Byte offset of the argument in the query.
-    pub offset: usize,
-}
-
-/// A function of a window with histograms, and maybe floats.
-pub(crate) type NativeWindow = fn(&mut Context<'_>, &Window<'_>, Subject<'_>) -> Evaluated<Option<Point>>;
 
 impl Context<'_> {
     /// Replaces the results of the windows that contain histograms.

@@ -22,6 +22,15 @@ impl Combination {
     }
 }
 
+/// What annotations say a window belongs to.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    /// Metric name; empty if it has none.
+    pub metric: &'a str,
+    /// Byte offset of the argument in the query.
+    pub offset: usize,
+}
+
 /// An annotation. Those of series have the metric name.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Remark<'a> {
@@ -119,6 +128,33 @@ impl Context<'_> {
         }
         if reconciled.bounds_differ {
             self.remark(&Remark::BoundsReconciled(by), offset);
+        }
+    }
+}
+
+/// The annotation of each step. Of several pairs the last one counts, as in Prometheus.
+#[derive(Default)]
+pub(super) struct StepRemarks(Vec<Option<(usize, Remark<'static>)>>);
+
+impl StepRemarks {
+    /// Notes the annotation of a pair; `order` ascends along the pairs as Prometheus visits them.
+    pub fn note(&mut self, step: usize, order: usize, remark: Option<Remark<'static>>) {
+        let Some(remark) = remark else { return };
+        if self.0.len() <= step {
+            self.0.resize(step + 1, None);
+        }
+        if self.0[step].as_ref().is_none_or(|(at, _)| *at <= order) {
+            self.0[step] = Some((order, remark));
+        }
+    }
+
+    pub fn tell(self, cx: &mut Context<'_>, offset: usize) {
+        let mut told: Vec<Remark<'static>> = vec![];
+        for (_, remark) in self.0.into_iter().flatten() {
+            if !told.contains(&remark) {
+                cx.remark(&remark, offset);
+                told.push(remark);
+            }
         }
     }
 }

@@ -20,13 +20,16 @@ pub(crate) use native::text as histogram_text;
 pub(crate) use rate::{Change, Extrapolation};
 
 use crate::error::Evaluated;
-use crate::eval::{Columns, Context, Grid, NativeWindow, Window};
+use crate::eval::{Columns, Context, Grid, Point, Subject, Window};
 use crate::plan::{Expr, FunctionId};
 use crate::value::ValueKind::{self, Matrix, Scalar, String, Vector};
 use fabriclens_model::Rollup;
 
 /// Checks the scalar parameters at each step that has samples: adds a warning, or fails.
 type Check = fn(&[f64], &[Expr], &mut Context<'_>) -> Result<(), std::string::String>;
+
+/// Computes a window with histograms, and maybe floats; `None` yields no sample.
+type NativeWindow = fn(&mut Context<'_>, &Window<'_>, Subject<'_>) -> Evaluated<Option<Point>>;
 
 /// How a function is computed.
 #[derive(Clone, Copy)]

@@ -4,5 +4,6 @@
 mod common;
 mod differential;
 mod limits;
+mod mixed_kinds;
 mod promqltest;
 mod scripts;

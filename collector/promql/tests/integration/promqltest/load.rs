@@ -123,8 +123,9 @@ fn converted(loaded: &[Loaded]) -> Result<Vec<Loaded>, String> {
             let one = of_series.entry(*time).or_default();
             match suffix {
                 "_bucket" => {
-                    let upper = labels.get("le").parse().map_err(|_| format!("bad bound of {labels}"))?;
-                    one.buckets.push((upper, *v));
+                    // Prometheus' runner skips buckets without a bound.
+                    let upper = labels.get("le").parse().ok().filter(|bound: &f64| !bound.is_nan());
+                    one.buckets.extend(upper.map(|upper| (upper, *v)));
                 }
                 "_count" => one.count = Some(*v),
                 _ => one.sum = *v,
@@ -141,6 +142,8 @@ fn converted(loaded: &[Loaded]) -> Result<Vec<Loaded>, String> {
 
 fn native(mut classic: Classic) -> Result<Histogram, String> {
     classic.buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
+    // A bound may be written in two ways.
+    classic.buckets.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
     let count = classic.count.or(classic.buckets.last().map(|b| b.1)).unwrap_or_default();
     if classic.buckets.last().is_none_or(|b| b.0.is_finite()) {
         classic.buckets.push((f64::INFINITY, count));
