@@ -149,6 +149,10 @@ mod tests {
         wide.add(&narrow).unwrap();
         let want = exponential(0, (4.0, 5.0 + 1.0 + 2.0 + 3.0 + 4.0 + 9.0), side(3, &[6.0, 1.0]), Side::default());
         assert_eq!(wide, want);
+        // Positive buckets alone raise the threshold too.
+        let mut positive = exponential(0, (0.5, 1.0), side(2, &[4.0]), Side::default());
+        positive.add(&exponential(0, (3.0, 5.0), Side::default(), Side::default())).unwrap();
+        assert_eq!(positive, exponential(0, (4.0, 10.0), Side::default(), Side::default()));
         let mut narrow = narrow;
         narrow.add(&exponential(0, (3.0, 5.0), side(4, &[1.0]), Side::default())).unwrap();
         assert_eq!(narrow, want);

@@ -1,4 +1,4 @@
-//! Compensated sums and means of many histograms: small counts are not lost beside large ones.
+//! Compensated sums and means of many histograms: large counts do not swallow small ones.
 
 use super::buckets::add_compensated;
 use super::{Histogram, IncompatibleHistograms, Reconciled};

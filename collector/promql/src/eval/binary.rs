@@ -1,7 +1,7 @@
 //! Binary operators between scalars and vectors, and the operators on two numbers. For operators between two vectors
 //! see [`super::matching`].
 
-use super::remark::StepRemarks;
+use super::annotation::StepAnnotations;
 use super::{ABSENT, Column, Columns, Context, Grid};
 use crate::error::{Evaluated, QueryError};
 use crate::plan::{Binary, BinaryOp};
@@ -38,13 +38,13 @@ impl Context<'_> {
         scalar: &[f64],
         scalar_left: bool,
     ) -> Evaluated<Vec<Column>> {
-        let mut remarks = StepRemarks::default();
+        let mut annotations = StepAnnotations::default();
         for (order, c) in columns.iter_mut().enumerate() {
             if b.op.is_arithmetic() || b.bool_result {
                 self.unname(c);
             }
             if b.op.is_trim() || c.histograms.any() {
-                self.native_with_scalar(b, c, scalar, scalar_left, (order, &mut remarks))?;
+                self.native_with_scalar(b, c, scalar, scalar_left, (order, &mut annotations))?;
                 continue;
             }
             for (v, s) in c.values.iter_mut().zip(scalar).filter(|(v, _)| !is_stale(**v)) {
@@ -57,7 +57,7 @@ impl Context<'_> {
                 };
             }
         }
-        remarks.tell(self, b.lhs.offset);
+        annotations.emit(self, b.lhs.offset);
         self.settle(columns)
     }
 }

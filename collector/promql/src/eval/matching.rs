@@ -1,9 +1,9 @@
 //! Vector matching over whole columns: `on`, `ignoring`, `group_left`, `group_right` and the set operators. Series are
 //! put into match groups once; within a group, columns are combined pairwise.
 
+use super::annotation::StepAnnotations;
 use super::binary::{arithmetic, compared, holds};
 use super::group_keys::GroupKeys;
-use super::remark::StepRemarks;
 use super::{ABSENT, Column, Context, Grid, merge, names_metric, relabel};
 use crate::error::{Evaluated, QueryError};
 use crate::limits::Version;
@@ -98,7 +98,7 @@ impl Context<'_> {
             ));
         }
         let native = b.op.is_trim() || lhs.iter().chain(rhs).any(|c| c.histograms.any());
-        let mut remarks = StepRemarks::default();
+        let mut annotations = StepAnnotations::default();
         let mut out: Vec<Column> = vec![];
         for group in groups {
             self.check()?;
@@ -115,7 +115,7 @@ impl Context<'_> {
             for (m, o, order) in pairs.chain(late) {
                 self.afford(grid.steps)?;
                 let column = if native {
-                    self.native_pair(b, (m, o), swapped, (order, &mut remarks))?
+                    self.native_pair(b, (m, o), swapped, (order, &mut annotations))?
                 } else {
                     pair(b, m, o, swapped, self.limits.version)
                 };
@@ -137,7 +137,7 @@ impl Context<'_> {
                 results_are_unique(&out[first..])?;
             }
         }
-        remarks.tell(self, b.lhs.offset);
+        annotations.emit(self, b.lhs.offset);
         merge(out)
     }
 

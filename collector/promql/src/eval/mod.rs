@@ -2,6 +2,7 @@
 //! set of [`Column`]s. [`Context`] holds the shared state of a query: data, limits, annotations.
 
 mod aggregate;
+mod annotation;
 mod binary;
 mod columns;
 mod context;
@@ -13,13 +14,13 @@ mod native_binary;
 mod native_combine;
 mod native_window;
 mod point;
-mod remark;
 mod sample;
 mod select;
 mod topk;
 mod window;
 mod window_index;
 
+pub(crate) use annotation::{Annotation, Combination, Subject};
 pub(crate) use binary::arithmetic;
 pub(crate) use columns::{
     ABSENT, Column, Columns, Grid, drop_name, finish, merge, names_metric, reject_duplicates, relabel,
@@ -28,7 +29,6 @@ pub(crate) use context::Context;
 pub(crate) use extended::points;
 pub(crate) use native_combine::Accumulator;
 pub(crate) use point::{Point, between};
-pub(crate) use remark::{Combination, Remark, Subject};
 pub(crate) use select::Instant;
 pub(crate) use window_index::{PerTimes, Span, Window, spans};
 

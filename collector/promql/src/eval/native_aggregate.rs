@@ -1,7 +1,7 @@
 //! Aggregations of groups with native histograms: sums and means of histograms, counts of samples of both kinds. The
 //! other aggregations leave histograms out.
 
-use super::{ABSENT, Column, Context, Point, Remark};
+use super::{ABSENT, Annotation, Column, Context, Point};
 use crate::error::Evaluated;
 use crate::plan::{AGGREGATIONS, Aggregate, AggregateOp};
 use fabriclens_model::{HistogramMean, HistogramSum};
@@ -17,7 +17,7 @@ impl Context<'_> {
     /// Says that histograms are left out of an aggregation.
     pub(super) fn ignore_histograms(&mut self, a: &Aggregate, columns: &[Column]) {
         if columns.iter().any(|c| c.histograms.any()) {
-            self.remark(&Remark::IgnoredInAggregation(a.op.name()), a.expr.offset);
+            self.annotate(&Annotation::IgnoredInAggregation(a.op.name()), a.expr.offset);
         }
     }
 
@@ -42,7 +42,7 @@ impl Context<'_> {
                         continue;
                     }
                     if histograms().count() < members.iter().filter(|c| c.present(i)).count() {
-                        self.remark(&Remark::MixedAggregation, a.expr.offset);
+                        self.annotate(&Annotation::MixedAggregation, a.expr.offset);
                         out.put(i, None);
                         continue;
                     }

@@ -1,9 +1,9 @@
 //! Binary operators on pairs of samples of which at least one is a native histogram.
 
+use super::annotation::StepAnnotations;
 use super::binary::{arithmetic, holds};
 use super::matching::result_labels;
-use super::remark::StepRemarks;
-use super::{ABSENT, Column, Combination, Context, Point, Remark};
+use super::{ABSENT, Annotation, Column, Combination, Context, Point};
 use crate::error::Evaluated;
 use crate::limits::Version;
 use crate::plan::{Binary, BinaryOp};
@@ -16,12 +16,12 @@ struct Element {
     point: Option<Point>,
     /// Whether a comparison holds.
     holds: bool,
-    remark: Option<Remark<'static>>,
+    annotation: Option<Annotation<'static>>,
 }
 
 impl Element {
     fn computed(histogram: Histogram) -> Self {
-        Self { point: Some(histogram.into()), holds: true, remark: None }
+        Self { point: Some(histogram.into()), holds: true, annotation: None }
     }
 
     /// 0 or 1 with `bool`, else the sample of a comparison that holds.
@@ -38,18 +38,20 @@ fn element(op: BinaryOp, left: &Point, right: &Point) -> Element {
     match (left, right) {
         (Point::Float(_), Point::Float(_)) if op.is_trim() => refused(op, left, right),
         (Point::Float(l), Point::Float(r)) if op.is_comparison() => {
-            Element { point: Some(left.clone()), holds: holds(op, *l, *r), remark: None }
+            Element { point: Some(left.clone()), holds: holds(op, *l, *r), annotation: None }
         }
         (Point::Float(l), Point::Float(r)) => {
-            Element { point: Some(Point::Float(arithmetic(op, *l, *r))), holds: true, remark: None }
+            Element { point: Some(Point::Float(arithmetic(op, *l, *r))), holds: true, annotation: None }
         }
         (Point::Histogram(h), Point::Float(f)) => scaled(op, h, *f).unwrap_or_else(|| refused(op, left, right)),
         (Point::Float(f), Point::Histogram(h)) if op == BinaryOp::Mul => {
             scaled(op, h, *f).unwrap_or_else(|| refused(op, left, right))
         }
         (Point::Histogram(l), Point::Histogram(r)) => match op {
-            BinaryOp::Equal => Element { point: Some(left.clone()), holds: l.same_observations(r), remark: None },
-            BinaryOp::NotEqual => Element { point: Some(left.clone()), holds: !l.same_observations(r), remark: None },
+            BinaryOp::Equal => Element { point: Some(left.clone()), holds: l.same_observations(r), annotation: None },
+            BinaryOp::NotEqual => {
+                Element { point: Some(left.clone()), holds: !l.same_observations(r), annotation: None }
+            }
             BinaryOp::Add | BinaryOp::Sub => combined(op, l, r),
             _ => refused(op, left, right),
         },
@@ -61,7 +63,7 @@ fn element(op: BinaryOp, left: &Point, right: &Point) -> Element {
 fn refused(op: BinaryOp, left: &Point, right: &Point) -> Element {
     let kind = |p: &Point| if matches!(p, Point::Float(_)) { "float" } else { "histogram" };
     let [left, right] = [left, right].map(kind);
-    Element { point: None, holds: false, remark: Some(Remark::IncompatibleTypes { op, left, right }) }
+    Element { point: None, holds: false, annotation: Some(Annotation::IncompatibleTypes { op, left, right }) }
 }
 
 fn scaled(op: BinaryOp, histogram: &Arc<Histogram>, float: f64) -> Option<Element> {
@@ -89,19 +91,19 @@ fn combined(op: BinaryOp, left: &Arc<Histogram>, right: &Arc<Histogram>) -> Elem
     let Reconciled { hints_collide, bounds_differ } = match result {
         Ok(reconciled) => reconciled,
         Err(IncompatibleHistograms) => {
-            return Element { point: None, holds: false, remark: Some(Remark::IncompatibleLayout(op)) };
+            return Element { point: None, holds: false, annotation: Some(Annotation::IncompatibleLayout(op)) };
         }
     };
     h.compact();
     if op == BinaryOp::Sub {
         h = h.with_hint(ResetHint::Gauge);
     }
-    let remark = match (hints_collide, bounds_differ) {
-        (true, _) => Some(Remark::HintsCollide(by)),
-        (false, true) => Some(Remark::BoundsReconciled(by)),
+    let annotation = match (hints_collide, bounds_differ) {
+        (true, _) => Some(Annotation::HintsCollide(by)),
+        (false, true) => Some(Annotation::BoundsReconciled(by)),
         (false, false) => None,
     };
-    Element { remark, ..Element::computed(h) }
+    Element { annotation, ..Element::computed(h) }
 }
 
 impl Context<'_> {
@@ -112,14 +114,14 @@ impl Context<'_> {
         column: &mut Column,
         scalar: &[f64],
         scalar_left: bool,
-        (order, remarks): (usize, &mut StepRemarks),
+        (order, annotations): (usize, &mut StepAnnotations),
     ) -> Evaluated<()> {
         self.check()?;
         for (i, s) in scalar.iter().enumerate() {
             let Some(point) = column.point(i) else { continue };
             let scalar = Point::Float(*s);
             let found = if scalar_left { element(b.op, &scalar, &point) } else { element(b.op, &point, &scalar) };
-            remarks.note(i, order, found.remark.clone());
+            annotations.note(i, order, found.annotation.clone());
             let kept = found.result(b.bool_result);
             // A filter keeps the vector's sample, on whichever side it is.
             let result = if b.op.is_comparison() && !b.bool_result { kept.map(|_| point) } else { kept };
@@ -137,7 +139,7 @@ impl Context<'_> {
         b: &Binary,
         (many, one): (&Column, &Column),
         swapped: bool,
-        (order, remarks): (usize, &mut StepRemarks),
+        (order, annotations): (usize, &mut StepAnnotations),
     ) -> Evaluated<Option<Column>> {
         let version = self.limits.version;
         let nameless = version == Version::V3 && (many.nameless || b.bool_result);
@@ -146,7 +148,7 @@ impl Context<'_> {
             let (Some(m), Some(o)) = (many.point(i), one.point(i)) else { continue };
             let (left, right) = if swapped { (o, m) } else { (m, o) };
             let found = element(b.op, &left, &right);
-            remarks.note(i, order, found.remark.clone());
+            annotations.note(i, order, found.annotation.clone());
             let result = found.result(b.bool_result);
             if let Some(Point::Histogram(h)) = &result {
                 self.charge_histogram(h)?;

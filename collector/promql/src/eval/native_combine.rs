@@ -1,6 +1,6 @@
 //! Sums and means of many native histograms, for aggregations and for functions of windows.
 
-use super::{Combination, Context, Remark};
+use super::{Annotation, Combination, Context};
 use crate::error::Evaluated;
 use fabriclens_model::{Histogram, HistogramMean, HistogramSum, IncompatibleHistograms, Reconciled, ResetHint};
 
@@ -66,7 +66,7 @@ impl Context<'_> {
             match all.add(h) {
                 Ok(reconciled) => bounds_differ |= reconciled.bounds_differ,
                 Err(IncompatibleHistograms) => {
-                    self.remark(&Remark::MixedSchemas(metric), offset);
+                    self.annotate(&Annotation::MixedSchemas(metric), offset);
                     return Ok(None);
                 }
             }
@@ -74,7 +74,7 @@ impl Context<'_> {
         }
         let hinted = |hint| histograms.clone().any(|(h, _)| h.hint() == hint);
         let hints_collide = hinted(ResetHint::Reset) && hinted(ResetHint::NotReset);
-        self.remark_reconciled(Reconciled { hints_collide, bounds_differ }, Combination::Aggregation, offset);
+        self.annotate_reconciled(Reconciled { hints_collide, bounds_differ }, Combination::Aggregation, offset);
         Ok(Some(all.finish()))
     }
 }

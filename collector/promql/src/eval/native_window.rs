@@ -1,10 +1,10 @@
 //! Range vector functions of series with native histograms. Floats are computed as in series without them; windows that
 //! contain histograms are computed here.
 
+use super::annotation::Subject;
 use super::point::{Samples, between, sampled};
-use super::remark::Subject;
 use super::select::Ranged;
-use super::{Column, Context, Grid, Point, Remark, Span, Window};
+use super::{Annotation, Column, Context, Grid, Point, Span, Window};
 use crate::error::Evaluated;
 use crate::functions::{Function, Run};
 
@@ -32,14 +32,14 @@ impl Context<'_> {
             let window = Window { times, values, histograms, now: grid.time(i) };
             let point = match f.run {
                 Run::Change(_) if !values.is_empty() => {
-                    self.remark(&Remark::MixedRange(subject.metric), offset);
+                    self.annotate(&Annotation::MixedRange(subject.metric), offset);
                     None
                 }
                 Run::Change(change) => change.of_histograms(self, &window, (start, end), subject)?,
                 Run::Window { native: Some(native), .. } => native(self, &window, subject)?,
                 _ => {
                     if !values.is_empty() {
-                        self.remark(&Remark::IgnoredInRange(subject.metric), offset);
+                        self.annotate(&Annotation::IgnoredInRange(subject.metric), offset);
                     }
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! Samples of either kind: floats, and native histograms beside them.
+//! Samples of either kind: floats and native histograms.
 
 use fabriclens_model::{Histogram, Labels, SharedSeries};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::native;
 use crate::error::{Evaluated, QueryError};
-use crate::eval::{ABSENT, Column, Columns, Context, Grid, Remark, merge, relabel};
+use crate::eval::{ABSENT, Annotation, Column, Columns, Context, Grid, merge, relabel};
 use crate::number;
 use crate::plan::{Expr, Node};
 use fabriclens_model::{Histogram, Labels, is_stale};
@@ -174,7 +174,7 @@ fn histograms(cx: &mut Context<'_>, columns: &mut [Column], offset: usize) -> Ve
         let native: Vec<usize> = columns[i].histograms.iter().map(|(step, _)| step).collect();
         for step in native {
             if classic.members.iter().any(|(_, c)| !is_stale(columns[*c].values[step])) {
-                cx.remark(&Remark::ClassicAndNative(classic.labels.metric()), offset);
+                cx.annotate(&Annotation::ClassicAndNative(classic.labels.metric()), offset);
                 classic.conflicts.insert(step);
                 columns[i].histograms.clear(step);
             }

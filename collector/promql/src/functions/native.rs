@@ -1,7 +1,7 @@
 //! Numbers of native histograms: count, sum, mean, deviation, quantiles, fractions, and their text.
 
 use crate::error::Evaluated;
-use crate::eval::{ABSENT, Column, Columns, Context, Grid, Remark};
+use crate::eval::{ABSENT, Annotation, Column, Columns, Context, Grid};
 use crate::number::{self, kahan};
 use crate::plan::Expr;
 use fabriclens_model::{Histogram, Interval};
@@ -40,7 +40,7 @@ pub(super) fn each_histogram<'c>(
     cx: &mut Context<'_>,
     columns: &'c [Column],
     offset: usize,
-    of: impl Fn(usize, &Histogram, &'c str) -> (f64, Option<Remark<'c>>),
+    of: impl Fn(usize, &Histogram, &'c str) -> (f64, Option<Annotation<'c>>),
 ) -> Evaluated<Vec<Column>> {
     let mut out = vec![];
     for c in columns.iter().filter(|c| c.histograms.any()) {
@@ -49,10 +49,10 @@ pub(super) fn each_histogram<'c>(
         column.nameless = c.nameless;
         cx.unname(&mut column);
         for (i, h) in c.histograms.iter() {
-            let (value, remark) = of(i, h, c.labels.metric());
+            let (value, annotation) = of(i, h, c.labels.metric());
             column.values[i] = value;
-            if let Some(remark) = remark {
-                cx.remark(&remark, offset);
+            if let Some(annotation) = annotation {
+                cx.annotate(&annotation, offset);
             }
         }
         out.push(column);
@@ -89,7 +89,7 @@ fn one_sided(h: &Histogram, mut b: Interval) -> Interval {
 }
 
 /// The φ-quantile: interpolated by the logarithm in exponential buckets, linearly in custom ones and in the zero bucket.
-pub(super) fn quantile<'m>(q: f64, h: &Histogram, metric: &'m str) -> (f64, Option<Remark<'m>>) {
+pub(super) fn quantile<'m>(q: f64, h: &Histogram, metric: &'m str) -> (f64, Option<Annotation<'m>>) {
     if q < 0.0 {
         return (f64::NEG_INFINITY, None);
     }
@@ -128,12 +128,12 @@ pub(super) fn quantile<'m>(q: f64, h: &Histogram, metric: &'m str) -> (f64, Opti
     // Rounding may make the buckets more than the count.
     count = count.min(h.count());
     if count < rank {
-        return if nans { (f64::NAN, Some(Remark::QuantileIsNan(metric))) } else { (b.upper, None) };
+        return if nans { (f64::NAN, Some(Annotation::QuantileIsNan(metric))) } else { (b.upper, None) };
     }
     rank = if upwards { rank - (count - b.count) } else { count - rank };
     let counted = count + if nans { std::iter::from_fn(next).map(|b| b.count).sum() } else { 0.0 };
-    let remark = (nans && counted < h.count()).then_some(Remark::QuantileIsSkewed(metric));
-    (within(h, &b, rank / b.count), remark)
+    let annotation = (nans && counted < h.count()).then_some(Annotation::QuantileIsSkewed(metric));
+    (within(h, &b, rank / b.count), annotation)
 }
 
 /// The value below which a share of a bucket's observations is.
@@ -150,7 +150,7 @@ fn within(h: &Histogram, b: &Interval, share: f64) -> f64 {
 }
 
 /// The share of observations between two values, interpolated as quantiles are.
-pub(super) fn fraction<'m>(lower: f64, upper: f64, h: &Histogram, metric: &'m str) -> (f64, Option<Remark<'m>>) {
+pub(super) fn fraction<'m>(lower: f64, upper: f64, h: &Histogram, metric: &'m str) -> (f64, Option<Annotation<'m>>) {
     if h.count() == 0.0 || lower.is_nan() || upper.is_nan() {
         return (f64::NAN, None);
     }
@@ -159,9 +159,9 @@ pub(super) fn fraction<'m>(lower: f64, upper: f64, h: &Histogram, metric: &'m st
     }
     // Observations of NaN are in no bucket, and below no value.
     let counted = if h.sum().is_nan() { h.intervals().map(|b| b.count).sum() } else { h.count() };
-    let remark = (counted < h.count()).then_some(Remark::FractionWithoutNan(metric));
+    let annotation = (counted < h.count()).then_some(Annotation::FractionWithoutNan(metric));
     let below = |value| rank(h, value).filter(|rank| *rank <= counted).unwrap_or(counted);
-    ((below(upper) - below(lower)) / h.count(), remark)
+    ((below(upper) - below(lower)) / h.count(), annotation)
 }
 
 /// Observations below a value; `None` if all buckets are.
@@ -255,8 +255,8 @@ mod tests {
     fn observations_of_nan_are_told() {
         let parts = HistogramParts { sum: f64::NAN, count: 10.0, positive: side(1, &[4.0]), ..Default::default() };
         let h = of(parts);
-        assert!(matches!(quantile(0.9, &h, "m"), (v, Some(Remark::QuantileIsNan("m"))) if v.is_nan()));
-        assert_eq!(quantile(0.4, &h, "m"), (2.0, Some(Remark::QuantileIsSkewed("m"))));
-        assert_eq!(fraction(0.0, 9.0, &h, "m"), (0.4, Some(Remark::FractionWithoutNan("m"))));
+        assert!(matches!(quantile(0.9, &h, "m"), (v, Some(Annotation::QuantileIsNan("m"))) if v.is_nan()));
+        assert_eq!(quantile(0.4, &h, "m"), (2.0, Some(Annotation::QuantileIsSkewed("m"))));
+        assert_eq!(fraction(0.0, 9.0, &h, "m"), (0.4, Some(Annotation::FractionWithoutNan("m"))));
     }
 }

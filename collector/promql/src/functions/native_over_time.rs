@@ -1,7 +1,7 @@
 //! The `*_over_time` functions, `changes` and `resets` of windows with native histograms.
 
 use crate::error::Evaluated;
-use crate::eval::{Accumulator, Context, Point, Remark, Subject, Window};
+use crate::eval::{Accumulator, Annotation, Context, Point, Subject, Window};
 use fabriclens_model::{Histogram, HistogramMean, HistogramSum};
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ pub(super) fn avg(cx: &mut Context<'_>, w: &Window<'_>, subject: Subject<'_>) ->
 /// Combines all histograms of a window without floats.
 fn combined<T: Accumulator>(cx: &mut Context<'_>, w: &Window<'_>, subject: Subject<'_>) -> Computed {
     if !w.values.is_empty() {
-        cx.remark(&Remark::MixedRange(subject.metric), subject.offset);
+        cx.annotate(&Annotation::MixedRange(subject.metric), subject.offset);
         return Ok(None);
     }
     let each = w.histograms.iter().map(|(_, h)| (&**h, subject.metric));

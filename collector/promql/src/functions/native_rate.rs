@@ -3,7 +3,7 @@
 
 use super::Change;
 use crate::error::Evaluated;
-use crate::eval::{Combination, Context, Point, Remark, Span, Subject, Window};
+use crate::eval::{Annotation, Combination, Context, Point, Span, Subject, Window};
 use fabriclens_model::{Histogram, ResetHint};
 use std::sync::Arc;
 
@@ -36,10 +36,10 @@ impl Change {
         let [first, inner @ .., last] = points else { return Ok(None) };
         let gauges = points.iter().filter(|h| h.hint() == ResetHint::Gauge).count();
         if self.counter && gauges > 0 {
-            cx.remark(&Remark::NotCounter(subject.metric), subject.offset);
+            cx.annotate(&Annotation::NotCounter(subject.metric), subject.offset);
         }
         let mixed = |cx: &mut Context<'_>| {
-            cx.remark(&Remark::MixedSchemas(subject.metric), subject.offset);
+            cx.annotate(&Annotation::MixedSchemas(subject.metric), subject.offset);
             Ok(None)
         };
         // What is before a reset does not matter, nor do its buckets.
@@ -67,11 +67,11 @@ impl Change {
                 before = h;
             }
         } else if first.hint() != ResetHint::Gauge || last.hint() != ResetHint::Gauge {
-            cx.remark(&Remark::NotGauge(subject.metric), subject.offset);
+            cx.annotate(&Annotation::NotGauge(subject.metric), subject.offset);
         }
         for (differ, by) in bounds_differ.into_iter().zip([Combination::Subtraction, Combination::Addition]) {
             if differ {
-                cx.remark(&Remark::BoundsReconciled(by), subject.offset);
+                cx.annotate(&Annotation::BoundsReconciled(by), subject.offset);
             }
         }
         change.compact();
@@ -109,18 +109,18 @@ fn last_two(cx: &mut Context<'_>, w: &Window<'_>, subject: Subject<'_>, rate: bo
             let mut change = Histogram::clone(now);
             let gauges = [before, now].map(|h| h.hint() == ResetHint::Gauge);
             if rate && gauges.contains(&true) {
-                cx.remark(&Remark::NotCounter(subject.metric), subject.offset);
+                cx.annotate(&Annotation::NotCounter(subject.metric), subject.offset);
             }
             if !rate && gauges.contains(&false) {
-                cx.remark(&Remark::NotGauge(subject.metric), subject.offset);
+                cx.annotate(&Annotation::NotGauge(subject.metric), subject.offset);
             }
             if !rate || !now.is_reset_after(before) {
                 let Ok(reconciled) = change.subtract(before) else {
-                    cx.remark(&Remark::MixedSchemas(subject.metric), subject.offset);
+                    cx.annotate(&Annotation::MixedSchemas(subject.metric), subject.offset);
                     return None;
                 };
                 if reconciled.bounds_differ {
-                    cx.remark(&Remark::BoundsReconciled(Combination::Subtraction), subject.offset);
+                    cx.annotate(&Annotation::BoundsReconciled(Combination::Subtraction), subject.offset);
                 }
             }
             change.compact();
@@ -130,7 +130,7 @@ fn last_two(cx: &mut Context<'_>, w: &Window<'_>, subject: Subject<'_>, rate: bo
             Some(change.with_hint(ResetHint::Gauge).into())
         }
         _ => {
-            cx.remark(&Remark::MixedRange(subject.metric), subject.offset);
+            cx.annotate(&Annotation::MixedRange(subject.metric), subject.offset);
             None
         }
     }

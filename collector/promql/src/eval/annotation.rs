@@ -33,7 +33,7 @@ pub(crate) struct Subject<'a> {
 
 /// An annotation. Those of series have the metric name.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Remark<'a> {
+pub(crate) enum Annotation<'a> {
     MixedRange(&'a str),
     MixedAggregation,
     MixedSchemas(&'a str),
@@ -51,9 +51,9 @@ pub(crate) enum Remark<'a> {
     FractionWithoutNan(&'a str),
 }
 
-impl Remark<'_> {
+impl Annotation<'_> {
     fn is_warning(&self) -> bool {
-        use Remark::{
+        use Annotation::{
             ClassicAndNative, HintsCollide, IncompatibleLayout, MixedAggregation, MixedRange, MixedSchemas, NotCounter,
             NotGauge,
         };
@@ -113,47 +113,47 @@ fn of_metric(text: &str, name: &str) -> String {
 
 impl Context<'_> {
     /// Adds an annotation about the expression at `offset` of the query text.
-    pub(crate) fn remark(&mut self, remark: &Remark<'_>, offset: usize) {
-        if remark.is_warning() {
-            self.warn(&remark.text(), offset);
+    pub(crate) fn annotate(&mut self, annotation: &Annotation<'_>, offset: usize) {
+        if annotation.is_warning() {
+            self.warn(&annotation.text(), offset);
         } else {
-            self.inform(&remark.text(), offset);
+            self.inform(&annotation.text(), offset);
         }
     }
 
     /// Adds what had to be reconciled to combine histograms.
-    pub(crate) fn remark_reconciled(&mut self, reconciled: Reconciled, by: Combination, offset: usize) {
+    pub(crate) fn annotate_reconciled(&mut self, reconciled: Reconciled, by: Combination, offset: usize) {
         if reconciled.hints_collide {
-            self.remark(&Remark::HintsCollide(by), offset);
+            self.annotate(&Annotation::HintsCollide(by), offset);
         }
         if reconciled.bounds_differ {
-            self.remark(&Remark::BoundsReconciled(by), offset);
+            self.annotate(&Annotation::BoundsReconciled(by), offset);
         }
     }
 }
 
 /// The annotation of each step. Of several pairs the last one counts, as in Prometheus.
 #[derive(Default)]
-pub(super) struct StepRemarks(Vec<Option<(usize, Remark<'static>)>>);
+pub(super) struct StepAnnotations(Vec<Option<(usize, Annotation<'static>)>>);
 
-impl StepRemarks {
+impl StepAnnotations {
     /// Notes the annotation of a pair; `order` ascends along the pairs as Prometheus visits them.
-    pub fn note(&mut self, step: usize, order: usize, remark: Option<Remark<'static>>) {
-        let Some(remark) = remark else { return };
+    pub fn note(&mut self, step: usize, order: usize, annotation: Option<Annotation<'static>>) {
+        let Some(annotation) = annotation else { return };
         if self.0.len() <= step {
             self.0.resize(step + 1, None);
         }
         if self.0[step].as_ref().is_none_or(|(at, _)| *at <= order) {
-            self.0[step] = Some((order, remark));
+            self.0[step] = Some((order, annotation));
         }
     }
 
-    pub fn tell(self, cx: &mut Context<'_>, offset: usize) {
-        let mut told: Vec<Remark<'static>> = vec![];
-        for (_, remark) in self.0.into_iter().flatten() {
-            if !told.contains(&remark) {
-                cx.remark(&remark, offset);
-                told.push(remark);
+    pub fn emit(self, cx: &mut Context<'_>, offset: usize) {
+        let mut emitted: Vec<Annotation<'static>> = vec![];
+        for (_, annotation) in self.0.into_iter().flatten() {
+            if !emitted.contains(&annotation) {
+                cx.annotate(&annotation, offset);
+                emitted.push(annotation);
             }
         }
     }
