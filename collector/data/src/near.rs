@@ -50,3 +50,24 @@ impl Read for HostReader<'_> {
         Ok(all)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabriclens_model::{Histogram, Labels, MemoryWithHistograms, Unlimited};
+    use std::sync::Arc;
+
+    #[test]
+    fn histograms_are_those_of_the_hosts() {
+        let of = |host: &str| HistogramSeries {
+            labels: Labels::new([("__name__", "h"), ("host", host)]),
+            times: vec![5],
+            values: vec![Arc::new(Histogram::stale())],
+        };
+        let all = MemoryWithHistograms { histograms: ["a", "b", "c"].map(of).into(), ..Default::default() };
+        let near = HostReader::new(&all, vec!["c".to_owned(), "a".to_owned()]);
+        let found = near.select_histograms(&[Matcher::equal("__name__", "h")], 0, 9, &Unlimited);
+        let hosts = |found: Vec<HistogramSeries>| found.iter().map(|s| s.labels.get("host").to_owned()).collect();
+        assert_eq!(found.map(hosts), Ok::<Vec<String>, ReadError>(vec!["c".to_owned(), "a".to_owned()]));
+    }
+}
