@@ -37,7 +37,7 @@ pub fn run(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     // One thread is enough: sampling has its own threads, and this one waits for sockets.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(BLOCKING * (1 + config.collector.as_ref().map_or(0, |c| c.ways().len())))
+        .max_blocking_threads(BLOCKING * (1 + config.collector.as_ref().map_or(0, |c| c.uplink_count())))
         .build()
         .context("starting the runtime")?;
     let end = runtime.block_on(serve(roots, config));
@@ -66,7 +66,7 @@ async fn serve(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
         .context("listening for signals")?;
     warn_of_plain_text(&config);
     let (mut settings, mut config) = (config.settings.clone(), config);
-    settings.ring_readers = config.collector.as_ref().map_or(0, |c| c.ways().len());
+    settings.ring_readers = config.collector.as_ref().map_or(0, |c| c.uplink_count());
     if roots.is_recorded() {
         // Several agents may replay a recording at once, and it is of another boot.
         settings.state_dir = None;

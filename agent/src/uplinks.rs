@@ -21,7 +21,7 @@ pub fn uplinks(
     engine: &Engine,
     own: &Arc<http::Counters>,
 ) -> Result<Vec<Uplink>, ConnectError> {
-    let ways = collector.ways();
+    let ways = collector.ways(host);
     let names: Vec<Option<&str>> = ways.iter().map(|w| Some(authority(&w.url)).filter(|_| ways.len() > 1)).collect();
     let folders: Vec<String> = names.iter().map(|name| folder(*name)).collect();
     let dir = spools(spool);

@@ -346,8 +346,9 @@ fn collector(raw: super::raw::Collector) -> Result<Option<Collector>, ConfigErro
     c.others = urls.collect();
     c.mode = match raw.mode.as_deref() {
         None | Some("failover") => Mode::Failover,
+        Some("spread") => Mode::Spread,
         Some("duplicate") => Mode::Duplicate,
-        Some(other) => return bad("collector.mode", &format!("{other:?} is not failover or duplicate")),
+        Some(other) => return bad("collector.mode", &format!("{other:?} is not failover, spread or duplicate")),
     };
     c.compression = match raw.compression.as_deref() {
         None | Some("zstd") => Compression::Zstd,

@@ -1,6 +1,7 @@
 //! Checked settings of an uplink and its spool. The agent's configuration fills them.
 
 use crate::spool::Limits;
+use crate::spread;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -70,15 +71,28 @@ impl Collector {
 pub enum Mode {
     /// The first collector that answers gets all samples.
     Failover,
+    /// As [`Mode::Failover`], in an order of this host's own: the hosts spread over the collectors.
+    Spread,
     /// Every collector gets all samples.
     Duplicate,
 }
 
 impl Collector {
-    /// Settings of each uplink: several if samples are duplicated.
-    pub fn ways(&self) -> Vec<Self> {
+    /// Number of uplinks.
+    pub fn uplink_count(&self) -> usize {
+        if self.mode == Mode::Duplicate { 1 + self.others.len() } else { 1 }
+    }
+
+    /// Settings of each uplink of a host: several if samples are duplicated.
+    pub fn ways(&self, host: &str) -> Vec<Self> {
         match self.mode {
             Mode::Failover => vec![self.clone()],
+            Mode::Spread => {
+                let mut urls: Vec<String> = std::iter::once(&self.url).chain(&self.others).cloned().collect();
+                spread::prefer(host, &mut urls);
+                let mut urls = urls.into_iter();
+                vec![Self { url: urls.next().unwrap_or_default(), others: urls.collect(), ..self.clone() }]
+            }
             Mode::Duplicate => std::iter::once(&self.url)
                 .chain(&self.others)
                 .map(|url| Self { url: url.clone(), others: Vec::new(), ..self.clone() })

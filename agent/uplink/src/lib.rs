@@ -44,6 +44,7 @@ mod response;
 pub mod ring;
 pub mod spool;
 mod spool_task;
+mod spread;
 mod targets;
 
 pub use channel::ConnectError;

@@ -90,7 +90,7 @@ metrics! {
     UPLINK_CONNECTED, Gauge, Host, "fabriclens.agent.uplink.connected", None, ["collector"],
         "1 while requests reach the collector, 0 otherwise.";
     UPLINK_ACTIVE, Gauge, Host, "fabriclens.agent.uplink.active", None, ["collector"],
-        "1 for the one of several collectors that is asked now, 0 for the others; only with `mode = \"failover\"`.";
+        "1 for the one of several collectors that is asked now, 0 for the others; only with `mode = \"failover\"` or `\"spread\"`.";
     SPOOL_LIMIT, Gauge, Host, "fabriclens.agent.spool.limit", Bytes, ["collector"],
         "Maximum size of the spool on disk; 0 without a spool.";
     SPOOL_SIZE, Gauge, Host, "fabriclens.agent.spool.size", Bytes, ["collector"],
