@@ -142,6 +142,9 @@ pub struct ServeArgs {
     /// Data directory, created if missing [default: ./fabriclens-data]
     #[arg(long, value_name = "DIR")]
     pub data: Option<String>,
+    /// Part of a collector that this process is: all, ingest or judge (docs/roles.md) [default: all]
+    #[arg(long, value_name = "ROLE")]
+    pub role: Option<String>,
     /// Address of API, console and remote write [default: 127.0.0.1:7470]
     #[arg(long, value_name = "ADDR")]
     pub http: Option<String>,
@@ -167,6 +170,7 @@ impl ServeArgs {
     pub fn overrides(&self) -> Overrides {
         Overrides {
             data: self.data.clone(),
+            role: self.role.clone(),
             http: self.http.clone(),
             otlp_grpc: self.otlp_grpc.clone(),
             otlp_http: self.otlp_http.clone(),

@@ -58,12 +58,22 @@ fn run_serve(args: &ServeArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut signals = Signals::new()?;
-        let running = serve::start(config).await?;
+        let running = tokio::select! {
+            started = serve::start(config) => started?,
+            signal = signals.ending() => {
+                tracing::info!(signal, "stopped before it was ready");
+                return anyhow::Ok(());
+            }
+        };
         tracing::info!(version = env!("CARGO_PKG_VERSION"), page = %format!("http://{}/", running.http), "ready");
         let signal = loop {
-            match signals.next().await {
-                "SIGHUP" => running.reload(),
-                signal => break signal,
+            tokio::select! {
+                signal = signals.next() => match signal {
+                    "SIGHUP" => running.reload(),
+                    signal => break signal,
+                },
+                // Another judge may judge already: ends without a word to anybody.
+                why = running.lease_lost() => anyhow::bail!("no longer the active judge: {why}"),
             }
         };
         tracing::info!(signal, "stopping");
@@ -93,6 +103,16 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
         })
+    }
+
+    /// The next signal that ends the process.
+    async fn ending(&mut self) -> &'static str {
+        loop {
+            match self.next().await {
+                "SIGHUP" => {}
+                signal => return signal,
+            }
+        }
     }
 
     async fn next(&mut self) -> &'static str {

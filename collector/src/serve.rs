@@ -1,49 +1,50 @@
 //! Starts and stops the collector: binds the listeners, opens the store, starts all services, and drains them in order
 //! at the end.
 
+mod data_dir;
+mod error;
+mod judges;
+mod judging;
+mod standby;
+
+pub use error::ServeError;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fabriclens_store::{OpenError, Options, SeriesLimits, Store};
+use fabriclens_store::Store;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use fabriclens_api as api;
 use fabriclens_api::Api;
-use fabriclens_audit as audit;
-use fabriclens_audit::{Auditor, Drift};
-use fabriclens_config::Config;
+use fabriclens_audit::Auditor;
+use fabriclens_config::{Config, ServeRole};
 use fabriclens_console as console;
+use fabriclens_core::failover_client::FailoverClient;
+use fabriclens_core::judge_lease::JudgeLease;
 use fabriclens_core::newest_signals::NewestSignals;
 use fabriclens_core::pressure::{Level, Pressure};
 use fabriclens_core::reload::{Reload, run as run_reloads};
 use fabriclens_core::telemetry::Telemetry;
-use fabriclens_core::time::now_ns;
-use fabriclens_correlate::Role;
-use fabriclens_data::{Data, engine};
-use fabriclens_evaluation::{kernel_log, live};
-use fabriclens_forward::{ForwardError, Sink};
+use fabriclens_data::Data;
+use fabriclens_forward::Sink;
 use fabriclens_gnmi as gnmi;
-use fabriclens_incidents as incidents;
-use fabriclens_incidents::{IncidentStore, IncidentStoreError, WrongSetting};
+use fabriclens_incidents::IncidentStore;
 use fabriclens_ingest as ingest;
-use fabriclens_ingest::Ingest;
-use fabriclens_job_notifications as job_notifications;
-use fabriclens_job_sources as jobs;
+use fabriclens_ingest::{Ingest, Relay};
 use fabriclens_job_sources::Jobs;
 use fabriclens_jobs::Limits;
-use fabriclens_probing as probing;
 use fabriclens_probing::Probing;
 use fabriclens_server::answers::Answers;
 use fabriclens_server::auth::{ErrorFormat, Guard};
-use fabriclens_server::listener::{ListenError, Listener, bind};
+use fabriclens_server::listener::{Listener, bind};
 use fabriclens_server::route;
-use fabriclens_server::startup_listener::{ListenerKind, StartupListener};
+use fabriclens_server::startup_listener::{ListenerKind, NotReady, StartupListener};
 use fabriclens_server::tls::acceptor;
 use fabriclens_state::AppState;
-use fabriclens_topology as topology;
-use fabriclens_topology::{Topologies, TopologiesError, TopologyInference};
+use fabriclens_topology::Topologies;
 
 /// Time for requests in progress to finish at the end.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -56,38 +57,6 @@ const FORGET_INTERVAL: Duration = Duration::from_secs(300);
 const FORGET_SHORT_INTERVAL: Duration = Duration::from_secs(20);
 /// Memory of all queries of the smallest process, bytes.
 const MIN_QUERY_MEMORY: usize = 1 << 20;
-
-/// The collector cannot start; `Display` names the remedy.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The data directory cannot be opened.
-    #[error(transparent)]
-    Store(#[from] OpenError),
-    /// A listener cannot start.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// A token, password or authority file of another server cannot be used.
-    #[error("{0}; give a file that this user can read")]
-    Remote(#[from] fabriclens_core::endpoint::FileError),
-    /// The token file cannot be used.
-    #[error("auth.tokens: {0}; fabriclens token new --file writes such a file")]
-    Tokens(String),
-    /// A forward queue cannot be opened.
-    #[error(transparent)]
-    Forward(#[from] ForwardError),
-    /// The job registry cannot be opened.
-    #[error(transparent)]
-    Jobs(#[from] fabriclens_jobs::RegistryError),
-    /// The incident store cannot be opened.
-    #[error(transparent)]
-    Incidents(#[from] IncidentStoreError),
-    /// The topology history cannot be opened.
-    #[error(transparent)]
-    Topology(#[from] TopologiesError),
-    /// Anything else: a bug, or a system without sockets.
-    #[error("cannot start: {0}")]
-    Other(String),
-}
 
 /// A running collector. Dropping it without [`Running::stop`] does not drain requests, but loses nothing that was
 /// acknowledged.
@@ -109,6 +78,8 @@ pub struct Running {
     incidents: Arc<IncidentStore>,
     store: Arc<Store>,
     sink: Arc<Sink>,
+    /// Given back last, when the data directory is closed.
+    lease: Option<JudgeLease>,
 }
 
 /// Memory of all queries, bytes: as configured, but at most a quarter of the process' limit. Otherwise the queries of one
@@ -148,11 +119,20 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         answers: Answers::new(config.query.memory, telemetry.slow_readers.clone()),
         telemetry: telemetry.clone(),
     };
-    let startup_listeners = [(http, ListenerKind::Http), (grpc, ListenerKind::Grpc), (otlp, ListenerKind::Otlp)]
-        .map(|(socket, kind)| StartupListener::start(listener.clone(), socket, kind, stopped.clone()));
-    let store = open(&config, pressure.limit()).await?;
+    let not_ready = NotReady::default();
+    let startup_listeners =
+        [(http, ListenerKind::Http), (grpc, ListenerKind::Grpc), (otlp, ListenerKind::Otlp)].map(|(socket, kind)| {
+            StartupListener::start(listener.clone(), socket, kind, not_ready.clone(), stopped.clone())
+        });
+    let lease = standby::wait(&config, &telemetry, &not_ready).await?;
+    let store = standby::open_data(&config, pressure.limit(), lease.as_ref(), &not_ready).await?;
+    let role = config.role;
     let data = Arc::new(Data::new(store.clone(), &config, &telemetry)?);
     let sink = Arc::new(Sink::start(store.clone(), &config, &telemetry)?);
+    if role == ServeRole::Judge {
+        // Nothing that an ingest collector sends may be missed: it is stored elsewhere.
+        sink.sample_feed().open();
+    }
     let incidents = Arc::new(IncidentStore::open(&store, config.retention.incidents)?);
     let topologies = Arc::new(Topologies::open(&store, &config)?);
     let jobs = Arc::new(Jobs::open(&store, Limits::of_memory(pressure.limit()))?);
@@ -171,7 +151,9 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         pressure.clone(),
         probing.clone(),
     );
-    let ingest = Arc::new(ingest);
+    let judges = Arc::new(FailoverClient::new(&config.judge.endpoints, &telemetry)?);
+    let relay = (role == ServeRole::Ingest).then(|| Relay::new(judges.clone(), telemetry.judges.clone()));
+    let ingest = Arc::new(ingest.with_relay(relay));
     let auditor = Arc::new(Auditor::new(config.baselines.clone()));
     let state = AppState {
         store: store.clone(),
@@ -191,76 +173,43 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
     let api = Arc::new(Api::new(state.clone()));
     log_start(&config);
 
-    let main = route::router(api::routes(), ErrorFormat::Http, &guard).with_state(api.clone());
-    let main =
-        main.merge(route::router(ingest::http::write_routes(), ErrorFormat::Http, &guard).with_state(ingest.clone()));
+    let main = route::router(api::routes(role), ErrorFormat::Http, &guard).with_state(api.clone());
+    let writes = if role == ServeRole::Judge { ingest::judge::routes() } else { ingest::http::write_routes() };
+    let writes = route::router(writes, ErrorFormat::Http, &guard);
+    let main = main.merge(writes.with_state(ingest.clone()));
     let main =
         main.merge(route::router(ingest::switches::routes(), ErrorFormat::Http, &guard).with_state(ingest.clone()));
     let base = console::base_path(config.external_url.as_deref());
-    let main = main.merge(route::router(console::routes::<()>(&base), ErrorFormat::Http, &guard));
-    let grpc_routes = route::router(ingest::grpc::routes(), ErrorFormat::Grpc, &guard).with_state(ingest.clone());
-    let otlp_routes = route::router(ingest::http::otlp_routes(), ErrorFormat::Http, &guard).with_state(ingest.clone());
+    let main = if role.judges() {
+        let main = main.merge(route::router(console::routes::<()>(&base), ErrorFormat::Http, &guard));
+        route::fallback(main, api::unknown, ErrorFormat::Http, &guard)
+    } else {
+        route::fallback(main, api::elsewhere(&config.judge), ErrorFormat::Http, &guard)
+    };
+    let grpc_routes = route::router(ingest::grpc::routes(role), ErrorFormat::Grpc, &guard).with_state(ingest.clone());
+    let otlp_routes = route::router(ingest::http::otlp_routes(role), ErrorFormat::Http, &guard);
+    let otlp_routes = otlp_routes.with_state(ingest.clone());
     let routers = [
-        route::fallback(main, api::unknown, ErrorFormat::Http, &guard),
+        main,
         route::fallback(grpc_routes, ingest::grpc::other, ErrorFormat::Grpc, &guard),
         route::fallback(otlp_routes, ingest::http::other, ErrorFormat::Http, &guard),
     ];
     let servers =
         startup_listeners.into_iter().zip(routers).filter_map(|(startup, router)| startup.serve(router)).collect();
-    let mut tasks = jobs::start_sources(&jobs, &data, &config, &telemetry, &stopped)?;
     // This task holds the store, which must be free for the next process, so it is awaited at the end.
     let memory = watch_memory(pressure, store.clone(), ingest.clone(), telemetry.clone(), stopped.clone());
-    tasks.push(tokio::spawn(memory));
+    let mut tasks = vec![tokio::spawn(memory)];
     let (reload, reloaded) =
         (Arc::<Notify>::default(), tls.map(|t| t as Arc<dyn Reload>).into_iter().chain(guard.reloaded()).collect());
     tasks.push(tokio::spawn(run_reloads(reloaded, reload.clone(), stopped.clone())));
-    tasks.push(tokio::spawn(live::run(state, stopped.clone())));
-    tasks.push(tokio::spawn(name_switches(ingest.clone(), topologies.clone(), stopped.clone())));
-    let [wiring, traced] = [topologies.clone(), topologies.clone()];
-    let planned = probing::run(
-        probing,
-        move || wiring.current(),
-        move |source| traced.infer(TopologyInference::Traces, source),
-        stopped.clone(),
-    );
-    tasks.push(tokio::spawn(planned));
-    let services = audit::Services {
-        data: data.clone(),
-        engine: engine(&config.query),
-        topologies: topologies.clone(),
-        sink: sink.clone(),
-        store: store.clone(),
-        telemetry: telemetry.clone(),
-    };
-    let explained = incidents.clone();
-    let tell = move |drifts: &[Drift]| explain_by_settings(&explained, drifts);
-    tasks.push(tokio::spawn(audit::run(auditor, services, tell, stopped.clone())));
-    tasks.push(tokio::spawn(kernel_log::run(incidents.clone(), data.clone(), stopped.clone())));
-    let wired = topology::run(topologies, data.clone(), engine(&config.query), stopped.clone());
-    tasks.push(tokio::spawn(wired));
-    let rollups = jobs::roll_up(jobs.clone(), data, sink.clone(), engine(&config.query), stopped.clone());
-    tasks.push(tokio::spawn(rollups));
-    let written = incidents::series::run(
-        incidents.clone(),
-        jobs.clone(),
-        store.clone(),
-        sink.clone(),
-        telemetry.clone(),
-        stopped.clone(),
-    );
-    tasks.push(tokio::spawn(written));
     let switches =
         gnmi::serve(config.gnmi.clone(), sink.clone(), telemetry.clone(), part(SWITCHES_FRACTION), stopped.clone());
     tasks.push(tokio::spawn(switches));
-    tasks.extend(incidents::notify(&incidents, &config, &telemetry, &stopped)?);
-    let reported = api.clone();
-    let read: job_notifications::ReadDigest = Arc::new(move |key, run| {
-        let api = reported.clone();
-        Box::pin(async move { api.digest(&key, run).await.map(digest) })
-    });
-    tasks.extend(job_notifications::start(&config, &store, &jobs, &telemetry, read, &stopped)?);
-    let jobs = jobs::run(jobs, sink.clone(), config.clone(), stopped.clone());
-    tasks.push(tokio::spawn(jobs));
+    if role.judges() {
+        tasks.extend(judging::start(state, &api, &ingest, &stopped)?);
+    } else {
+        tasks.push(tokio::spawn(judges::watch(judges, ingest.clone(), telemetry.clone(), stopped.clone())));
+    }
     let own = ingest::store_own_metrics(
         store.clone(),
         sink.clone(),
@@ -283,43 +232,8 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         incidents,
         store,
         sink,
+        lease,
     })
-}
-
-/// How often ingest learns the names of switches from the topology.
-const NAME_SWITCHES: Duration = Duration::from_secs(10);
-
-/// Tells ingest how the topology calls its switches, until `stop` becomes true.
-async fn name_switches(ingest: Arc<Ingest>, topologies: Arc<Topologies>, mut stop: watch::Receiver<bool>) {
-    loop {
-        let topology = topologies.current();
-        let switches = topology.nodes.iter().filter(|node| node.role != Role::Host);
-        ingest.name_switches_as(switches.map(|node| node.name.clone()));
-        tokio::select! {
-            () = tokio::time::sleep(NAME_SWITCHES) => {}
-            _ = stop.wait_for(|stop| *stop) => return,
-        }
-    }
-}
-
-/// The report in three sentences, as messages to owners have it.
-fn digest(of: api::Digest) -> job_notifications::Digest {
-    let api::Digest { cost, cause, earlier, has_lost, is_complete, hosts } = of;
-    job_notifications::Digest { cost, cause, earlier, has_lost, is_complete, hosts }
-}
-
-/// Adds the settings that an audit found wrong to the open incidents that they may explain.
-fn explain_by_settings(incidents: &IncidentStore, drifts: &[Drift]) {
-    let wrong = |drift: &Drift| WrongSetting {
-        node: drift.host.clone(),
-        port: drift.port.clone(),
-        title: drift.title.clone(),
-        severity: drift.severity,
-        value: drift.value.clone(),
-        expected: drift.expected.clone(),
-        changed: drift.changed.as_ref().map(|changed| (changed.since_ms, changed.before.clone())),
-    };
-    incidents.add_settings(&drifts.iter().map(wrong).collect::<Vec<_>>(), now_ns());
 }
 
 /// Label `instance` of the collector's own series: its address, or the host name if it listens on all addresses.
@@ -332,44 +246,12 @@ fn instance(config: &Config) -> String {
     format!("{name}:{}", http.port())
 }
 
-/// Fraction of the memory limit for active series without their rows. A fleet of agents takes a third of its memory for them, and
-/// is told to wait (near the limit) before its series are refused.
-const SERIES_FRACTION: u64 = 2;
-/// The same for offers of ports with the probe plans, and for the forwarding tables of InfiniBand subnets; readers of the latter
+/// Fraction of the memory limit for offers of ports with the probe plans, and for the forwarding tables of InfiniBand subnets; readers of the latter
 /// keep the tables before while new ones are told.
 const PLANS_FRACTION: u64 = 8;
 const TABLES_FRACTION: u64 = 16;
 /// The same for the paths of switches that are read by gNMI, and for their samples on the way to the store.
 const SWITCHES_FRACTION: u64 = 8;
-
-async fn open(config: &Config, memory: u64) -> Result<Arc<Store>, ServeError> {
-    let options = Options {
-        retention: Some(config.retention.age),
-        rollups: Some(config.retention.rollups).filter(|age| !age.is_zero()),
-        max_bytes: config.retention.size,
-        max_future: config.ingest.future,
-        series: SeriesLimits {
-            memory: usize::try_from(memory / SERIES_FRACTION).unwrap_or(usize::MAX),
-            keep_for_bound: config.requires_authentication(),
-            ..config.series.clone()
-        },
-        max_read_samples: usize::try_from(config.query.max_samples).unwrap_or(usize::MAX),
-        ..Options::default()
-    };
-    let dir = config.data.clone();
-    let began = Instant::now();
-    let opened = tokio::task::spawn_blocking(move || Store::open(&dir, options)).await;
-    let store = opened.map_err(|e| ServeError::Other(e.to_string()))??;
-    let stats = store.stats();
-    for damage in &stats.damage {
-        tracing::warn!(?damage, "damage found in the data directory; everything else is intact");
-    }
-    tracing::info!(
-        data = %config.data.display(), series = stats.head_series, blocks = stats.blocks,
-        seconds = began.elapsed().as_secs_f64(), "store open"
-    );
-    Ok(Arc::new(store))
-}
 
 fn log_start(config: &Config) {
     let tls = config.tls.is_some();
@@ -442,6 +324,14 @@ impl Running {
         &self.incidents
     }
 
+    /// Waits until this judge must stop judging, because it lost its lease; returns why. Never ends without a lease.
+    pub async fn lease_lost(&self) -> String {
+        match &self.lease {
+            Some(lease) => lease.lost().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Reloads certificates and tokens now.
     pub fn reload(&self) {
         self.reload.notify_one();
@@ -487,6 +377,10 @@ impl Running {
         let store = self.store;
         if tokio::task::spawn_blocking(move || store.close()).await.is_err() {
             tracing::warn!("closing the store failed; its log is replayed at the next start");
+        }
+        // A standby takes over at once.
+        if tokio::task::spawn_blocking(move || drop(self.lease)).await.is_err() {
+            tracing::warn!("giving back the judge's lease failed; a standby takes over later");
         }
     }
 }

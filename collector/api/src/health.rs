@@ -63,6 +63,7 @@ impl Api {
         }
         let missing = self.queried.missing();
         all.extend(missing.into_iter().map(|why| ("a source of samples did not answer".to_owned(), why)));
+        all.extend(self.telemetry.judges.remarks());
         if stats.clock_off_ms != 0 {
             let (seconds, direction) =
                 ((stats.clock_off_ms / 1000).abs(), if stats.clock_off_ms > 0 { "ahead" } else { "back" });

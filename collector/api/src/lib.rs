@@ -2,9 +2,9 @@
 //! the collector's own metrics. [`routes`] lists every route.
 //!
 //! ```
-//! use fabriclens_config::Access;
+//! use fabriclens_config::{Access, ServeRole};
 //!
-//! let routes = fabriclens_api::routes();
+//! let routes = fabriclens_api::routes(ServeRole::All);
 //! let query = routes.iter().find(|route| route.path == "/api/v1/query").unwrap();
 //! assert_eq!(query.access, Access::Read);
 //! ```
@@ -14,6 +14,7 @@
 mod admin;
 mod audit;
 mod blocking;
+mod elsewhere;
 pub mod encode;
 mod explore;
 mod export;
@@ -45,9 +46,9 @@ use fabriclens_promql::Engine;
 use fabriclens_store::Store;
 use tokio::sync::watch;
 
+pub use elsewhere::elsewhere;
 use fabriclens_audit::Auditor;
-use fabriclens_config::Access;
-use fabriclens_config::Config;
+use fabriclens_config::{Access, Config, ServeRole};
 use fabriclens_core::fair_turn::FairTurn;
 use fabriclens_core::newest_signals::NewestSignals;
 use fabriclens_core::pressure::Pressure;
@@ -168,8 +169,16 @@ const DELETE: &[Method] = &[Method::DELETE];
 const GET_POST: &[Method] = &[Method::GET, Method::POST];
 const POST_PUT: &[Method] = &[Method::POST, Method::PUT];
 
-/// All routes of the main listener, except remote write and import.
-pub fn routes() -> Vec<Route<Arc<Api>>> {
+/// Routes of the main listener in a role, except remote write and import.
+pub fn routes(role: ServeRole) -> Vec<Route<Arc<Api>>> {
+    let mut routes = all_routes();
+    if !role.judges() {
+        routes.retain(|route| elsewhere::is_of_ingest(route.path));
+    }
+    routes
+}
+
+fn all_routes() -> Vec<Route<Arc<Api>>> {
     use Access::{Admin, Public, Read, Write};
     vec![
         route(Public, GET, "/api/v1/session", session::session),

@@ -12,6 +12,7 @@ pub(super) enum Form {
 /// keeps it equal to `RawConfig`.
 pub(super) const KEYS: &[(&str, Form)] = &[
     ("data", Form::Text),
+    ("role", Form::Text),
     ("insecure", Form::Bool),
     ("self_metrics_interval", Form::Text),
     ("external_url", Form::Text),
@@ -57,7 +58,7 @@ pub(super) const KEYS: &[(&str, Form)] = &[
     ("probes.paths", Form::Integer),
 ];
 
-/// Keys of `[store]`, `[peers]`, `[alertmanager]`, `[[forward]]`, `[[webhook]]` and `[[job_notification]]`: other servers, which environment
+/// Keys of `[store]`, `[peers]`, `[judge]`, `[alertmanager]`, `[[forward]]`, `[[webhook]]` and `[[job_notification]]`: other servers, which environment
 /// variables cannot set.
 pub(super) const SERVER_KEYS: &[&str] = &[
     "store.remote",
@@ -91,6 +92,18 @@ pub(super) const SERVER_KEYS: &[&str] = &[
     "peers.ca",
     "peers.headers",
     "peers.timeout",
+    "judge.urls",
+    "judge.username",
+    "judge.password_file",
+    "judge.bearer_token_file",
+    "judge.ca",
+    "judge.headers",
+    "judge.timeout",
+    "judge.size",
+    "judge.age",
+    "judge.batch",
+    "judge.lease",
+    "judge.name",
     "alertmanager.urls",
     "alertmanager.labels",
     "alertmanager.username",

@@ -18,6 +18,7 @@ mod gnmi;
 mod host_id;
 mod job_notification;
 mod jobs;
+mod judge;
 mod keys;
 mod load;
 mod notify;
@@ -37,6 +38,7 @@ pub use gnmi::{GnmiKind, GnmiTarget, GnmiTls};
 pub use host_id::HostId;
 pub use job_notification::{JOB_VARIABLES, JobNotification, JobNotificationTarget};
 pub use jobs::{Jobs, Kubernetes, Pods, Slurmrestd};
+pub use judge::{Judge, ServeRole};
 pub use load::{Overrides, load};
 pub use notify::{Alertmanager, Webhook};
 pub use proxy::{Network, Proxy};
@@ -60,6 +62,8 @@ use fabriclens_store::SeriesLimits;
 pub struct Config {
     /// Data directory; created if missing.
     pub data: PathBuf,
+    /// Part of a collector that this process is.
+    pub role: ServeRole,
     /// Allows listeners on any address without TLS; logged at every start.
     pub insecure: bool,
     /// Interval at which the collector stores its own metrics; zero for never.
@@ -98,6 +102,8 @@ pub struct Config {
     pub store: Option<Remote>,
     /// Further servers that receive the samples.
     pub forward: Vec<Forward>,
+    /// Where the judge is, and its lease.
+    pub judge: Judge,
     /// Other collectors whose samples are merged into answers.
     pub peers: Vec<Endpoint>,
     /// URL by which people reach this collector, for links in messages; by default its address.
@@ -237,6 +243,7 @@ impl Default for Config {
         let loopback = |port| SocketAddr::from(([127, 0, 0, 1], port));
         Self {
             data: PathBuf::from("fabriclens-data"),
+            role: ServeRole::default(),
             insecure: false,
             self_metrics_interval: Duration::from_secs(15),
             listen: Listen {
@@ -275,6 +282,7 @@ impl Default for Config {
             probes: Probes::default(),
             store: None,
             forward: Vec::new(),
+            judge: Judge::default(),
             peers: Vec::new(),
             external_url: None,
             alertmanager: Alertmanager::default(),
@@ -299,6 +307,7 @@ impl Config {
         let (tls, ca) = (self.tls.as_ref(), self.tls.as_ref().and_then(|t| t.client_ca.clone()));
         let values = [
             self.data.display().to_string(),
+            self.role.name().to_owned(),
             self.insecure.to_string(),
             duration::format(self.self_metrics_interval),
             self.external_url.clone().unwrap_or_default(),

@@ -12,13 +12,15 @@ use crate::thresholds;
 use fabriclens_base::nearest;
 use fabriclens_promql::Version;
 
-use super::{Config, ConfigError, Switches, Tls, auth, gnmi, job_notification, jobs, notify, remote};
+use super::{Config, ConfigError, Switches, Tls, auth, gnmi, job_notification, jobs, judge, notify, remote};
 
 /// Command-line flags; `None` leaves file, environment or default in force.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// `--data`
     pub data: Option<String>,
+    /// `--role`
+    pub role: Option<String>,
     /// `--http`
     pub http: Option<String>,
     /// `--otlp-grpc`
@@ -53,6 +55,7 @@ pub fn load(
         }
     };
     replace(&mut raw.data, &flags.data);
+    replace(&mut raw.role, &flags.role);
     replace(&mut raw.listen.http, &flags.http);
     replace(&mut raw.listen.otlp_grpc, &flags.otlp_grpc);
     replace(&mut raw.listen.otlp_http, &flags.otlp_http);
@@ -131,11 +134,12 @@ fn environment_name(key: &str) -> String {
     format!("FABRICLENS_{}", key.replace('.', "_").to_uppercase())
 }
 
-fn check(raw: RawConfig) -> Result<Config, ConfigError> {
+pub(super) fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     let mut config = Config::default();
     if let Some(data) = raw.data {
         config.data = PathBuf::from(data);
     }
+    config.role = judge::role(raw.role)?;
     config.insecure = raw.insecure.unwrap_or(false);
     address(&mut config.listen.http, raw.listen.http, "listen.http")?;
     address(&mut config.listen.otlp_grpc, raw.listen.otlp_grpc, "listen.otlp_grpc")?;
@@ -201,6 +205,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     config.store = remote::check_store(raw.store)?;
     config.forward = remote::check(raw.forward)?;
     config.peers = remote::check_peers(raw.peers)?;
+    config.judge = judge::check(raw.judge)?;
     config.external_url = notify::check_external_url(raw.external_url)?;
     config.alertmanager = notify::check_alertmanager(raw.alertmanager)?;
     config.webhook = notify::check_webhooks(raw.webhook)?;
@@ -209,6 +214,7 @@ fn check(raw: RawConfig) -> Result<Config, ConfigError> {
     config.gnmi = gnmi::check(raw.gnmi)?;
     config.auth = auth::check(raw.auth, &config)?;
     bounds(&config)?;
+    judge::check_role(&config)?;
     Ok(config)
 }
 

@@ -8,6 +8,7 @@ use super::auth::RawAuth;
 use super::gnmi::RawGnmi;
 use super::job_notification::RawJobNotification;
 use super::jobs::RawJobs;
+use super::judge::RawJudge;
 use super::notify::{RawAlertmanager, RawWebhook};
 use super::remote::{RawForward, RawPeers, RawStore};
 
@@ -15,6 +16,7 @@ use super::remote::{RawForward, RawPeers, RawStore};
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawConfig {
     pub data: Option<String>,
+    pub role: Option<String>,
     pub insecure: Option<bool>,
     pub self_metrics_interval: Option<String>,
     pub external_url: Option<String>,
@@ -34,6 +36,7 @@ pub(super) struct RawConfig {
     pub store: RawStore,
     pub forward: Vec<RawForward>,
     pub peers: RawPeers,
+    pub judge: RawJudge,
     pub alertmanager: RawAlertmanager,
     pub webhook: Vec<RawWebhook>,
     pub job_notification: Vec<RawJobNotification>,
@@ -154,7 +157,7 @@ mod tests {
     fn key_table_equals_the_struct() {
         let mut found = Vec::new();
         let tops = fields_of("zzz = 1");
-        let servers = ["forward", "store", "peers", "alertmanager", "webhook", "job_notification"];
+        let servers = ["forward", "store", "peers", "judge", "alertmanager", "webhook", "job_notification"];
         for top in tops.iter().filter(|t| !servers.contains(&t.as_str())) {
             match toml::from_str::<RawConfig>(&format!("[{top}]\n")) {
                 Ok(_) => {
@@ -177,7 +180,13 @@ mod tests {
             fields("[[job_notification]]", "job_notification"),
         ]
         .concat();
-        let kept = [fields("[store]", "store"), fields("[[forward]]", "forward"), fields("[peers]", "peers")].concat();
+        let kept = [
+            fields("[store]", "store"),
+            fields("[[forward]]", "forward"),
+            fields("[peers]", "peers"),
+            fields("[judge]", "judge"),
+        ]
+        .concat();
         assert_eq!([kept, notified].concat(), SERVER_KEYS);
     }
 }

@@ -55,7 +55,8 @@ fn servers(config: &Config) -> impl Iterator<Item = (&'static str, &Endpoint)> {
         Pods::File(_) => None,
     });
     let peers = config.peers.iter().map(|p| ("peers", p));
-    store.chain(forward).chain(peers).chain(receivers).chain(slurm).chain(pods)
+    let judges = config.judge.endpoints.iter().map(|e| ("judge", e));
+    store.chain(forward).chain(peers).chain(judges).chain(receivers).chain(slurm).chain(pods)
 }
 
 /// Whether every user of this host can read the file.

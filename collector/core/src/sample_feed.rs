@@ -1,13 +1,18 @@
 //! Bounded feed of ingested samples for the detectors. If the detectors fall behind, the oldest samples are dropped and
 //! counted; ingest never waits.
 
-use fabriclens_correlate::TimeSpans;
+use fabriclens_correlate::{StreamingEval, TimeSpans};
 use fabriclens_store::RowGroup;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 
 /// Most values that wait: 64 MiB, several seconds of the largest fleet.
 pub const CAPACITY: usize = 8 << 20;
+
+/// Names of the metrics that the consumer reads, sorted: those that an ingest collector sends to its judge.
+pub fn metrics() -> Vec<&'static str> {
+    StreamingEval::new(1).0.metrics()
+}
 
 /// A queue of ingested samples with one consumer; closed until the consumer opens it.
 #[derive(Default)]

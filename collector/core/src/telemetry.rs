@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::forward_telemetry::{ForwardQueues, ForwardTelemetry};
 use crate::gnmi_telemetry::GnmiTelemetry;
+use crate::judge_telemetry::JudgeTelemetry;
 use crate::probe_telemetry::ProbeTelemetry;
 use crate::protocol::Protocol;
 use crate::reader_leases::ReaderLeases;
@@ -58,6 +59,8 @@ pub struct Telemetry {
     pub reader_leases: ReaderLeases,
     /// Paths and probes.
     pub probes: ProbeTelemetry,
+    /// Judges of an ingest collector, and the lease of a judge.
+    pub judges: JudgeTelemetry,
     /// Forwarding tables of InfiniBand subnets, as their readers tell them.
     pub subnet_paths: SubnetPaths,
     /// Memory of these tables, bytes, by reader.
@@ -178,6 +181,7 @@ impl Telemetry {
             switches: SwitchList::new(&registry)?,
             reader_leases: ReaderLeases::new(&registry)?,
             probes: ProbeTelemetry::new(&registry)?,
+            judges: JudgeTelemetry::new(&registry)?,
             subnet_paths: SubnetPaths::default(),
             subnet_tables: {
                 let g = IntGaugeVec::new(

@@ -15,6 +15,7 @@ mod segment;
 mod sender;
 mod series_writer;
 mod state;
+mod target;
 #[cfg(test)]
 mod tests;
 
@@ -22,13 +23,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fabriclens_base::Sender as SampleSender;
-use fabriclens_model::{Labels, Matcher, Patterns, Read as _, Series, absent, is_absent, present};
+use fabriclens_model::{Labels, Matcher, Read as _, Series, absent, is_absent, present};
 use fabriclens_store::io::OsFiles;
 use fabriclens_store::{AppendError, Appended, RowGroup, Store, filter_times};
 
 use fabriclens_config as config;
-use fabriclens_config::selector;
-use fabriclens_core::endpoint::Client;
+use fabriclens_core::failover_client::FailoverClient;
 use fabriclens_core::sample_feed::SampleFeed;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time::now_ms;
@@ -37,6 +37,8 @@ use parking_lot::Mutex;
 pub use queue::{Limits, Queue, QueueError};
 use sender::Sender;
 pub use series_writer::SeriesWriter;
+pub use target::JUDGE_WRITE;
+use target::{Target, targets};
 
 /// Forwarding cannot start; `Display` names the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -116,12 +118,10 @@ impl Sink {
     /// [`ForwardError`].
     pub fn start(store: Arc<Store>, config: &config::Config, telemetry: &Telemetry) -> Result<Self, ForwardError> {
         let root = config.data.join("forward");
-        warn_of_others(&root, config);
-        let age = |f: &config::Forward| Limits { bytes: f.size, age: Some(f.age), refuses: false };
-        let engine =
-            config.store.as_ref().map(|r| (&r.write, Limits { bytes: r.write.size, age: None, refuses: true }));
-        let targets = engine.into_iter().chain(config.forward.iter().map(|f| (f, age(f))));
-        let queues = targets.map(|(f, limits)| start(f, limits, &root, &store, telemetry)).collect::<Result<_, _>>()?;
+        let targets = targets(config)?;
+        warn_of_others(&root, &targets);
+        let queues = targets.into_iter().map(|target| start(target, &root, &store, telemetry));
+        let queues = queues.collect::<Result<_, _>>()?;
         let future = i64::try_from(config.ingest.future.as_millis()).unwrap_or(i64::MAX);
         Ok(Self { store: config.store.is_none().then_some(store), future, queues, sample_feed: SampleFeed::default() })
     }
@@ -143,6 +143,11 @@ impl Sink {
         let written = self.write(groups, sender)?;
         let mut done = self.commit(vec![written]);
         done.pop().unwrap_or_else(|| Ok(Appended::default()))
+    }
+
+    /// Shows samples to the detectors without storing them: an ingest collector has written them to the engine.
+    pub fn feed(&self, groups: Vec<RowGroup>) {
+        self.sample_feed.push(groups);
     }
 
     /// The feed of written samples, for the detectors.
@@ -259,45 +264,36 @@ fn shared(series: &[Labels]) -> Vec<Matcher> {
     common.map(|(name, value)| Matcher::equal(name, value)).collect()
 }
 
-fn start(
-    config: &config::Forward,
-    limits: Limits,
-    root: &Path,
-    store: &Arc<Store>,
-    telemetry: &Telemetry,
-) -> Result<Arc<Queue>, ForwardError> {
-    let name = || config.name.clone();
+fn start(target: Target, root: &Path, store: &Arc<Store>, telemetry: &Telemetry) -> Result<Arc<Queue>, ForwardError> {
+    let Target { name: of, endpoints, select, describe, limits, batch, parallel, max_backoff } = target;
+    let name = || of.clone();
     let other = |message: String| ForwardError::Other { name: name(), message };
-    let client =
-        Client::new(&config.endpoint, telemetry).map_err(|source| ForwardError::File { name: name(), source })?;
-    let mut patterns = Patterns::default();
-    let select =
-        config.select.iter().map(|text| selector::selector(text, &mut patterns)).collect::<Result<Vec<_>, _>>();
-    let select = select.map_err(|e| other(e.to_string()))?;
-    let metadata = MetadataSender::new(store, select.clone());
-    let (dir, telemetry) = (root.join(&config.name), telemetry.forward(&config.name));
+    let client = FailoverClient::new(&endpoints, telemetry);
+    let client = client.map_err(|source| ForwardError::File { name: name(), source })?;
+    let metadata = MetadataSender::new(store, describe);
+    let (dir, telemetry) = (root.join(&of), telemetry.forward(&of));
     let queue = Queue::open(Arc::new(OsFiles), &dir, select, limits, store.retention_clock(), telemetry.clone());
     let queue = Arc::new(queue.map_err(|source| ForwardError::Queue { name: name(), dir, source })?);
     let sender = Sender {
         name: name(),
         queue: queue.clone(),
         client,
+        max_backoff,
         metadata: Mutex::new(metadata),
-        batch: config.batch,
-        parallel: config.parallel,
+        batch,
+        parallel,
         telemetry,
         logged: Default::default(),
         refused: Mutex::default(),
     };
-    tracing::info!(queue = config.name, url = config.endpoint.url, "forwarding samples");
+    tracing::info!(queue = of, url = sender.client.url(), "forwarding samples");
     let thread = std::thread::Builder::new().name("forward".to_owned());
     thread.spawn(move || sender.run()).map_err(|e| other(format!("cannot start a thread: {e}")))?;
     Ok(queue)
 }
 
 /// Warns of queues that are no longer configured and so are never sent.
-fn warn_of_others(root: &Path, config: &config::Config) {
-    let known: Vec<&config::Forward> = config.forward.iter().chain(config.store.as_ref().map(|r| &r.write)).collect();
+fn warn_of_others(root: &Path, known: &[Target]) {
     for entry in std::fs::read_dir(root).into_iter().flatten().flatten() {
         if !known.iter().any(|f| entry.file_name() == f.name.as_str()) {
             let dir = entry.path().display().to_string();

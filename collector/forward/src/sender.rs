@@ -15,6 +15,7 @@ use super::reader::{Reader, SeriesToSend, Window};
 use super::request::{self, Point};
 use fabriclens_core::endpoint;
 use fabriclens_core::endpoint::Client;
+use fabriclens_core::failover_client::{FailoverClient, Unanswered};
 use fabriclens_core::forward_telemetry::ForwardTelemetry;
 
 /// Time that a small window waits for more samples, so that many small requests become one.
@@ -22,7 +23,9 @@ const BATCH_WAIT: Duration = Duration::from_millis(100);
 /// Longest sleep without data; afterwards the age of waiting samples is checked.
 const IDLE: Duration = Duration::from_secs(5);
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
-const MAX_BACKOFF: Duration = Duration::from_secs(30);
+pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(30);
+/// The same for a judge, which must be told at once when a standby takes over.
+pub(super) const JUDGE_MAX_BACKOFF: Duration = Duration::from_secs(1);
 /// Most splits of one host's samples in a request, of a host that was refused before, and of all hosts together.
 const MAX_SPLITS: usize = 64;
 const MAX_SPLITS_AGAIN: usize = 8;
@@ -39,7 +42,8 @@ const LOG_EVERY: Duration = Duration::from_secs(30);
 pub(super) struct Sender {
     pub(super) name: String,
     pub(super) queue: Arc<Queue>,
-    pub(super) client: Client,
+    pub(super) client: FailoverClient,
+    pub(super) max_backoff: Duration,
     pub(super) metadata: Mutex<MetadataSender>,
     pub(super) batch: usize,
     pub(super) parallel: usize,
@@ -214,7 +218,7 @@ impl Sender {
             if !self.queue.holds(window.segment, window.from) {
                 return Err(Unfinished::Dropped);
             }
-            backoff = (backoff * 2).min(MAX_BACKOFF);
+            backoff = (backoff * 2).min(self.max_backoff);
         }
     }
 
@@ -233,29 +237,13 @@ impl Sender {
     }
 
     fn post(&self, body: &[u8]) -> Answer {
-        let request = match self.client.post(self.client.url()) {
-            Ok(request) => request,
-            Err(e) => return Answer::Later(None, e.to_string()),
-        };
-        let request = request
-            .header("content-type", "application/x-protobuf")
-            .header("content-encoding", "snappy")
-            .header("x-prometheus-remote-write-version", "0.1.0")
-            // Another collector then takes the series that only collectors write.
-            .header("x-fabriclens-forward", "1");
-        let mut response = match request.send(body) {
-            Ok(response) => response,
-            Err(e) => return Answer::Later(None, e.to_string()),
-        };
-        let status = response.status();
-        if status.is_success() {
-            // The connection can only be reused after the body was read.
-            _ = endpoint::error_text(&mut response);
-            return Answer::Taken;
-        }
-        let wait = endpoint::retry_after(&response);
-        let why = endpoint::error_text(&mut response);
-        if is_about_samples(status) { Answer::Refused(why) } else { Answer::Later(wait, why) }
+        let several = self.client.clients().len() > 1;
+        let asked = self.client.ask(|client| match post_to(client, body) {
+            Answer::Later(after, why) if several => Err(Unanswered { after, why: format!("{}: {why}", client.url()) }),
+            Answer::Later(after, why) => Err(Unanswered { after, why }),
+            decided => Ok(decided),
+        });
+        asked.unwrap_or_else(|none| Answer::Later(none.after, none.why))
     }
 
     /// Whether a problem of this kind may be logged now: at most once per [`LOG_EVERY`].
@@ -267,6 +255,33 @@ impl Sender {
         }
         due
     }
+}
+
+/// Sends a request to one server.
+fn post_to(client: &Client, body: &[u8]) -> Answer {
+    let request = match client.post(client.url()) {
+        Ok(request) => request,
+        Err(e) => return Answer::Later(None, e.to_string()),
+    };
+    let request = request
+        .header("content-type", "application/x-protobuf")
+        .header("content-encoding", "snappy")
+        .header("x-prometheus-remote-write-version", "0.1.0")
+        // Another collector then takes the series that only collectors write.
+        .header("x-fabriclens-forward", "1");
+    let mut response = match request.send(body) {
+        Ok(response) => response,
+        Err(e) => return Answer::Later(None, e.to_string()),
+    };
+    let status = response.status();
+    if status.is_success() {
+        // The connection can only be reused after the body was read.
+        _ = endpoint::error_text(&mut response);
+        return Answer::Taken;
+    }
+    let wait = endpoint::retry_after(&response);
+    let why = endpoint::error_text(&mut response);
+    if is_about_samples(status) { Answer::Refused(why) } else { Answer::Later(wait, why) }
 }
 
 /// Whether the status is about the samples, so that a retry cannot help. Authentication, address and load of the

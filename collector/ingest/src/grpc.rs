@@ -8,16 +8,14 @@ use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use fabriclens_forwarding_tables::TELL;
-use fabriclens_probe_plan::{PLAN, REPORT};
-use fabriclens_reader_lease::ASK;
 use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsPartialSuccess, ExportMetricsServiceResponse};
 use tonic::Status;
 
+use super::agent_methods::AgentMethod;
 use super::grpc_frame::{self, message};
 use super::grpc_status::status_of;
-use super::{Compression, Ingest, Payload, Report, forwarding_tables, probes, reader_lease};
-use fabriclens_config::Access;
+use super::{Compression, Ingest, Payload, Report, direct, relay};
+use fabriclens_config::{Access, ServeRole};
 use fabriclens_core::protocol::Protocol;
 use fabriclens_server::auth::Caller;
 use fabriclens_server::route::{Route, route};
@@ -25,14 +23,22 @@ use fabriclens_server::route::{Route, route};
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 
 /// Routes of the gRPC listener.
-pub fn routes() -> Vec<Route<Arc<Ingest>>> {
-    vec![
-        route(Access::Ingest, &[Method::POST], EXPORT, export),
-        route(Access::Ingest, &[Method::POST], ASK, reader_lease::ask),
-        route(Access::Ingest, &[Method::POST], PLAN, probes::plan),
-        route(Access::Ingest, &[Method::POST], REPORT, probes::report),
-        route(Access::Ingest, &[Method::POST], TELL, forwarding_tables::tell),
-    ]
+pub fn routes(role: ServeRole) -> Vec<Route<Arc<Ingest>>> {
+    let samples = match role {
+        ServeRole::All | ServeRole::Ingest => route(Access::Ingest, &[Method::POST], EXPORT, export),
+        ServeRole::Judge => route(Access::Ingest, &[Method::POST], EXPORT, direct::refuse_grpc),
+    };
+    std::iter::once(samples).chain(AgentMethod::ALL.map(|method| agent_route(method, role))).collect()
+}
+
+fn agent_route(method: AgentMethod, role: ServeRole) -> Route<Arc<Ingest>> {
+    let handler = move |State(ingest): State<Arc<Ingest>>, Extension(caller): Extension<Caller>, request: Request| async move {
+        match role {
+            ServeRole::Ingest => relay::pass_on(method, ingest, caller, request).await,
+            ServeRole::All | ServeRole::Judge => method.answer(ingest, caller, request).await,
+        }
+    };
+    route(Access::Ingest, &[Method::POST], method.path(), handler)
 }
 
 async fn export(State(ingest): State<Arc<Ingest>>, Extension(caller): Extension<Caller>, request: Request) -> Response {

@@ -15,8 +15,8 @@ use super::import::import;
 use super::refusal::Refusal;
 use super::reserved::FORWARDED;
 use super::unpack::Compression;
-use super::{Ingest, IngestError, Payload, grpc};
-use fabriclens_config::Access;
+use super::{Ingest, IngestError, Payload, Received, direct, grpc};
+use fabriclens_config::{Access, ServeRole};
 use fabriclens_core::protocol::Protocol;
 use fabriclens_server::auth::Caller;
 use fabriclens_server::body;
@@ -24,11 +24,14 @@ use fabriclens_server::retry::RpcStatus;
 use fabriclens_server::route::{Route, route};
 
 /// Routes of the OTLP/HTTP listener.
-pub fn otlp_routes() -> Vec<Route<Arc<Ingest>>> {
-    vec![route(Access::Ingest, &[Method::POST], "/v1/metrics", otlp)]
+pub fn otlp_routes(role: ServeRole) -> Vec<Route<Arc<Ingest>>> {
+    vec![match role {
+        ServeRole::All | ServeRole::Ingest => route(Access::Ingest, &[Method::POST], "/v1/metrics", otlp),
+        ServeRole::Judge => route(Access::Ingest, &[Method::POST], "/v1/metrics", direct::refuse),
+    }]
 }
 
-/// Remote write and import, for the main listener.
+/// Remote write and import, for the main listener; a judge has [`super::judge::routes`] instead.
 pub fn write_routes() -> Vec<Route<Arc<Ingest>>> {
     vec![
         route(Access::Ingest, &[Method::POST], "/api/v1/write", remote_write),
@@ -190,6 +193,19 @@ async fn take_remote_write(
     headers: &HeaderMap,
     body: Body,
 ) -> Result<String, Refusal> {
+    let (plain, _received) = plain_remote_write(ingest, &caller, headers, body).await?;
+    let forwarded = headers.contains_key(FORWARDED);
+    let report = ingest.remote_write(Protocol::RemoteWrite, caller, forwarded, plain).await?;
+    Ok(report.message())
+}
+
+/// The decompressed body of a remote-write request, with its permit.
+pub(super) async fn plain_remote_write(
+    ingest: &Arc<Ingest>,
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(Bytes, Received), Refusal> {
     let count = |r: Refusal| {
         ingest.refused(Protocol::RemoteWrite, r.reason);
         r
@@ -198,7 +214,7 @@ async fn take_remote_write(
     let is_snappy = matches!(encoding.as_str(), "snappy" | "identity");
     let packed = |bytes: &Bytes| is_snappy.then(|| (Compression::Snappy, bytes.clone()));
     let received = ingest
-        .receive(Protocol::RemoteWrite, &caller, headers, body, false, packed)
+        .receive(Protocol::RemoteWrite, caller, headers, body, false, packed)
         .await
         .map_err(|e| count(e.into()))?;
     let plain = match received.payload.clone() {
@@ -209,9 +225,7 @@ async fn take_remote_write(
             plain.map_err(|e| count(e.into()))?.into()
         }
     };
-    let forwarded = headers.contains_key(FORWARDED);
-    let report = ingest.remote_write(Protocol::RemoteWrite, caller, forwarded, plain).await?;
-    Ok(report.message())
+    Ok((plain, received))
 }
 
 fn is_version_2(headers: &HeaderMap) -> bool {

@@ -8,7 +8,10 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+mod agent_identity;
+mod agent_methods;
 mod conflict;
+mod direct;
 mod foreign;
 mod forwarding_tables;
 pub mod fuzzing;
@@ -19,6 +22,7 @@ mod grpc_status;
 mod hosts;
 pub mod http;
 mod import;
+pub mod judge;
 mod metadata;
 mod otlp;
 mod own;
@@ -26,6 +30,7 @@ mod priority_class;
 mod probes;
 mod reader_lease;
 mod refusal;
+mod relay;
 mod remote;
 mod report;
 mod reserved;
@@ -37,6 +42,7 @@ mod unpack;
 
 pub use crate::priority_class::PriorityClass;
 pub use own::run as store_own_metrics;
+pub use relay::Relay;
 pub use report::{IngestError, Report};
 pub use unpack::Compression;
 
@@ -97,6 +103,10 @@ pub struct Ingest {
     probes: probes::ProbeMethods,
     /// Turn to list switches.
     list_turn: Arc<FairTurn>,
+    /// Names of the topology's switches.
+    switch_names: Mutex<Arc<[String]>>,
+    /// The way to the judge, in an ingest collector.
+    relay: Option<Relay>,
 }
 
 impl Ingest {
@@ -129,7 +139,15 @@ impl Ingest {
             metadata: metadata::MetadataGate::default(),
             probes: probes::ProbeMethods::new(probing),
             list_turn: FairTurn::new(),
+            switch_names: Mutex::new([].into()),
+            relay: None,
         }
+    }
+
+    /// Passes what agents ask and tell besides samples on to a judge.
+    #[must_use]
+    pub fn with_relay(self, relay: Option<Relay>) -> Self {
+        Self { relay, ..self }
     }
 
     /// Number of column lists that are remembered to check and translate their names.
@@ -151,7 +169,9 @@ impl Ingest {
 
     /// Takes over how the topology calls its switches, so that their series have these names.
     pub fn name_switches_as(&self, names: impl Iterator<Item = String>) {
-        self.foreign.name_as(names);
+        let names: Arc<[String]> = names.collect();
+        self.foreign.name_as(names.iter().cloned());
+        *self.switch_names.lock() = names;
     }
 
     /// Largest request, compressed or not, bytes.

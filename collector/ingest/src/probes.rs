@@ -21,9 +21,9 @@ use tonic::{Code, Status};
 use super::{Ingest, grpc_frame, unary};
 
 /// Largest request for a plan, bytes: the ports of a host with their source ports.
-const PLAN_REQUEST: usize = 64 << 10;
+pub(crate) const PLAN_REQUEST: usize = 64 << 10;
 /// Largest report, bytes: [`fabriclens_probe_plan::RESULTS`] paths of usual length.
-const REPORT_REQUEST: usize = 2 << 20;
+pub(crate) const REPORT_REQUEST: usize = 2 << 20;
 /// Bytes of all reports that are being read.
 const REPORTS: usize = 32 << 20;
 /// Reports that are checked at the same time, and how long others wait.

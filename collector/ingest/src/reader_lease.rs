@@ -15,7 +15,7 @@ use tonic::Status;
 use super::{Ingest, grpc_frame, unary};
 
 /// Largest request, bytes: a host name and [`fabriclens_reader_lease::SWITCHES`] GUIDs.
-const REQUEST: usize = 4096;
+pub(crate) const REQUEST: usize = 4096;
 
 /// Answers a candidate. A caller that is bound to hosts may ask for these only.
 pub(crate) async fn ask(

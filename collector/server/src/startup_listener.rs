@@ -9,6 +9,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -24,6 +25,28 @@ const RETRY_DELAY: Duration = Duration::from_secs(2);
 /// Answer of the liveness probe.
 pub const ALIVE: &str = "Fabriclens is healthy.\n";
 const STARTING: &str = "starting: the store is being opened and its log replayed; retry in a moment";
+
+/// Why requests cannot be answered yet; shared by all listeners.
+#[derive(Clone)]
+pub struct NotReady(Arc<Mutex<String>>);
+
+impl Default for NotReady {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(STARTING.to_owned())))
+    }
+}
+
+impl NotReady {
+    /// Gives the reason in the answers from now on.
+    pub fn set(&self, reason: impl Into<String>) {
+        *self.0.lock() = reason.into();
+    }
+
+    /// The collector starts: its store is being opened.
+    pub fn starting(&self) {
+        self.set(STARTING);
+    }
+}
 
 /// Protocol of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,10 +77,16 @@ impl Drop for AbortOnDrop {
 }
 
 impl StartupListener {
-    /// Starts to accept connections, until `stopped` becomes true.
-    pub fn start(listener: Listener, socket: TcpListener, kind: ListenerKind, stopped: watch::Receiver<bool>) -> Self {
+    /// Starts to accept connections, until `stopped` becomes true. Requests are answered with `reason` until then.
+    pub fn start(
+        listener: Listener,
+        socket: TcpListener,
+        kind: ListenerKind,
+        reason: NotReady,
+        stopped: watch::Receiver<bool>,
+    ) -> Self {
         let router = Arc::new(OnceLock::new());
-        let front = Router::new().fallback(pass).with_state((router.clone(), kind));
+        let front = Router::new().fallback(pass).with_state(Front { router: router.clone(), kind, reason });
         let task = tokio::spawn(listener.run(socket, front, stopped));
         Self { router, task: AbortOnDrop(Some(task)) }
     }
@@ -69,22 +98,31 @@ impl StartupListener {
     }
 }
 
-async fn pass(State((router, kind)): State<(Arc<OnceLock<Router>>, ListenerKind)>, request: Request) -> Response {
-    match router.get() {
+/// What a listener answers with.
+#[derive(Clone)]
+struct Front {
+    router: Arc<OnceLock<Router>>,
+    kind: ListenerKind,
+    reason: NotReady,
+}
+
+async fn pass(State(front): State<Front>, request: Request) -> Response {
+    match front.router.get() {
         // An axum router is always ready.
         Some(router) => router.clone().call(request).await.into_response(),
-        None => not_ready(kind, request.uri().path()),
+        None => not_ready(front.kind, request.uri().path(), &front.reason),
     }
 }
 
 /// Answers a request that arrives before the collector is ready.
-fn not_ready(kind: ListenerKind, path: &str) -> Response {
+fn not_ready(kind: ListenerKind, path: &str, reason: &NotReady) -> Response {
+    let text = reason.0.lock().clone();
     match (kind, path) {
         (ListenerKind::Http, "/healthz" | "/-/healthy") => ALIVE.into_response(),
-        (ListenerKind::Grpc, _) => retry::later(Code::Unavailable, STARTING, jitter(RETRY_DELAY)).into_http::<Body>(),
+        (ListenerKind::Grpc, _) => retry::later(Code::Unavailable, &text, jitter(RETRY_DELAY)).into_http::<Body>(),
         (ListenerKind::Http | ListenerKind::Otlp, _) => {
             let after = [(header::RETRY_AFTER, retry::seconds(jitter(RETRY_DELAY)))];
-            (StatusCode::SERVICE_UNAVAILABLE, after, format!("{STARTING}\n")).into_response()
+            (StatusCode::SERVICE_UNAVAILABLE, after, format!("{text}\n")).into_response()
         }
     }
 }
@@ -123,13 +161,17 @@ mod tests {
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
-        let startup = StartupListener::start(listener(), socket, ListenerKind::Http, stopped);
+        let reason = NotReady::default();
+        let startup = StartupListener::start(listener(), socket, ListenerKind::Http, reason.clone(), stopped);
         assert!(get(address, "/healthz").await.starts_with("http/1.1 200"));
         for path in ["/readyz", "/api/v1/query?query=up"] {
             let text = get(address, path).await;
             assert!(text.starts_with("http/1.1 503") && text.contains("retry-after: "), "{text}");
             assert!(text.contains("starting: the store is being opened"), "{text}");
         }
+        reason.set("standby of judge-1");
+        let text = get(address, "/readyz").await;
+        assert!(text.starts_with("http/1.1 503") && text.ends_with("standby of judge-1\n"), "{text}");
         let server = startup.serve(Router::new().route("/readyz", axum::routing::get(|| async { "ready" })));
         assert!(get(address, "/readyz").await.ends_with("ready"));
         stop.send_replace(true);
@@ -141,7 +183,7 @@ mod tests {
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let (_stop, stopped) = watch::channel(false);
-        drop(StartupListener::start(listener(), socket, ListenerKind::Grpc, stopped));
+        drop(StartupListener::start(listener(), socket, ListenerKind::Grpc, NotReady::default(), stopped));
         while tokio::net::TcpStream::connect(address).await.is_ok() {
             tokio::task::yield_now().await;
         }

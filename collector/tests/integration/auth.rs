@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use crate::common::{Collector, now_ms, now_ns, otlp, until};
 use axum::http::Method;
 use fabriclens_api as api;
-use fabriclens_config::{Access, ROLES};
+use fabriclens_config::{Access, ROLES, ServeRole};
 use fabriclens_console as console;
 use fabriclens_ingest as ingest;
 use fabriclens_server::auth::new_token;
@@ -89,12 +89,12 @@ fn all(c: &Collector) -> Vec<(SocketAddr, Method, String, Access)> {
         routes.iter().flat_map(of).collect()
     }
     let r = &c.running;
-    let mut all = rows(r.http, api::routes());
+    let mut all = rows(r.http, api::routes(ServeRole::All));
     all.extend(rows(r.http, console::routes::<()>("/")));
     all.extend(rows(r.http, ingest::http::write_routes()));
     all.extend(rows(r.http, ingest::switches::routes()));
-    all.extend(rows(r.otlp_http, ingest::http::otlp_routes()));
-    all.extend(rows(r.otlp_grpc, ingest::grpc::routes()));
+    all.extend(rows(r.otlp_http, ingest::http::otlp_routes(ServeRole::All)));
+    all.extend(rows(r.otlp_grpc, ingest::grpc::routes(ServeRole::All)));
     all
 }
 

@@ -33,7 +33,8 @@ fn shipped_config_holds_the_defaults() {
     let (shipped, servers) = shipped.split_once("# [[forward]]\n").unwrap();
     let (forward, servers) = servers.split_once("# [peers]\n").unwrap();
     let (peers, servers) = servers.split_once("# [store]\n").unwrap();
-    let (store, servers) = servers.split_once("# Thresholds of detectors").unwrap();
+    let (store, servers) = servers.split_once("# [judge]\n").unwrap();
+    let (judge, servers) = servers.split_once("# Thresholds of detectors").unwrap();
     let (thresholds, servers) = servers.split_once("# [alertmanager]\n").unwrap();
     let thresholds: Vec<&str> = thresholds.lines().skip(1).filter_map(|l| l.strip_prefix("# ")).take(3).collect();
     assert_ne!(from_text(&thresholds.join("\n")).unwrap().thresholds, Config::default().thresholds);
@@ -117,6 +118,12 @@ fn shipped_config_holds_the_defaults() {
     assert_eq!((one.write.size, one.write.batch, one.write.parallel), (4 << 30, 10_000, 1));
     assert_eq!((short.write.size, short.write.batch, short.write.parallel), (4 << 30, 10_000, 1));
     assert_eq!((one.read.timeout, short.read.timeout), (Duration::from_secs(30), Duration::from_secs(30)));
+
+    let roles = "role = 'judge'\nstore = { remote = 'http://x' }\n";
+    let one = from_text(&format!("{roles}[judge]\n{}", keys(judge, 12))).unwrap().judge;
+    let short = from_text(&format!("{roles}[judge]\nurls = ['http://x']")).unwrap().judge;
+    assert_eq!((one.size, one.age, one.batch), (short.size, short.age, short.batch));
+    assert_eq!((one.endpoints[1].timeout, one.name.as_str()), (short.endpoints[0].timeout, "judge-1"));
 
     let one = from_text(&format!("[alertmanager]\n{}", keys(alertmanager, 8))).unwrap().alertmanager;
     let short = from_text("[alertmanager]\nurls = ['http://x']").unwrap().alertmanager;

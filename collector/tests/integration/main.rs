@@ -36,6 +36,7 @@ mod queries;
 mod report;
 mod restart;
 mod restore;
+mod roles;
 mod switches;
 mod tls;
 mod topology;

@@ -76,6 +76,13 @@ impl StreamingEval {
         (standing, rest)
     }
 
+    /// Names of the metrics that [`StreamingEval::take`] reads, sorted; samples of others have no effect on it.
+    pub fn metrics(&self) -> Vec<&'static str> {
+        let mut names: Vec<&'static str> = self.readers.by_metric.keys().copied().collect();
+        names.sort_unstable();
+        names
+    }
+
     /// Instant of the frame that contains a time, Unix ms.
     pub fn frame_of(&self, time_ms: i64) -> i64 {
         frame_of(time_ms, self.step_ms)

@@ -279,3 +279,42 @@ fn reset_does_not_end_an_incident() {
     );
     assert!((open[0].evidence[0].value - 0.5).abs() < 0.05, "what a reset hides is no pause: {:?}", open[0].evidence);
 }
+
+#[test]
+fn only_the_listed_metrics_are_read_from_arriving_samples() {
+    let (standing, asked) = StreamingEval::new(1000);
+    let listed = standing.metrics();
+    assert!(listed.is_sorted() && listed.len() > 30, "{listed:?}");
+    // A signal is either read from arriving samples, whose metrics are all listed, or asked of the store.
+    for row in ALL.iter().filter(|row| !asked.iter().any(|other| other.signal == row.signal)) {
+        for metric in row.expression.metrics() {
+            assert!(listed.binary_search(&metric).is_ok(), "{:?} reads {metric}", row.signal);
+        }
+    }
+    // Series of all other metrics change nothing.
+    let run = |keeps: &dyn Fn(&str) -> bool| {
+        let fabric = Fabric::new(Topology::default(), Ports::default(), Vec::new());
+        let (mut watch, mut standing) =
+            (IncidentTracker::new(fabric, Thresholds::default()), StreamingEval::new(1000).0);
+        let kept = |list: Vec<Labels>| -> Vec<Labels> { list.into_iter().filter(|l| keeps(l.metric())).collect() };
+        let lists: Vec<Layout> = lists().into_iter().map(|list| kept(list).into()).collect();
+        for second in 1..30_i64 {
+            watch.push(Frame::new(second * 1_000_000_000));
+            for (at, list) in lists.iter().enumerate() {
+                let of = |labels: &Labels| (second * (1 + at as i64)) as f64 * labels.metric().len() as f64;
+                let values: Vec<f64> = list.iter().map(of).collect();
+                standing.take(list, &[second * 1000], &values, &mut watch);
+            }
+        }
+        let mut told = Vec::new();
+        for (second, row) in (1..30_i64).flat_map(|second| ALL.iter().map(move |row| (second, row))) {
+            let mut value = |port| watch.frame(second * 1_000_000_000).and_then(|frame| frame.get(row.signal, port));
+            told.extend([0, 1].map(|port| value(port).map(f64::to_bits)));
+        }
+        (standing.series(), told)
+    };
+    let all = run(&|_| true);
+    assert_eq!(run(&|metric| listed.binary_search(&metric).is_ok()), all);
+    assert!(all.1.iter().flatten().count() > 100);
+    assert_eq!(run(&|metric| listed.binary_search(&metric).is_err()).0, 0);
+}
