@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod error;
 pub mod fuzzing;
 mod meta;
 mod queue;
@@ -27,6 +28,7 @@ use fabriclens_model::{Labels, Matcher, Read as _, Series, absent, is_absent, pr
 use fabriclens_store::io::OsFiles;
 use fabriclens_store::{AppendError, Appended, RowGroup, Store, filter_times};
 
+pub use error::ForwardError;
 use fabriclens_config as config;
 use fabriclens_core::failover_client::FailoverClient;
 use fabriclens_core::sample_feed::SampleFeed;
@@ -39,39 +41,6 @@ use sender::Sender;
 pub use series_writer::SeriesWriter;
 pub use target::JUDGE_WRITE;
 use target::{Target, targets};
-
-/// Forwarding cannot start; `Display` names the remedy.
-#[derive(Debug, thiserror::Error)]
-pub enum ForwardError {
-    /// The queue on disk cannot be opened.
-    #[error(
-        "forward queue {name:?}: cannot open {dir}: {source}; check its permissions, or move it away to discard waiting samples"
-    )]
-    Queue {
-        /// Queue name.
-        name: String,
-        /// Queue directory.
-        dir: std::path::PathBuf,
-        /// Error of the system.
-        source: std::io::Error,
-    },
-    /// A password, token or CA file cannot be used.
-    #[error("forward {name:?}: {source}; give a file that this user can read")]
-    File {
-        /// Queue name.
-        name: String,
-        /// File and cause.
-        source: fabriclens_core::endpoint::FileError,
-    },
-    /// Invalid selector, or failure of the system.
-    #[error("forward {name:?}: {message}")]
-    Other {
-        /// Queue name.
-        name: String,
-        /// Cause.
-        message: String,
-    },
-}
 
 /// Nothing was acknowledged; the sender should retry.
 #[derive(Debug, thiserror::Error)]

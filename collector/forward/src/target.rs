@@ -7,8 +7,9 @@ use fabriclens_config::{Endpoint, ServeRole, selector};
 use fabriclens_core::sample_feed;
 use fabriclens_model::{Matcher, Patterns};
 
+use super::error::ForwardError;
+use super::queue::Limits;
 use super::sender::{JUDGE_MAX_BACKOFF, MAX_BACKOFF};
-use super::{ForwardError, Limits};
 
 /// Path at which a judge takes the samples of ingest collectors.
 pub const JUDGE_WRITE: &str = "/api/v1/judge/write";
