@@ -67,16 +67,18 @@ async fn judged_series_reach_the_judge_and_all_series_the_queue_of_the_engine() 
     let ingest = ingest_of(&[&url(&judge)]).await;
     let now = now_ns();
     let mut grpc = ingest.grpc().await;
-    for (metric, value) in [("fabric_port_io_bytes_total", 1), ("fabric_rdma_read_requests_total", 2)] {
-        let request = otlp("h1", metric, &[(now - 2 * S, now - S, value), (now - 2 * S, now, value)]);
+    // The judge never has three samples if it gets all series.
+    for (metric, seconds) in [("fabric_rdma_read_requests_total", 2), ("fabric_port_io_bytes_total", 3)] {
+        let points: Vec<_> = (0..seconds).map(|ago| (now - 9 * S, now - ago * S, 1)).collect();
+        let request = otlp("h1", metric, &points);
         assert_eq!(grpc.export(request).await.unwrap().into_inner().partial_success, None);
     }
     until("the judge has what it judges", async || {
-        metric(&judge, r#"fabriclens_ingest_samples_total{source="remote_write"}"#).await == 2.0
+        metric(&judge, r#"fabriclens_ingest_samples_total{source="remote_write"}"#).await == 3.0
     })
     .await;
-    assert_eq!(metric(&ingest, r#"fabriclens_forward_pending_samples{queue="store.remote"}"#).await, 4.0);
-    assert_eq!(metric(&ingest, r#"fabriclens_forward_samples_total{queue="judge.samples"}"#).await, 2.0);
+    assert_eq!(metric(&ingest, r#"fabriclens_forward_pending_samples{queue="store.remote"}"#).await, 5.0);
+    assert_eq!(metric(&ingest, r#"fabriclens_forward_samples_total{queue="judge.samples"}"#).await, 3.0);
     assert_eq!(
         metric(&judge, r#"fabriclens_forward_pending_samples{queue="store.remote"}"#).await,
         0.0,
