@@ -1,6 +1,6 @@
 //! Cost of the first audit of a made-up fleet: every key has a value at each port, and the first ports have another one in one key.
 //!
-//! `cargo run --release -p fabriclens-audit --example fleet -- [HOSTS [WRONG_PORTS]]`; a host has eight ports.
+//! `cargo run --release -p fabriclens-audit --example fleet_audit -- [HOSTS [WRONG_PORTS]]`; a host has eight ports.
 
 use std::sync::Arc;
 use std::time::Duration;
