@@ -34,7 +34,7 @@ export const INTERACTIONS: readonly { name: string; path: string; act: (page: Pa
     name: "fabric: another signal",
     path: "/fabric",
     act: async (page, round) => {
-      await page.getByLabel("Color by").selectOption({ index: 1 + (round % 3) });
+      await page.getByLabel("Color by").press(round % 2 === 0 ? "ArrowDown" : "ArrowUp");
     },
   },
   {

@@ -82,6 +82,7 @@ fn collector_series() -> &'static BTreeSet<String> {
             "audit/src/series.rs",
             "core/src/forward_telemetry.rs",
             "core/src/gnmi_telemetry.rs",
+            "core/src/judge_telemetry.rs",
             "core/src/probe_telemetry.rs",
             "core/src/reader_leases/mod.rs",
             "core/src/switch_list.rs",

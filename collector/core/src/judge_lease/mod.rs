@@ -1,4 +1,4 @@
-//! The lease by which one of several judges is active, a file on storage that all of them share ([`file`]).
+//! The lease by which one of several judges is active, a file on storage that all of them share.
 //!
 //! The holder renews it every 2 s. A standby takes over once the file has not changed for 8 s by its own monotonic clock, so
 //! clocks need not agree. A holder that could not renew for 6 s, or sees a later epoch, no longer judges. The epoch decides
