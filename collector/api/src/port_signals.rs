@@ -1,5 +1,5 @@
-//! Signals of all ports at an instant, for the overview and the drawing of the fabric. Those of the present are the detectors'; others, and
-//! those that peers have, are read by one query for each signal.
+//! Signals of all ports at an instant, for the overview and the drawing of the fabric. The detectors tell the signals of the present; one
+//! query for each signal reads those of the past, and all of them where this collector has peers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! The newest signals of all ports as the detectors have them, for views of the present: queries would read the samples of every port for
-//! each viewer. The live evaluation publishes a table while somebody asks.
+//! each viewer. The live evaluation publishes a table every two seconds while the API asks for one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use fabriclens_correlate::Signal;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// Age from which a table is replaced, if somebody asks.
+/// Age at which the live evaluation replaces a table.
 const REFRESH: Duration = Duration::from_secs(2);
 /// Oldest table that is an answer: evaluating a large fabric takes a while.
 const OLDEST: Duration = Duration::from_secs(10);
@@ -62,7 +62,8 @@ impl NewestSignals {
         (*found).clone()
     }
 
-    /// The signals of a table that somebody waits for, if there is none or it has become old.
+    /// The signals of the table to publish now: the API asked within the last minute, and the last table is two seconds old. Drops the
+    /// table if the API did not ask.
     pub fn wanted(&self) -> Option<&[Signal]> {
         let is_asked = self.asked.lock().is_some_and(|asked| asked.elapsed() < INTEREST);
         let is_old = self.table.borrow().as_ref().is_none_or(|table| table.made.elapsed() >= REFRESH);

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 /// Most values that wait: 64 MiB, several seconds of the largest fleet.
 pub const CAPACITY: usize = 8 << 20;
 
-/// Names of the metrics that the consumer reads, sorted: those that an ingest collector sends to its judge.
+/// Names of the metrics that the detectors read from the feed, sorted. An ingest collector sends these to its judge.
 pub fn metrics() -> Vec<&'static str> {
     StreamingEval::new(1).0.metrics()
 }

@@ -14,10 +14,18 @@ impl<'a> HostReader<'a> {
         Self { read, hosts }
     }
 
-    /// Splits a selector into one per host.
-    fn matchers(&self, matchers: &[Matcher]) -> impl Iterator<Item = Vec<Matcher>> {
-        let of = |host: &String| matchers.iter().cloned().chain([Matcher::equal("host", host)]).collect();
-        self.hosts.iter().map(of)
+    /// Reads the series of each host.
+    fn of_hosts<T>(
+        &self,
+        matchers: &[Matcher],
+        read: impl Fn(&[Matcher]) -> Result<Vec<T>, ReadError>,
+    ) -> Result<Vec<T>, ReadError> {
+        let mut all = Vec::new();
+        for host in &self.hosts {
+            let matchers: Vec<Matcher> = matchers.iter().cloned().chain([Matcher::equal("host", host)]).collect();
+            all.extend(read(&matchers)?);
+        }
+        Ok(all)
     }
 }
 
@@ -29,11 +37,7 @@ impl Read for HostReader<'_> {
         end_ms: i64,
         budget: &dyn Budget,
     ) -> Result<Vec<Series>, ReadError> {
-        let mut all = Vec::new();
-        for matchers in self.matchers(matchers) {
-            all.extend(self.read.select_within(&matchers, start_ms, end_ms, budget)?);
-        }
-        Ok(all)
+        self.of_hosts(matchers, |matchers| self.read.select_within(matchers, start_ms, end_ms, budget))
     }
 
     fn select_histograms(
@@ -43,11 +47,7 @@ impl Read for HostReader<'_> {
         end_ms: i64,
         budget: &dyn Budget,
     ) -> Result<Vec<HistogramSeries>, ReadError> {
-        let mut all = Vec::new();
-        for matchers in self.matchers(matchers) {
-            all.extend(self.read.select_histograms(&matchers, start_ms, end_ms, budget)?);
-        }
-        Ok(all)
+        self.of_hosts(matchers, |matchers| self.read.select_histograms(matchers, start_ms, end_ms, budget))
     }
 }
 

@@ -8,7 +8,7 @@ use fabriclens_correlate::{IncidentTracker, Signal};
 /// Age up to which a value is the newest, ns; as the range of the queries that read the past.
 const RECENT_NS: i64 = 60_000_000_000;
 
-/// Publishes a table if somebody wants one.
+/// Publishes a table if the API asked for one and the last one is old.
 pub(crate) fn publish_newest(tracker: &IncidentTracker, newest: &NewestSignals) {
     let Some(signals) = newest.wanted() else { return };
     let from_ns = tracker.now_ns().saturating_sub(RECENT_NS);

@@ -23,8 +23,9 @@ const BATCH_WAIT: Duration = Duration::from_millis(100);
 /// Longest sleep without data; afterwards the age of waiting samples is checked.
 const IDLE: Duration = Duration::from_secs(5);
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
+/// Longest pause between two attempts to reach a receiver.
 pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(30);
-/// The same for a judge, which must be told at once when a standby takes over.
+/// Longest pause between two attempts to reach a judge: samples must get to a standby soon after it takes over.
 pub(super) const JUDGE_MAX_BACKOFF: Duration = Duration::from_secs(1);
 /// Most splits of one host's samples in a request, of a host that was refused before, and of all hosts together.
 const MAX_SPLITS: usize = 64;

@@ -30,8 +30,9 @@ pub use fabriclens_rows::{
 };
 pub use hint::{Hint, Rollup, Selected};
 pub use histogram::{
-    CUSTOM_SCHEMA, EXPONENTIAL_SCHEMAS, Histogram, HistogramError, HistogramMean, HistogramParts, HistogramSeries,
-    HistogramSum, IncompatibleHistograms, Interval, Keep, MAX_BUCKETS, Reconciled, ResetHint, Side, Span,
+    CUSTOM_SCHEMA, EXPONENTIAL_SCHEMAS, Histogram, HistogramAccumulator, HistogramError, HistogramMean, HistogramParts,
+    HistogramSeries, HistogramSum, IncompatibleHistograms, Interval, Keep, MAX_BUCKETS, Reconciled, ResetHint, Side,
+    Span,
 };
 pub use kahan::kahan;
 pub use matcher::{MatchOp, Matcher, MatcherError};

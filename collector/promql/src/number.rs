@@ -1,6 +1,7 @@
 //! Numbers with Go's semantics: float formatting and parsing, and `min`/`max` that propagate NaN. Used where Rust's
 //! own would differ from Prometheus.
 
+use fabriclens_model::kahan;
 use std::cmp::Ordering;
 
 /// `strconv.FormatFloat(v, 'f', -1, 64)`: shortest decimal without exponent.
@@ -75,16 +76,6 @@ fn parse_hex(text: &str) -> Option<f64> {
     let exponent: i32 = exponent.parse().ok()?;
     let shift = i32::try_from(part.len()).ok()?.checked_mul(4)?;
     Some(value * f64::from(exponent.checked_sub(shift)?).exp2())
-}
-
-/// One step of Neumaier's compensated sum: returns the new sum and compensation.
-pub(crate) fn kahan(value: f64, sum: f64, compensation: f64) -> (f64, f64) {
-    let t = sum + value;
-    if t.is_infinite() {
-        return (t, 0.0);
-    }
-    let c = if sum.abs() >= value.abs() { (sum - t) + value } else { (value - t) + sum };
-    (t, compensation + c)
 }
 
 /// The mean of some values: their compensated sum divided by their number, or, where the sum would overflow, updated by

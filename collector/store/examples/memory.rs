@@ -4,9 +4,13 @@
 //!
 //! `cargo run --profile demo -p fabriclens-store --example memory -- [HOSTS [ROWS [INTERVAL_MS [ROWS_OF_A_CHUNK]]]]`
 
+#[path = "support/random.rs"]
+mod random;
+
 use fabriclens_base::Sender;
 use fabriclens_model::{Labels, Layout};
 use fabriclens_store::{AppendError, HeadMemory, Options, RowGroup, SeriesLimits, Store};
+use random::Random;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,17 +29,6 @@ const HOSTS_PER_REQUEST: usize = 4;
 /// Waits for the locks of the head that are counted.
 const LONG: Duration = Duration::from_millis(50);
 const START: i64 = 1_700_000_000_000;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % n
-    }
-}
 
 /// Texts that label sets share, as in the decoders of ingest.
 #[derive(Default)]

@@ -3,25 +3,18 @@
 //!
 //! `cargo run -p fabriclens-store --example workload -- TICKS [HOSTS [ROWS_OF_A_CHUNK]]`
 
+#[path = "support/random.rs"]
+mod random;
+
 use fabriclens_model::{Labels, Layout, Matcher, Read};
 use fabriclens_store::{Options, RowGroup, Store};
+use random::Random;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const PORTS: usize = 8;
 const COUNTERS: usize = 60;
 const HOSTS_PER_REQUEST: usize = 16;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % n
-    }
-}
 
 struct Port {
     series: Layout,

@@ -1,4 +1,4 @@
-//! The lease file and the claims beside it.
+//! Reads and writes a lease file, and the files beside it by which a standby claims the next epoch.
 //!
 //! The file is overwritten in place, because some network file systems show a replaced file late. A claim,
 //! `LEASE.epoch-N`, is created exclusively: of several standbys that see the lease end, one gets epoch N.

@@ -32,7 +32,7 @@ impl Shared {
                     }
                     self.show(record.as_ref());
                     let epoch = found.claimed.max(record.as_ref().map_or(0, |record| record.epoch));
-                    // Nobody holds it, or ever did.
+                    // The last holder gave it back, or no judge has had it yet.
                     let free = record.map_or(epoch == 0 && found.content.is_none(), |record| {
                         record.released && found.claimed <= record.epoch
                     });

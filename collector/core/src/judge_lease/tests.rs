@@ -79,7 +79,7 @@ async fn a_lease_without_renewals_is_taken_and_its_holder_gives_up() {
     }
     let (holder, waiting) =
         if matches!(*first.state().borrow(), LeaseState::Held { .. }) { (first, second) } else { (second, first) };
-    // A later epoch fences the holder, whoever wrote it.
+    // The holder gives up at a later epoch, whichever process wrote it.
     LeaseFile::new(&site.path()).unwrap().write(&Record::new("c", 1, 7)).unwrap();
     let why = holder.lost().await;
     assert!(why.contains("judge \"c\" took over (epoch 7 after 1)"), "{why}");
@@ -151,6 +151,6 @@ fn what_is_no_lease_is_refused_with_a_remedy() {
     let link = site.shared.path().join("link");
     std::os::unix::fs::symlink(site.path(), &link).unwrap();
     assert!(error(&link).contains("cannot use"), "a link");
-    // Nobody can create files there, not even root.
+    // The kernel lets no user create files there, not even root.
     assert!(error(Path::new("/proc/judge.lease")).contains("this user can write"));
 }

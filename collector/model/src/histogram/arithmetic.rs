@@ -102,6 +102,7 @@ impl Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{HistogramAccumulator as _, HistogramMean, HistogramSum};
     use crate::{HistogramParts, Side, Span};
 
     fn side(offset: i32, counts: &[f64]) -> Side {
@@ -245,8 +246,8 @@ mod tests {
             let (mut sum, mut difference) = (a.clone(), a.clone());
             let refused = sum.add(&b).is_err();
             assert_eq!((refused, difference.subtract(&b).is_err()), (a.is_custom() != b.is_custom(), refused));
-            let mut all = crate::HistogramSum::new(a.clone());
-            let mut mean = crate::HistogramMean::new(a.clone());
+            let mut all = HistogramSum::new(a.clone());
+            let mut mean = HistogramMean::new(a.clone());
             assert_eq!((all.add(&b).is_err(), mean.add(&b).is_err()), (refused, refused));
             for h in [sum, difference, all.finish(), mean.finish()] {
                 combined += 1;

@@ -31,7 +31,7 @@ pub use error::{HistogramError, IncompatibleHistograms};
 pub use intervals::Interval;
 pub use parts::{HistogramParts, Side, Span};
 pub use schema::{CUSTOM_SCHEMA, EXPONENTIAL_SCHEMAS, MAX_BUCKETS};
-pub use sum::{HistogramMean, HistogramSum};
+pub use sum::{HistogramAccumulator, HistogramMean, HistogramSum};
 pub use trim::Keep;
 
 use crate::{Labels, STALE_NAN, is_stale};

@@ -4,6 +4,24 @@ use super::buckets::add_compensated;
 use super::{Histogram, IncompatibleHistograms, Reconciled};
 use crate::kahan;
 
+/// Combines histograms one after the other.
+pub trait HistogramAccumulator {
+    /// The combination of one histogram.
+    fn new(first: Histogram) -> Self;
+
+    /// Adds a histogram.
+    ///
+    /// # Errors
+    /// [`IncompatibleHistograms`] if it has custom bounds and those before have none, or the other way round.
+    fn add(&mut self, other: &Histogram) -> Result<Reconciled, IncompatibleHistograms>;
+
+    /// Bytes of memory.
+    fn bytes(&self) -> usize;
+
+    /// The result without empty buckets.
+    fn finish(self) -> Histogram;
+}
+
 /// A compensated sum.
 #[derive(Clone, Debug)]
 pub struct HistogramSum {
@@ -13,28 +31,6 @@ pub struct HistogramSum {
 }
 
 impl HistogramSum {
-    /// The sum of one histogram.
-    pub fn new(first: Histogram) -> Self {
-        let mut lost = first.emptied();
-        lost.zero_threshold = first.zero_threshold;
-        Self { sum: first, lost }
-    }
-
-    /// Adds a histogram.
-    ///
-    /// # Errors
-    /// [`IncompatibleHistograms`] if it has custom bounds and the sum has none, or the other way round.
-    pub fn add(&mut self, other: &Histogram) -> Result<Reconciled, IncompatibleHistograms> {
-        let Self { sum, lost } = self;
-        let aligned = sum.align(Some(lost), other)?;
-        (sum.zero_count, lost.zero_count) = kahan(aligned.zero_count, sum.zero_count, lost.zero_count);
-        (sum.count, lost.count) = kahan(other.count, sum.count, lost.count);
-        (sum.sum, lost.sum) = kahan(other.sum, sum.sum, lost.sum);
-        add_compensated(&mut sum.positive, &mut lost.positive, &aligned.positive);
-        add_compensated(&mut sum.negative, &mut lost.negative, &aligned.negative);
-        Ok(aligned.reconciled)
-    }
-
     fn scale(&mut self, factor: f64) {
         self.sum.scale(factor);
         self.lost.scale(factor);
@@ -50,14 +46,31 @@ impl HistogramSum {
         let counts = h.positive.iter().chain(&h.negative).map(|b| b.count);
         counts.chain([h.zero_count, h.count, h.sum]).any(f64::is_infinite)
     }
+}
 
-    /// Bytes of memory.
-    pub fn bytes(&self) -> usize {
+impl HistogramAccumulator for HistogramSum {
+    fn new(first: Histogram) -> Self {
+        let mut lost = first.emptied();
+        lost.zero_threshold = first.zero_threshold;
+        Self { sum: first, lost }
+    }
+
+    fn add(&mut self, other: &Histogram) -> Result<Reconciled, IncompatibleHistograms> {
+        let Self { sum, lost } = self;
+        let aligned = sum.align(Some(lost), other)?;
+        (sum.zero_count, lost.zero_count) = kahan(aligned.zero_count, sum.zero_count, lost.zero_count);
+        (sum.count, lost.count) = kahan(other.count, sum.count, lost.count);
+        (sum.sum, lost.sum) = kahan(other.sum, sum.sum, lost.sum);
+        add_compensated(&mut sum.positive, &mut lost.positive, &aligned.positive);
+        add_compensated(&mut sum.negative, &mut lost.negative, &aligned.negative);
+        Ok(aligned.reconciled)
+    }
+
+    fn bytes(&self) -> usize {
         self.sum.bytes() + self.lost.bytes()
     }
 
-    /// The sum without empty buckets.
-    pub fn finish(self) -> Histogram {
+    fn finish(self) -> Histogram {
         let Self { mut sum, lost } = self;
         // Both have the same buckets, so nothing can be refused.
         if sum.add(&lost).is_ok() {
@@ -76,17 +89,12 @@ pub struct HistogramMean {
     updated: bool,
 }
 
-impl HistogramMean {
-    /// The mean of one histogram.
-    pub fn new(first: Histogram) -> Self {
+impl HistogramAccumulator for HistogramMean {
+    fn new(first: Histogram) -> Self {
         Self { sum: HistogramSum::new(first), number: 1.0, updated: false }
     }
 
-    /// Adds a histogram.
-    ///
-    /// # Errors
-    /// See [`HistogramSum::add`].
-    pub fn add(&mut self, other: &Histogram) -> Result<Reconciled, IncompatibleHistograms> {
+    fn add(&mut self, other: &Histogram) -> Result<Reconciled, IncompatibleHistograms> {
         let before = self.number;
         self.number += 1.0;
         if !self.updated {
@@ -105,13 +113,11 @@ impl HistogramMean {
         self.sum.add(&part)
     }
 
-    /// Bytes of memory.
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.sum.bytes()
     }
 
-    /// The mean without empty buckets.
-    pub fn finish(mut self) -> Histogram {
+    fn finish(mut self) -> Histogram {
         if !self.updated {
             self.sum.divide(self.number);
         }

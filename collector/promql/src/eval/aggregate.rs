@@ -7,7 +7,7 @@ use crate::error::{Evaluated, QueryError};
 use crate::functions::histogram_text;
 use crate::number;
 use crate::plan::{Aggregate, AggregateOp, Expr, Grouping, Node};
-use fabriclens_model::{Labels, is_stale};
+use fabriclens_model::{Labels, is_stale, kahan};
 use foldhash::{HashMap, HashMapExt as _};
 use std::sync::Arc;
 
@@ -189,7 +189,7 @@ fn sum(members: &[&[f64]], steps: usize) -> Vec<f64> {
             if is_stale(*a) {
                 *a = *v;
             } else {
-                (*a, *c) = number::kahan(*v, *a, *c);
+                (*a, *c) = kahan(*v, *a, *c);
             }
         }
     }

@@ -27,7 +27,6 @@ pub(crate) use columns::{
 };
 pub(crate) use context::Context;
 pub(crate) use extended::points;
-pub(crate) use native_combine::Accumulator;
 pub(crate) use point::{Point, between};
 pub(crate) use select::Instant;
 pub(crate) use window_index::{PerTimes, Span, Window, spans};

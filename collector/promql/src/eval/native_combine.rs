@@ -2,64 +2,19 @@
 
 use super::{Annotation, Combination, Context};
 use crate::error::Evaluated;
-use fabriclens_model::{Histogram, HistogramMean, HistogramSum, IncompatibleHistograms, Reconciled, ResetHint};
-
-/// Combines histograms one after the other.
-pub(crate) trait Accumulator {
-    fn start(first: Histogram) -> Self;
-    fn add(&mut self, other: &Histogram) -> Result<Reconciled, IncompatibleHistograms>;
-    /// Bytes of memory.
-    fn bytes(&self) -> usize;
-    fn finish(self) -> Histogram;
-}
-
-impl Accumulator for HistogramSum {
-    fn start(first: Histogram) -> Self {
-        Self::new(first)
-    }
-
-    fn add(&mut self, other: &Histogram) -> Result<Reconciled, IncompatibleHistograms> {
-        self.add(other)
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes()
-    }
-
-    fn finish(self) -> Histogram {
-        self.finish()
-    }
-}
-
-impl Accumulator for HistogramMean {
-    fn start(first: Histogram) -> Self {
-        Self::new(first)
-    }
-
-    fn add(&mut self, other: &Histogram) -> Result<Reconciled, IncompatibleHistograms> {
-        self.add(other)
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes()
-    }
-
-    fn finish(self) -> Histogram {
-        self.finish()
-    }
-}
+use fabriclens_model::{Histogram, HistogramAccumulator, IncompatibleHistograms, Reconciled, ResetHint};
 
 impl Context<'_> {
     /// Combines histograms, each with its metric name. `None` if there are none, or if some have custom bounds and others
     /// do not.
-    pub(crate) fn combine<'h, T: Accumulator>(
+    pub(crate) fn combine<'h, T: HistogramAccumulator>(
         &mut self,
         histograms: impl Iterator<Item = (&'h Histogram, &'h str)> + Clone,
         offset: usize,
     ) -> Evaluated<Option<Histogram>> {
         let mut rest = histograms.clone();
         let Some((first, _)) = rest.next() else { return Ok(None) };
-        let mut all = T::start(first.clone());
+        let mut all = T::new(first.clone());
         let mut bounds_differ = false;
         for (h, metric) in rest {
             self.check()?;

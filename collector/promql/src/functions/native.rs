@@ -2,9 +2,9 @@
 
 use crate::error::Evaluated;
 use crate::eval::{ABSENT, Annotation, Column, Columns, Context, Grid};
-use crate::number::{self, kahan};
+use crate::number;
 use crate::plan::Expr;
-use fabriclens_model::{Histogram, Interval};
+use fabriclens_model::{Histogram, Interval, kahan};
 use std::fmt::Write as _;
 
 pub(super) fn count(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Evaluated<Columns> {

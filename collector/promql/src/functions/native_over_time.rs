@@ -1,8 +1,8 @@
 //! The `*_over_time` functions, `changes` and `resets` of windows with native histograms.
 
 use crate::error::Evaluated;
-use crate::eval::{Accumulator, Annotation, Context, Point, Subject, Window};
-use fabriclens_model::{Histogram, HistogramMean, HistogramSum};
+use crate::eval::{Annotation, Context, Point, Subject, Window};
+use fabriclens_model::{Histogram, HistogramAccumulator, HistogramMean, HistogramSum};
 use std::sync::Arc;
 
 type Computed = Evaluated<Option<Point>>;
@@ -61,7 +61,7 @@ pub(super) fn avg(cx: &mut Context<'_>, w: &Window<'_>, subject: Subject<'_>) ->
 }
 
 /// Combines all histograms of a window without floats.
-fn combined<T: Accumulator>(cx: &mut Context<'_>, w: &Window<'_>, subject: Subject<'_>) -> Computed {
+fn combined<T: HistogramAccumulator>(cx: &mut Context<'_>, w: &Window<'_>, subject: Subject<'_>) -> Computed {
     if !w.values.is_empty() {
         cx.annotate(&Annotation::MixedRange(subject.metric), subject.offset);
         return Ok(None);

@@ -1,8 +1,9 @@
 //! The `*_over_time` functions, `changes` and `resets`: statistics of the values in a window.
 
 use crate::eval::{Context, Window};
-use crate::number::{self, kahan};
+use crate::number;
 use crate::plan::Expr;
+use fabriclens_model::kahan;
 
 pub(super) fn sum(w: &Window<'_>, _: &[f64]) -> Option<f64> {
     let (sum, c) = w.values.iter().fold((0.0, 0.0), |(sum, c), v| kahan(*v, sum, c));

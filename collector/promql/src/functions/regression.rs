@@ -1,8 +1,8 @@
 //! Linear regression and smoothing: `deriv`, `predict_linear`, `double_exponential_smoothing`.
 
 use crate::eval::{Context, Window};
-use crate::number::kahan;
 use crate::plan::Expr;
+use fabriclens_model::kahan;
 
 pub(super) fn deriv(w: &Window<'_>, _: &[f64]) -> Option<f64> {
     // Any origin near the samples keeps the sums small.
