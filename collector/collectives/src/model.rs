@@ -44,6 +44,9 @@ pub struct Communicator {
     pub ranks: BTreeMap<String, u32>,
     /// Ranks that stay behind; more than are named.
     pub behind: u32,
+    /// How many operations the rank with the fewest had launched less than the one with the most, in one answer, by operation; more
+    /// than 0. For ranks of MPI one number, by the operation that others wait in: operations on all ranks that it has not entered.
+    pub lags: BTreeMap<String, u64>,
     /// Time in which no rank was seen to launch another operation, seconds. At least that long: it begins at 0 when an agent begins
     /// to ask.
     pub idle_s: f64,
@@ -57,6 +60,15 @@ impl Communicator {
     /// Whether this is `MPI_COMM_WORLD`, put together from what the agent of each host reports of its own ranks.
     pub fn is_mpi(&self) -> bool {
         self.id == MPI_COMM_WORLD
+    }
+
+    /// How far ranks are behind in an operation: `400 AllReduce operations`, and `up to` that of several. `None` if it is unknown.
+    pub fn distance(&self, operation: &str) -> Option<String> {
+        let lag = self.lags.get(operation)?;
+        let up_to = if self.behind > 1 { "up to " } else { "" };
+        // MPI's ranks are counted over all kinds of operations.
+        let kind = if self.is_mpi() { String::new() } else { format!("{operation} ") };
+        Some(format!("{up_to}{lag} {kind}{}", if *lag == 1 { "operation" } else { "operations" }))
     }
 
     /// Sorts stragglers by rank and keeps the first 16 of them.

@@ -120,11 +120,13 @@ pub(crate) fn world(series: &[Series], at_ms: i64) -> Option<(Communicator, i64)
     let waiting = ranks.values().filter(|rank| rank.waits.is_some()).count();
     *states.entry("running".to_owned()).or_default() += u32::try_from(waiting).unwrap_or(u32::MAX);
     let behind = stragglers.iter().filter(|one| one.reason == StragglerReason::Behind).count();
+    let lags = lag(&ranks, &stragglers).into_iter().collect();
     let mut found = Communicator {
         id: MPI_COMM_WORLD.to_owned(),
         size: Some(size),
         ranks: states,
         behind: u32::try_from(behind).unwrap_or(u32::MAX),
+        lags,
         idle_s: (reported_ms - idle_since_ms) as f64 / 1e3,
         idle_since_ms,
         stragglers,
@@ -161,6 +163,16 @@ fn behind(ranks: &BTreeMap<u32, Rank<'_>>, reported_ms: i64) -> Vec<Straggler> {
         is_behind.then(|| straggler(*number, rank.host, rank.pid, StragglerReason::Behind, operation, looks - 1))
     };
     ranks.iter().filter_map(of).collect()
+}
+
+/// The operation in which ranks are behind, and how many operations the farthest of them has not entered that another one has.
+fn lag(ranks: &BTreeMap<u32, Rank<'_>>, stragglers: &[Straggler]) -> Option<(String, u64)> {
+    let entered = |rank: &Rank<'_>| newest(rank.entered).map(|(_, value)| value);
+    let behind = || stragglers.iter().filter(|one| one.reason == StragglerReason::Behind);
+    let fewest = behind().filter_map(|one| entered(ranks.get(&one.rank)?)).min_by(f64::total_cmp)?;
+    let most = ranks.values().filter_map(entered).max_by(f64::total_cmp)?;
+    let lag = (most - fewest) as u64;
+    (lag > 0).then_some((behind().next()?.operation.clone(), lag))
 }
 
 /// A rank that ended without `MPI_Finalize`, as its agent tells.

@@ -66,6 +66,7 @@ fn a_rank_outside_of_mpi_that_others_wait_for_is_behind() {
     assert_eq!((last.host.as_deref(), &*last.pid, last.answers >= 2), (Some("b"), "11", true));
     assert_eq!((found.size, found.behind, found.in_state("running")), (Some(4), 1, 4));
     assert_eq!((found.idle_s, found.idle_since_ms), (190.0, NOW - 195_000));
+    assert_eq!(found.distance("Allreduce").as_deref(), Some("1 operation"));
 }
 
 #[test]

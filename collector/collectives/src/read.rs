@@ -21,6 +21,7 @@ const READABLE: &str = "fabric_collective_readable";
 const INFO: &str = "fabric_collective_communicator_info";
 const RANKS: &str = "fabric_collective_ranks";
 const BEHIND: &str = "fabric_collective_behind";
+const LAG: &str = "fabric_collective_lag";
 const IDLE: &str = "fabric_collective_idle_seconds";
 
 /// Source of samples, and the time at which they are read.
@@ -68,7 +69,7 @@ impl CollectivesReader<'_> {
     /// # Errors
     /// [`ReadError`], also if its series need more than 64 MiB.
     pub fn job(&self, job: &JobName) -> Result<Option<JobCollectives>, ReadError> {
-        let names = [READABLE, INFO, RANKS, BEHIND, IDLE, STRAGGLER];
+        let names = [READABLE, INFO, RANKS, BEHIND, LAG, IDLE, STRAGGLER];
         let series = self.select(&names, self.at_ms - LOOK_BACK_MS, &of_job(job))?;
         // Another host takes over if the one that asks is gone.
         let answered = |one: &&Series| Some((newest_answer(one)?, one.labels.get("host").to_owned()));
@@ -141,6 +142,9 @@ fn communicator(id: &str, series: &[(&Series, f64)], answered_ms: i64) -> Commun
             INFO => one.size = series.labels.get("size").parse().ok(),
             RANKS => _ = one.ranks.insert(series.labels.get("state").to_owned(), count(*value)),
             BEHIND => one.behind = count(*value),
+            LAG if *value >= 1.0 => {
+                one.lags.insert(series.labels.get("operation").to_owned(), count(*value).into());
+            }
             IDLE => {
                 one.idle_s = value.max(0.0);
                 let told_ms = answers.last().copied().unwrap_or(answered_ms);
@@ -240,6 +244,19 @@ mod tests {
         let [rank] = &*one.stragglers else { panic!("{one:?}") };
         assert_eq!((rank.rank, rank.reason, rank.answers), (3, StragglerReason::Dead, 2));
         assert_eq!(rank.process(), "host 10.0.0.3, GPU 1, process 99");
+    }
+
+    #[test]
+    fn lag_of_the_newest_answer_tells_how_far_ranks_are_behind() {
+        let mut all = answered();
+        for (operation, newest) in [("AllReduce", 400.0), ("Broadcast", 0.0)] {
+            all.push(series(LAG, "h1", &[C, ("operation", operation)], &[(40, 90.0), (10, newest)]));
+        }
+        let mut one = read(all).remove(0).communicators.remove(0);
+        assert_eq!(one.distance("AllReduce").as_deref(), Some("400 AllReduce operations"));
+        assert_eq!(one.distance("Broadcast"), None, "all ranks had launched it");
+        one.behind = 2;
+        assert_eq!(one.distance("AllReduce").as_deref(), Some("up to 400 AllReduce operations"));
     }
 
     #[test]

@@ -51,8 +51,9 @@ fn finding(ctx: &DetectorContext<'_>, job: usize, found: &Acquittal<'_>) -> Find
         true => ("entering", "fabric_collective_mpi_entered_total"),
         false => ("launching", "fabric_collective_behind"),
     };
+    let far = communicator.distance(operation).map(|far| format!(", by {far}")).unwrap_or_default();
     let text = format!(
-        "Job {id} waits for its own ranks: {} of communicator {} stay behind in {launching} {operation}, and the counters of their \
+        "Job {id} waits for its own ranks: {} of communicator {} stay behind in {launching} {operation}{far}, and the counters of their \
          hosts' ports show nothing. The network is not the reason.",
         named.collect::<Vec<_>>().join(", "),
         communicator.id

@@ -164,7 +164,9 @@ fn words(stuck: &Stuck<'_>, job: &str) -> String {
             let operation = ranks.first().map_or("", |rank| &rank.operation);
             let has = if is_one { "has" } else { "have" };
             let did = if communicator.is_mpi() { "entered" } else { "launched" };
-            format!("{has} not {did} the {operation} that others {did}")
+            let [are, they] = if is_one { ["is", "it"] } else { ["are", "they"] };
+            let far = communicator.distance(operation).map(|far| format!("{are} {far} behind: {they} "));
+            format!("{}{has} not {did} the {operation} that others {did}", far.unwrap_or_default())
         }
     };
     let who = match ranks.first() {

@@ -36,6 +36,7 @@ fn communicator(idle_s: i64, stragglers: Vec<Straggler>) -> Communicator {
         size: Some(4),
         ranks,
         behind,
+        lags: if behind > 0 { BTreeMap::from([("AllReduce".to_owned(), 400)]) } else { BTreeMap::new() },
         idle_s: idle_s as f64,
         idle_since_ms: LAST * 1000,
         stragglers,
@@ -213,7 +214,9 @@ fn stopped_ranks_take_longer_and_ranks_that_are_only_behind_page_nobody() {
     assert!(text.contains(" does not answer; 3 ranks wait for it"), "{text}");
     let (at, severity, text) = first(StragglerReason::Behind).unwrap();
     assert_eq!((at, severity), (900, Severity::Info));
-    assert!(text.contains(" has not launched the AllReduce that others launched; 3 ranks wait"), "{text}");
+    let far =
+        " is 400 AllReduce operations behind: it has not launched the AllReduce that others launched; 3 ranks wait";
+    assert!(text.contains(far), "{text}");
     assert_eq!(first(StragglerReason::Aborted).map(|found| found.0), Some(180));
 }
 
@@ -331,7 +334,8 @@ fn job_that_its_own_rank_holds_back_is_no_victim_and_says_why() {
     assert!(!odd_of(&own), "{:?}", own.victim_jobs);
     let why = own.considered.iter().find(|one| one.kind == IncidentKind::ApplicationStraggler).unwrap();
     assert_eq!(why.root, Location::Host { node: "h5".into() });
-    assert!(why.explanation.contains("stay behind in launching AllReduce"), "{}", why.explanation);
+    let far = "stay behind in launching AllReduce, by 400 AllReduce operations, and the counters";
+    assert!(why.explanation.contains(far), "{}", why.explanation);
 
     assert!(odd_of(&victims_of_pause(none, told(StragglerReason::Behind, None))), "its host may be the paused one");
     assert!(odd_of(&victims_of_pause(none, told(StragglerReason::Unresponsive, Some("h5")))), "not its program");

@@ -105,6 +105,10 @@ pub struct RankStraggler {
     pub reason: String,
     /// Operation; empty for a reason of the process.
     pub operation: String,
+    /// Most operations that it had launched less than another rank of its communicator; absent if unknown, or for another reason
+    /// than `behind`. Of several ranks that are behind at once, this is known of the farthest one only.
+    #[serde(default)]
+    pub operations_behind: Option<f64>,
     /// When it was first seen, Unix nanoseconds.
     pub start_ns: i64,
     /// When it was last seen, Unix nanoseconds.

@@ -147,6 +147,25 @@ fn a_rank_behind_without_trouble_of_its_ports_waits_for_its_own_work() {
 }
 
 #[test]
+fn a_rank_behind_is_told_with_its_distance_at_that_time() {
+    let fabric = ports(never);
+    behind(&fabric, "gpu-03", 1200..1800);
+    let lag = [("__name__", "fabric_collective_lag"), ("host", "gpu-01"), ("job", "1"), ("operation", "AllReduce")];
+    let at = |s: i64| if (1200..1800).contains(&s) { (s - 1170) as f64 / 1.5 } else { 900.0 };
+    fabric.put(&[&lag[..], &[("communicator", "c0")]].concat(), (30..HOUR).step_by(30), at);
+    fabric.put(&[&lag[..], &[("communicator", "c1")]].concat(), (30..HOUR).step_by(30), |_| 5000.0);
+    let report = report(&fabric);
+    let straggler = &report.collectives.stragglers[0];
+    assert_eq!(straggler.operations_behind, Some(400.0));
+    let text = &report.collectives.conclusion.as_ref().unwrap().text;
+    assert!(
+        text.contains("it was up to 400 AllReduce operations behind others, which waited in it; no port"),
+        "{text}"
+    );
+    assert!(markdown(&report).contains("up to 400 AllReduce operations behind"));
+}
+
+#[test]
 fn a_rank_behind_whose_port_is_paused_has_its_reason_in_the_network() {
     let fabric = ports(|host, s| if host == "gpu-03" && (1200..1800).contains(&s) { 0.4 } else { 0.0 });
     behind(&fabric, "gpu-03", 1200..1800);

@@ -7,6 +7,7 @@ use crate::build::ReportContext;
 use crate::build::ports::Port;
 use crate::model::{RankNetwork, RankStraggler};
 use crate::read::Interval;
+use fabriclens_base::escape::promql_string;
 use fabriclens_collectives::{HostAddresses, MPI_COMM_WORLD};
 use fabriclens_model::Labels;
 use fabriclens_promql::QueryError;
@@ -71,7 +72,7 @@ pub(super) fn stragglers(
     });
     all.truncate(LISTED);
     let ports = if all.is_empty() { RankPorts::default() } else { RankPorts::read(context)? };
-    Ok(all.into_iter().map(|candidate| straggler(context, candidate, &ports)).collect())
+    all.into_iter().map(|candidate| straggler(context, candidate, &ports)).collect()
 }
 
 /// Intervals in which own series of a metric have samples.
@@ -81,15 +82,19 @@ fn own(context: &ReportContext<'_>, metric: &str) -> Result<Vec<(Labels, Vec<Int
     Ok(all)
 }
 
-/// `was behind in AllReduce; no port of gpu-07 was held back …`
-fn sentence(reason: &str, operation: &str, evidence: String) -> String {
-    let was = match reason {
-        "behind" => format!("had not launched {operation} that others waited in"),
-        "late" => format!("came last to {operation}, and others waited for it"),
-        "unresponsive" => "did not answer".to_owned(),
-        "dead" => "is dead".to_owned(),
-        "without_communicator" => "had no communicator that the others had".to_owned(),
-        other => format!("was {other}"),
+/// `was up to 400 AllReduce operations behind; no port of gpu-07 was held back …`
+fn sentence((reason, operation, lag): (&str, &str, Option<f64>), evidence: &str) -> String {
+    let was = match (reason, lag) {
+        ("behind", Some(lag)) => {
+            let operations = if lag == 1.0 { "operation" } else { "operations" };
+            format!("was up to {lag:.0} {operation} {operations} behind others, which waited in it")
+        }
+        ("behind", None) => format!("had not launched {operation} that others waited in"),
+        ("late", _) => format!("came last to {operation}, and others waited for it"),
+        ("unresponsive", _) => "did not answer".to_owned(),
+        ("dead", _) => "is dead".to_owned(),
+        ("without_communicator", _) => "had no communicator that the others had".to_owned(),
+        (other, _) => format!("was {other}"),
     };
     format!("{was}; {evidence}")
 }
@@ -156,7 +161,11 @@ fn candidate(context: &ReportContext<'_>, member: Member, seen: Seen) -> Option<
     Some(Candidate { member, start_ms, end_ms, seconds, ranks })
 }
 
-fn straggler(context: &ReportContext<'_>, candidate: Candidate, ports: &RankPorts) -> RankStraggler {
+fn straggler(
+    context: &ReportContext<'_>,
+    candidate: Candidate,
+    ports: &RankPorts,
+) -> Result<RankStraggler, QueryError> {
     let Candidate { member: Member { host, rank, reason, operation }, start_ms, end_ms, seconds, ranks } = candidate;
     let uses = ports.of(&host, &ranks);
     let known = context.job.hosts.contains_key(&host);
@@ -164,9 +173,42 @@ fn straggler(context: &ReportContext<'_>, candidate: Candidate, ports: &RankPort
         true => rank_network(context, &host, &uses, (start_ms, end_ms.max(start_ms + 1))),
         false => (RankNetwork::Unknown, "it is not known on which host of the job it ran".to_owned()),
     };
-    let text = sentence(&reason, &operation, evidence);
+    let lag = lag(context, (&reason, &operation), &ranks, (start_ms, end_ms))?;
+    let text = sentence((&reason, &operation, lag), &evidence);
     let (start_ns, end_ns) = (start_ms * 1_000_000, end_ms * 1_000_000);
     let own = |port: &&Port| port.host == host && uses.has(port);
     let ports = context.ports.iter().filter(own).map(Port::name).collect();
-    RankStraggler { host, rank, reason, operation, start_ns, end_ns, seconds, network, ports, text }
+    let operations_behind = lag;
+    Ok(RankStraggler {
+        host,
+        rank,
+        reason,
+        operation,
+        operations_behind,
+        start_ns,
+        end_ns,
+        seconds,
+        network,
+        ports,
+        text,
+    })
+}
+
+/// Most operations, in a time (Unix ms), that the rank with the fewest of its communicators had launched less than the one with
+/// the most; `None` if that is unknown or the rank is listed for another reason.
+fn lag(
+    context: &ReportContext<'_>,
+    (reason, operation): (&str, &str),
+    ranks: &BTreeSet<(String, String)>,
+    (start_ms, end_ms): (i64, i64),
+) -> Result<Option<f64>, QueryError> {
+    if reason != "behind" {
+        return Ok(None);
+    }
+    let of = format!("operation={}", promql_string(operation));
+    let lags = context.source.selector("fabric_collective_lag", &of);
+    let found = context.source.at(&format!("max_over_time({lags}[{}ms])", end_ms - start_ms + 1), end_ms)?;
+    let within = |labels: &Labels| ranks.iter().any(|(communicator, _)| communicator == labels.get("communicator"));
+    let own = found.iter().filter(|s| is_own(context, &s.labels) && within(&s.labels)).map(|s| s.value);
+    Ok(own.max_by(f64::total_cmp).filter(|lag| *lag >= 1.0))
 }
