@@ -25,6 +25,7 @@ pub(crate) const DOCS: &[Doc] = &[
     doc!("runbooks/collector-overloaded.md"),
     doc!("runbooks/counters-doubted.md"),
     doc!("runbooks/credit-stall.md"),
+    doc!("runbooks/judge-missing.md"),
     doc!("runbooks/kernel-fault.md"),
     doc!("runbooks/link-ber-high.md"),
     doc!("runbooks/link-ber-rising.md"),

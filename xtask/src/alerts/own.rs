@@ -17,6 +17,7 @@ pub fn rules() -> Vec<Alert> {
         collector_data_loss(),
         collector_overloaded(),
         store_failing(),
+        judge_missing(),
         certificate_expires(),
     ]
 }
@@ -288,6 +289,27 @@ fn store_failing() -> Alert {
         cases: vec![
             fires("5m", &[""], &[("fabriclens_store_log_failing", "0x10 1x20")]),
             silent("5m", &[("fabriclens_store_log_failing", "0x30"), ("fabriclens_store_maintenance_failing", "0x30")]),
+        ],
+    }
+}
+
+fn judge_missing() -> Alert {
+    const ACTIVE: &str = r#"fabriclens_judge_active{instance="ingest-1"}"#;
+    const INGEST: &str = r#"instance="ingest-1""#;
+    Alert {
+        name: "FabriclensJudgeMissing",
+        severity: Critical,
+        // A standby takes over within ten seconds.
+        hold: "30s",
+        expr: "max by (instance) (fabriclens_judge_active) != 1".to_owned(),
+        summary: "{{ $labels.instance }}: {{ if eq $value 0.0 }}no active judge{{ else }}{{ $value }} active judges{{ end }}",
+        description: "This ingest collector finds no active judge, or more than one. Without one nothing is judged and samples \
+                    wait; with two, each sees a part. /readyz of the ingest collector and of the judges says what each answers.",
+        cases: vec![
+            fires("8m", &[INGEST], &[(ACTIVE, "1x20 0x40")]),
+            fires("8m", &[INGEST], &[(ACTIVE, "1x20 2x40")]),
+            // A take-over; and another collector, which finds it all the time.
+            silent("8m", &[(ACTIVE, "1x20 0 1x40"), (r#"fabriclens_judge_active{instance="ingest-2"}"#, "1x60")]),
         ],
     }
 }

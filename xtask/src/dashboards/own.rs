@@ -216,6 +216,11 @@ fn ingest() -> Row {
                 .query("max by (queue) (fabriclens_forward_pending_bytes)", "{{queue}}")
                 .wide(8)
                 .no_data("Nothing is forwarded."),
+            lines("Active judges", Unit::Count)
+                .description("What each ingest collector finds: 1 is right. 0: nothing is judged; more: each judges a part.")
+                .query("max by (instance) (fabriclens_judge_active)", "{{instance}}")
+                .wide(8)
+                .no_data("No collector has the role ingest."),
             lines("Messages about incidents", Unit::PerSecond)
                 .description("Messages to Alertmanagers and webhooks. failed: will be retried; refused: rejected by the receiver, \
                     check its log.")
