@@ -1,6 +1,6 @@
 //! The value that most ports of a group have.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::drift::{Reason, Split, SplitValue};
 use crate::key::{KEYS, Key};
@@ -63,13 +63,13 @@ impl<'a> Votes<'a> {
 
     /// Whether there are enough members to compare.
     fn is_enough(&self) -> bool {
-        self.count() >= MEMBERS && hosts(self.0.values().flatten()) >= HOSTS
+        self.count() >= MEMBERS && are_of_many_hosts(self.0.values().flatten())
     }
 
     /// The value of the majority, and how many have it.
     fn majority(&self) -> Option<(&'a str, usize)> {
         let (value, members) = self.0.iter().max_by_key(|(_, members)| members.len())?;
-        let agree = members.len() * 100 >= self.count() * AGREE_PERCENT && hosts(members) >= HOSTS;
+        let agree = members.len() * 100 >= self.count() * AGREE_PERCENT && are_of_many_hosts(members);
         agree.then_some((*value, members.len()))
     }
 
@@ -86,8 +86,15 @@ impl<'a> Votes<'a> {
     }
 }
 
-fn hosts<'a>(members: impl IntoIterator<Item = &'a &'a Member>) -> usize {
-    members.into_iter().map(|member| &*member.host).collect::<BTreeSet<_>>().len()
+/// Whether the members are of at least [`HOSTS`] hosts. Stops at the first members that are.
+fn are_of_many_hosts<'a>(members: impl IntoIterator<Item = &'a &'a Member>) -> bool {
+    let mut hosts: Vec<&str> = Vec::with_capacity(HOSTS);
+    members.into_iter().any(|member| {
+        if !hosts.contains(&&*member.host) {
+            hosts.push(&member.host);
+        }
+        hosts.len() >= HOSTS
+    })
 }
 
 /// A member that has not the value of its group.

@@ -73,7 +73,7 @@ impl Member {
 
 /// Members by host and name.
 #[derive(Default)]
-pub struct Members(BTreeMap<(String, String), Member>);
+pub struct Members(BTreeMap<String, BTreeMap<String, Member>>);
 
 impl Members {
     /// Members of the reported ports, with no values yet: each port that is `up` by host and name, and each device with such a port.
@@ -88,10 +88,11 @@ impl Members {
             }
             let device = labels.get("device");
             if !device.is_empty() && device != port.name && !port.of_switch {
-                let of_device = (port.host.clone(), device.to_owned());
-                members.0.entry(of_device).or_insert_with(|| Member::new(labels, device.to_owned()));
+                let of_host = members.0.entry(port.host.clone()).or_default();
+                of_host.entry(device.to_owned()).or_insert_with(|| Member::new(labels, device.to_owned()));
             }
-            members.0.insert(key, Member { number: labels.get("port").to_owned(), ..port });
+            let (host, name) = key;
+            members.0.entry(host).or_default().insert(name, Member { number: labels.get("port").to_owned(), ..port });
         }
         members
     }
@@ -99,26 +100,29 @@ impl Members {
     /// Sets the value of the key at that position. Ports that agents do not report are those of switches, kept for keys that are
     /// compared with the other end of the link.
     pub fn set(&mut self, host: &str, name: &str, key: usize, value: Arc<str>) {
-        let at = (host.to_owned(), name.to_owned());
-        let member = match KEYS[key].far_end {
-            FarEnd::Any => self.0.get_mut(&at),
-            FarEnd::Equal | FarEnd::AtLeast => Some(self.0.entry(at).or_insert_with(|| Member {
-                of_switch: true,
-                ..Member::new(&Labels::new([("host", host)]), name.to_owned())
-            })),
+        // Most members are known: texts are copied only for new ones.
+        let known = self.0.get_mut(host).and_then(|of_host| of_host.get_mut(name));
+        let member = match (known, KEYS[key].far_end) {
+            (Some(known), _) => known,
+            (None, FarEnd::Any) => return,
+            (None, FarEnd::Equal | FarEnd::AtLeast) => {
+                let of_host = self.0.entry(host.to_owned()).or_default();
+                of_host.entry(name.to_owned()).or_insert_with(|| Member {
+                    of_switch: true,
+                    ..Member::new(&Labels::new([("host", host)]), name.to_owned())
+                })
+            }
         };
-        if let Some(member) = member {
-            member.values[key] = Some(value);
-        }
+        member.values[key] = Some(value);
     }
 
     /// The member of that host and name.
     pub fn get(&self, host: &str, name: &str) -> Option<&Member> {
-        self.0.get(&(host.to_owned(), name.to_owned()))
+        self.0.get(host)?.get(name)
     }
 
     /// All members in order of hosts and names.
     pub fn iter(&self) -> impl Iterator<Item = &Member> {
-        self.0.values()
+        self.0.values().flat_map(BTreeMap::values)
     }
 }

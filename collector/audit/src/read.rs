@@ -1,5 +1,6 @@
 //! Reads settings from the series that agents and switches send.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use fabriclens_promql::{Engine, QueryError, Sample, Value};
 
 use crate::key::{KEYS, Key, Reading, Series};
 use crate::member::Members;
-use crate::value::{map, set};
+use crate::value;
 
 /// Metric whose labels say what a port is.
 pub(crate) const PORT_INFO: &str = "fabric_port_info";
@@ -23,6 +24,9 @@ const MOST_VALUES: usize = 256;
 
 /// Host and name of a port or device.
 pub(crate) type PortId = (String, String);
+
+/// Host, device and port of a series; the place of `device` is taken by `port` if a series has only the latter.
+type Port<'a> = [&'a str; 3];
 
 /// Source of samples, and the time at which they are read.
 #[derive(Clone, Copy)]
@@ -54,13 +58,13 @@ impl SettingsReader<'_> {
         // Equal values share memory: there are few values, and many ports.
         let mut known: HashMap<String, Arc<str>> = HashMap::new();
         for (at, key) in KEYS.iter().enumerate() {
-            let values = match key.reading {
-                Reading::Info(label) => labels(&infos, label),
-                _ => self.values(key, "")?,
-            };
-            for ((host, name), value) in values {
+            let mut set = |[host, device, port]: Port<'_>, value: String| {
                 let value = known.entry(value).or_insert_with_key(|value| value.as_str().into()).clone();
-                members.set(&host, &name, at, value);
+                members.set(host, &name(device, port), at, value);
+            };
+            match key.reading {
+                Reading::Info(label) => texts(infos.values(), label).for_each(|(port, value)| set(port, value)),
+                _ => self.each_value(key, "", set)?,
             }
         }
         Ok(members)
@@ -77,45 +81,54 @@ impl SettingsReader<'_> {
             // Writing to a string does not fail.
             _ = write!(matchers, "{label}={value:?},");
         }
-        Ok(self.values(key, &matchers)?.remove(&(host.to_owned(), name.to_owned())))
+        let mut found = None;
+        self.each_value(key, &matchers, |_, value| found = Some(value))?;
+        Ok(found)
     }
 
-    fn values(&self, key: &Key, matchers: &str) -> Result<BTreeMap<PortId, String>, QueryError> {
+    /// Calls `set` with the value of each port or device that has one.
+    fn each_value(&self, key: &Key, matchers: &str, mut set: impl FnMut(Port<'_>, String)) -> Result<(), QueryError> {
         match key.reading {
             Reading::Number(metric, unit) => {
                 let samples = self.samples(&format!("{metric}{{{matchers}}}"))?;
                 let finite = samples.iter().filter(|sample| sample.value.is_finite());
-                Ok(finite.map(|sample| (id(&sample.labels), unit.text(sample.value))).collect())
+                finite.for_each(|sample| set(port(&sample.labels), unit.text(sample.value)));
             }
             Reading::Set(series) => {
                 let on = |entries: &[(&str, f64)]| {
-                    set(entries.iter().filter(|(_, value)| *value != 0.0).map(|(name, _)| *name))
+                    value::set(entries.iter().filter(|(_, value)| *value != 0.0).map(|(name, _)| *name))
                 };
-                self.by_label(series, matchers, on)
+                self.by_label(series, matchers, on, set)?;
             }
-            Reading::Map(series) => self.by_label(series, matchers, map),
-            Reading::Info(label) => Ok(labels(&self.port_infos(matchers)?, label)),
+            Reading::Map(series) => self.by_label(series, matchers, value::map, set)?,
+            Reading::Info(label) => {
+                let infos = self.port_infos(matchers)?;
+                texts(infos.values(), label).for_each(|(port, value)| set(port, value));
+            }
         }
+        Ok(())
     }
 
-    /// Text of the series of each port.
+    /// Calls `set` with the text of the series of each port.
     fn by_label(
         &self,
         series: Series,
         matchers: &str,
         text: impl Fn(&[(&str, f64)]) -> String,
-    ) -> Result<BTreeMap<PortId, String>, QueryError> {
+        mut set: impl FnMut(Port<'_>, String),
+    ) -> Result<(), QueryError> {
         let only = series.only.map_or_else(String::new, |(label, value)| format!("{label}={value:?},"));
         let samples = self.samples(&format!("{}{{{matchers}{only}}}", series.metric))?;
-        let mut ports: BTreeMap<PortId, Vec<(&str, f64)>> = BTreeMap::new();
+        // By borrowed labels: names of ports are made once for each port, not for each sample.
+        let mut ports: HashMap<Port<'_>, Vec<(&str, f64)>> = HashMap::new();
         for sample in samples.iter().filter(|sample| sample.value.is_finite()) {
-            let entry = (sample.labels.get(series.by), sample.value);
-            let entries = ports.entry(id(&sample.labels)).or_default();
+            let entries = ports.entry(port(&sample.labels)).or_default();
             if entries.len() < MOST_VALUES {
-                entries.push(entry);
+                entries.push((sample.labels.get(series.by), sample.value));
             }
         }
-        Ok(ports.into_iter().map(|(port, entries)| (port, text(&entries))).collect())
+        ports.into_iter().for_each(|(port, entries)| set(port, text(&entries)));
+        Ok(())
     }
 
     /// What ports are, by the newest series of each: after a change of a label, two series exist for a while.
@@ -139,12 +152,22 @@ fn id(labels: &Labels) -> PortId {
     (labels.get("host").to_owned(), port_name(labels))
 }
 
+/// Like [`port_name`], without copies.
+fn port(labels: &Labels) -> Port<'_> {
+    match (labels.get("device"), labels.get("port")) {
+        ("", port) => [labels.get("host"), port, ""],
+        (device, port) => [labels.get("host"), device, port],
+    }
+}
+
+/// Name as [`port_name`] has it, without a copy for devices.
+fn name<'a>(device: &'a str, port: &str) -> Cow<'a, str> {
+    if port.is_empty() { device.into() } else { format!("{device}/{port}").into() }
+}
+
 /// One label of each port that has it.
-fn labels(infos: &BTreeMap<PortId, Labels>, label: &str) -> BTreeMap<PortId, String> {
-    let of = |(at, labels): (&PortId, &Labels)| {
-        Some((at.clone(), labels.get(label).to_owned())).filter(|(_, value)| !value.is_empty())
-    };
-    infos.iter().filter_map(of).collect()
+fn texts<'a>(infos: impl Iterator<Item = &'a Labels>, label: &'a str) -> impl Iterator<Item = (Port<'a>, String)> {
+    infos.map(move |labels| (port(labels), labels.get(label).to_owned())).filter(|(_, value)| !value.is_empty())
 }
 
 #[cfg(test)]
@@ -188,6 +211,25 @@ mod tests {
             ("fabric_dcb_trust", "mode=pcp", &[(0, 1.0)]),
         ]);
         assert_eq!(read(&memory, 0).iter().filter(|member| !member.of_switch).count(), 0);
+    }
+
+    #[test]
+    fn port_without_a_device_is_named_by_its_port() {
+        let of = |metric, more: &[(&str, &str)]| fabriclens_model::Series {
+            labels: Labels::new([("__name__", metric), ("host", "leaf"), ("port", "swp1")].iter().chain(more).copied()),
+            times: vec![0],
+            values: vec![1.0],
+        };
+        let memory = Memory(vec![
+            of("fabric_pfc_enabled", &[("priority", "3")]),
+            of("fabric_pfc_enabled", &[("priority", "4")]),
+            of("fabric_dcb_trust", &[("mode", "dscp")]),
+        ]);
+        let members = read(&memory, 0);
+        let port = members.get("leaf", "swp1").unwrap();
+        assert!(port.of_switch);
+        assert_eq!((port.named("pfc_priorities"), port.named("trust")), (Some("3,4"), Some("dscp")));
+        assert_eq!(members.iter().count(), 1);
     }
 
     #[test]
