@@ -102,6 +102,11 @@ impl<'a> Selection<'a> {
     /// Adds pieces that were appended after the present ones.
     pub fn append(&mut self, mut later: Self) -> Result<(), ReadError> {
         later.arrange();
+        if self.entries.is_empty() {
+            // In order, and their memory is requested.
+            self.entries = later.entries;
+            return self.add_samples(later.samples);
+        }
         let mut place = self.begin();
         for Entry { labels, parts } in later.entries {
             self.push(&mut place, labels, parts)?;
