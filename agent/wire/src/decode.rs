@@ -7,6 +7,7 @@
 mod attributes;
 mod budget;
 mod cache;
+mod exponential;
 mod group;
 mod limits;
 mod metric;
@@ -16,6 +17,7 @@ mod template;
 
 pub use crate::proto::DecodeError;
 pub use budget::{CacheBudget, CacheShare};
+pub use exponential::ExponentialPoint;
 pub use limits::{Limits, cut};
 pub use rows::{Meta, Rejected, Rows};
 
@@ -179,7 +181,7 @@ impl Decoder {
         rows: &mut Rows,
         room: &mut usize,
     ) -> Result<(), DecodeError> {
-        let refused = rows.refused();
+        let before = (rows.refused(), rows.histograms.len());
         for scope in scopes {
             for field in Reader::new(scope) {
                 if let (2, Field::Bytes(metric)) = field? {
@@ -189,7 +191,7 @@ impl Decoder {
             }
         }
         if let [scope] = scopes
-            && rows.refused() == refused
+            && (rows.refused(), rows.histograms.len()) == before
         {
             let info = self.cache.info(resource);
             self.templates.learn(self.cache.plans(resource), scope, sink, info, &mut self.layouts);

@@ -135,6 +135,11 @@ impl<'a> Reader<'a> {
         self.0
     }
 
+    /// The next number of a packed list of integers.
+    pub(crate) fn packed(&mut self) -> Option<Result<u64, DecodeError>> {
+        (!self.0.is_empty()).then(|| self.varint())
+    }
+
     #[inline]
     fn varint(&mut self) -> Result<u64, DecodeError> {
         // Tags and lengths of points are nearly always below 128.

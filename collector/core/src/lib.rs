@@ -21,6 +21,7 @@ pub mod periodic;
 pub mod pressure;
 pub mod probe_telemetry;
 pub mod prompb;
+pub mod prompb_histogram;
 pub mod protocol;
 pub mod query_thread;
 pub mod reader_leases;

@@ -1,4 +1,4 @@
-//! Messages of Prometheus remote write 1.0, reduced to what a receiver of float samples needs.
+//! Messages of Prometheus remote write 1.0, reduced to what a receiver of samples and histograms needs.
 
 use prost::Message;
 
@@ -22,9 +22,9 @@ pub struct TimeSeries {
     /// Samples in ascending order of time.
     #[prost(message, repeated, tag = "2")]
     pub samples: Vec<Sample>,
-    /// Native histograms, which are counted and rejected; their contents are not decoded.
+    /// Native histograms in ascending order of time.
     #[prost(message, repeated, tag = "4")]
-    pub histograms: Vec<OpaqueMessage>,
+    pub histograms: Vec<Histogram>,
 }
 
 /// `prometheus.Label`
@@ -81,6 +81,66 @@ impl MetricMetadata {
     }
 }
 
-/// A message whose contents are not decoded.
+/// `prometheus.Histogram`; the same message in remote write 2.0.
+#[derive(Clone, PartialEq, Message)]
+pub struct Histogram {
+    /// Observations, of integers.
+    #[prost(uint64, optional, tag = "1")]
+    pub count_int: Option<u64>,
+    /// Observations, of floats.
+    #[prost(double, optional, tag = "2")]
+    pub count_float: Option<f64>,
+    /// Sum of observations, or the staleness marker.
+    #[prost(double, tag = "3")]
+    pub sum: f64,
+    /// Schema.
+    #[prost(sint32, tag = "4")]
+    pub schema: i32,
+    /// Largest absolute value in the zero bucket.
+    #[prost(double, tag = "5")]
+    pub zero_threshold: f64,
+    /// Observations in the zero bucket, of integers.
+    #[prost(uint64, optional, tag = "6")]
+    pub zero_count_int: Option<u64>,
+    /// Observations in the zero bucket, of floats.
+    #[prost(double, optional, tag = "7")]
+    pub zero_count_float: Option<f64>,
+    /// Negative buckets.
+    #[prost(message, repeated, tag = "8")]
+    pub negative_spans: Vec<BucketSpan>,
+    /// Their counts, of integers, as differences.
+    #[prost(sint64, repeated, tag = "9")]
+    pub negative_deltas: Vec<i64>,
+    /// Their counts, of floats.
+    #[prost(double, repeated, tag = "10")]
+    pub negative_counts: Vec<f64>,
+    /// Positive buckets.
+    #[prost(message, repeated, tag = "11")]
+    pub positive_spans: Vec<BucketSpan>,
+    /// Their counts, of integers, as differences.
+    #[prost(sint64, repeated, tag = "12")]
+    pub positive_deltas: Vec<i64>,
+    /// Their counts, of floats.
+    #[prost(double, repeated, tag = "13")]
+    pub positive_counts: Vec<f64>,
+    /// 0 unknown, 1 reset, 2 no reset, 3 gauge.
+    #[prost(int32, tag = "14")]
+    pub reset_hint: i32,
+    /// Unix ms.
+    #[prost(int64, tag = "15")]
+    pub timestamp: i64,
+    /// Upper bounds of the custom schema.
+    #[prost(double, repeated, tag = "16")]
+    pub custom_values: Vec<f64>,
+}
+
+/// `prometheus.BucketSpan`
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
-pub struct OpaqueMessage {}
+pub struct BucketSpan {
+    /// Gap to the previous span, or index of the first bucket.
+    #[prost(sint32, tag = "1")]
+    pub offset: i32,
+    /// Number of adjacent buckets.
+    #[prost(uint32, tag = "2")]
+    pub length: u32,
+}

@@ -2,6 +2,7 @@
 //! counted; ingest never waits.
 
 use fabriclens_correlate::{StreamingEval, TimeSpans};
+use fabriclens_model::is_of_histograms;
 use fabriclens_store::RowGroup;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -56,7 +57,9 @@ impl SampleFeed {
     }
 
     /// Adds the samples of one request; no effect while the feed is closed.
-    pub fn push(&self, groups: Vec<RowGroup>) {
+    pub fn push(&self, mut groups: Vec<RowGroup>) {
+        // Detectors read floats.
+        groups.retain(|group| !is_of_histograms(group));
         let mut waiting = self.waiting.lock();
         let Some(waiting) = waiting.as_mut() else { return };
         waiting.values += count(&groups);

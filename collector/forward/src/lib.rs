@@ -24,7 +24,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fabriclens_base::Sender as SampleSender;
-use fabriclens_model::{Labels, Matcher, Read as _, Series, absent, is_absent, present};
+use fabriclens_model::{
+    Labels, Matcher, Read as _, Series, Unlimited, absent, histograms_in, is_absent, is_of_histograms, samples_in,
+};
 use fabriclens_store::io::OsFiles;
 use fabriclens_store::{AppendError, Appended, RowGroup, Store, filter_times};
 
@@ -175,7 +177,9 @@ impl Sink {
         if appended.accepted + appended.duplicates == appended.total() {
             queued.extend(groups);
         } else {
-            let kept: Result<Vec<_>, _> = groups.iter().map(|g| stored_part(store, g)).collect();
+            let part =
+                |g: &RowGroup| if is_of_histograms(g) { stored_histograms(store, g) } else { stored_part(store, g) };
+            let kept: Result<Vec<_>, _> = groups.iter().map(part).collect();
             queued.extend(kept.map_err(SinkError::Read)?);
         }
         Ok(appended)
@@ -188,7 +192,7 @@ impl Sink {
         for group in groups {
             let early = group.times.iter().any(|t| *t > newest);
             let group = if early { filter_times(&group, i64::MIN, newest, &mut sum) } else { group };
-            sum.accepted += present(&group.values);
+            sum.accepted += samples_in(&group);
             queued.push(group);
         }
         sum
@@ -224,6 +228,22 @@ fn stored_part(store: &Store, group: &RowGroup) -> Result<RowGroup, fabriclens_m
         }
     }
     Ok(RowGroup { values, ..group.clone() })
+}
+
+/// The same of a group of histograms.
+fn stored_histograms(store: &Store, group: &RowGroup) -> Result<RowGroup, fabriclens_model::ReadError> {
+    let rows = group.times.len();
+    let mut kept = group.clone();
+    kept.values.fill(absent());
+    for (labels, time, histogram) in histograms_in(group) {
+        let held = store.select_histograms(&shared(std::slice::from_ref(&labels)), time, time, &Unlimited)?;
+        let same = held.iter().any(|s| s.labels == labels && s.values.iter().any(|h| h.same_observations(&histogram)));
+        if same && let Some(row) = group.times.iter().position(|t| *t == time) {
+            let cells = (row..group.values.len()).step_by(rows);
+            cells.for_each(|cell| kept.values[cell] = group.values[cell]);
+        }
+    }
+    Ok(kept)
 }
 
 /// Matchers for the labels that all series have in common.

@@ -6,9 +6,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fabriclens_core::prompb_histogram::message_of;
 use fabriclens_model::names::is_admitted;
-use fabriclens_model::{Labels, is_absent, present};
+use fabriclens_model::{Labels, Layout, RowGroup, histograms_in, is_absent, is_component, present};
 use fabriclens_store::log_record::{self, Record};
+use prost::Message as _;
 
 use super::queue::{Next, Queue};
 use super::request::{self, Point};
@@ -24,12 +26,20 @@ pub(super) struct Window {
     pub(super) until: u64,
     /// Sorted by series (numbered within the segment), then by time; times are unique within a series.
     pub(super) points: Vec<Point>,
+    /// Encoded histograms, by their index in points.
+    pub(super) histograms: Vec<Vec<u8>>,
     /// Samples of the queue that the window covers.
     pub(super) samples: u64,
     /// Unreadable bytes in it.
     pub(super) damaged: u64,
     /// Samples whose names are not admitted.
     pub(super) unnamed: u64,
+}
+
+impl Window {
+    fn empty(segment: u64, from: u64, until: u64) -> Self {
+        Self { segment, from, until, points: vec![], histograms: vec![], samples: 0, damaged: 0, unnamed: 0 }
+    }
 }
 
 /// A series of the queue.
@@ -53,6 +63,8 @@ pub(super) struct Reader {
     queue: Arc<Queue>,
     segment: u64,
     layouts: HashMap<u32, Vec<u32>>,
+    /// Column lists of components of histograms, by number.
+    histograms: HashMap<u32, Layout>,
     by_labels: HashMap<Arc<[u8]>, u32>,
     /// Series by number.
     pub(super) series: Vec<SeriesToSend>,
@@ -68,6 +80,7 @@ impl Reader {
             queue,
             segment: 0,
             layouts: HashMap::new(),
+            histograms: HashMap::new(),
             by_labels: HashMap::new(),
             series: Vec::new(),
             hash: RandomState::new(),
@@ -83,7 +96,7 @@ impl Reader {
         if segment != self.segment {
             self.enter(segment, from)?;
         }
-        let mut window = Window { segment, from, until: from, points: Vec::new(), samples: 0, damaged: 0, unnamed: 0 };
+        let mut window = Window::empty(segment, from, from);
         let (stop, most) = (until.unwrap_or(end), until.map_or(samples, |_| usize::MAX));
         while window.until < stop && window.points.len() < most {
             self.record(&mut window, stop)?;
@@ -100,13 +113,13 @@ impl Reader {
     /// Enters another segment: column lists before the cursor are needed, their rows are not.
     fn enter(&mut self, segment: u64, from: u64) -> io::Result<()> {
         self.layouts.clear();
+        self.histograms.clear();
         self.by_labels.clear();
         self.series.clear();
         (self.buffer, self.base) = (Vec::new(), 0);
         self.segment = 0;
         let number = segment;
-        let mut skipped =
-            Window { segment, from, until: HEADER as u64, points: Vec::new(), samples: 0, damaged: 0, unnamed: 0 };
+        let mut skipped = Window::empty(segment, from, HEADER as u64);
         while skipped.until < from {
             self.segment = number;
             if let Err(e) = self.record(&mut skipped, from) {
@@ -114,6 +127,7 @@ impl Reader {
                 return Err(e);
             }
             skipped.points.clear();
+            skipped.histograms.clear();
         }
         self.segment = number;
         Ok(())
@@ -133,6 +147,14 @@ impl Reader {
         };
         window.until += len as u64;
         match log_record::decode(payload) {
+            Ok(Record::Layout(number, columns)) if columns.first().is_some_and(is_component) => {
+                self.histograms.insert(number, columns.into());
+            }
+            Ok(Record::Rows(number, times, values)) if self.histograms.contains_key(&number) => {
+                window.samples += present(&values);
+                let group = RowGroup { series: self.histograms[&number].clone(), times, values };
+                if group.is_consistent() { self.histograms(&group, window) } else { window.damaged += len as u64 }
+            }
             Ok(Record::Layout(number, columns)) => {
                 let series = columns.iter().map(|l| self.number(l)).collect();
                 self.layouts.insert(number, series);
@@ -144,7 +166,12 @@ impl Reader {
                         let columns = series.iter().zip(values.chunks(times.len().max(1)));
                         window.points.extend(columns.flat_map(|(series, column)| {
                             let present = times.iter().zip(column).filter(|(_, v)| !is_absent(**v));
-                            present.map(|(time, value)| Point { series: *series, time: *time, value: *value })
+                            present.map(|(time, value)| Point {
+                                series: *series,
+                                time: *time,
+                                value: *value,
+                                histogram: None,
+                            })
                         }));
                     }
                     _ => window.damaged += len as u64,
@@ -153,6 +180,15 @@ impl Reader {
             Err(_) => window.damaged += len as u64,
         }
         Ok(())
+    }
+
+    /// Adds the samples of histograms to the window.
+    fn histograms(&mut self, group: &RowGroup, window: &mut Window) {
+        for (labels, time, histogram) in histograms_in(group) {
+            let (series, index) = (self.number(&labels), window.histograms.len() as u32);
+            window.histograms.push(message_of(&histogram, time).encode_to_vec());
+            window.points.push(Point { series, time, value: 0.0, histogram: Some(index) });
+        }
     }
 
     /// Reads the whole record at the end of the window, as far as it ends before `end`, into the buffer; returns its

@@ -192,7 +192,7 @@ impl Sender {
         part: &[Point],
         series: &[SeriesToSend],
     ) -> Result<Option<String>, Unfinished> {
-        let plain = request::encode(part, series);
+        let plain = request::encode(part, series, &window.histograms);
         let body = match snap::raw::Encoder::new().compress_vec(&plain) {
             Ok(body) => body,
             // Too long for snappy: split it.
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn refused_requests_split_by_time_then_series() {
-        let point = |series, time| Point { series, time, value: 1.0 };
+        let point = |series, time| Point { series, time, value: 1.0, histogram: None };
         let part = [point(0, 1), point(0, 5), point(1, 1), point(1, 5), point(1, 9)];
         let (old, new) = split(&part).unwrap();
         assert_eq!(old, [point(0, 1), point(1, 1)]);

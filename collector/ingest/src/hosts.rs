@@ -48,14 +48,14 @@ impl Owners {
             if host.as_ref().is_ok_and(|host| caller.hosts.has(host)) {
                 return true;
             }
-            let points = group.values.iter().filter(|v| !fabriclens_model::is_absent(**v)).count();
+            let points = fabriclens_model::samples_in(group);
             let problem = match host {
                 Ok(host) => format!("host {:?} is not allowed", host.chars().take(NAME_CHARS).collect::<String>()),
                 Err(Mixed) => "each series must carry such a name in the label host".to_owned(),
             };
             let (name, own) = (caller.log_name(), own.join(" or "));
             let remedy = "to write for other hosts, give the certificate a role in auth.certificates, or use a token without host";
-            report.reject("host", points as u64, format!("{name} may write only as {own}: {problem}; {remedy}"));
+            report.reject("host", points, format!("{name} may write only as {own}: {problem}; {remedy}"));
             false
         });
         groups.len() == before

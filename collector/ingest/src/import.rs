@@ -43,7 +43,7 @@ impl Batch {
         let series = self.series.len() as u32;
         self.series.push(request::labels(&line.labels));
         let points = line.times.iter().zip(&line.values);
-        self.points.extend(points.map(|(time, value)| Point { series, time: *time, value: *value }));
+        self.points.extend(points.map(|(time, value)| Point { series, time: *time, value: *value, histogram: None }));
         Ok(())
     }
 }
@@ -63,7 +63,7 @@ pub(super) fn parse(lines: &[u8], before: u64) -> Result<Vec<u8>, IngestError> {
             batch.add(text).map_err(malformed)?;
         }
     }
-    Ok(request::encode(&batch.points, &batch.series))
+    Ok(request::encode(&batch.points, &batch.series, &[]))
 }
 
 /// State of one import.

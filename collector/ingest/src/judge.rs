@@ -99,7 +99,7 @@ async fn take(ingest: &Arc<Ingest>, caller: Caller, headers: &HeaderMap, body: B
         let mut rows = ingest.remote[shard(caller.address)].lock().decode(&plain)?;
         let mut report = std::mem::take(&mut rows.report);
         ingest.remember(&caller, &rows.metadata, true);
-        report.accepted += rows.groups.iter().map(|group| fabriclens_model::present(&group.values)).sum::<u64>();
+        report.accepted += rows.groups.iter().map(fabriclens_model::samples_in).sum::<u64>();
         ingest.sink.feed(rows.groups);
         Ok::<_, IngestError>(report)
     });

@@ -12,6 +12,7 @@ mod agent_identity;
 mod agent_methods;
 mod conflict;
 mod direct;
+mod exponential;
 mod foreign;
 mod forwarding_tables;
 pub mod fuzzing;

@@ -17,13 +17,14 @@ use fabriclens_wire::decode::{CacheBudget, Decoder, Limits};
 use parking_lot::Mutex;
 
 use super::admission;
+use super::exponential;
 use super::foreign::Translations;
 use super::hosts::Owners;
 use super::reserved::ReservedColumns;
 use super::unpack::Unpacker;
 use super::{Ingest, IngestError, Report};
 use fabriclens_forward::PendingWrite;
-use fabriclens_model::LayoutId;
+use fabriclens_model::{HistogramColumns, LayoutId};
 use fabriclens_server::auth::{Caller, Hosts};
 pub(super) use queue::Job;
 use queue::Queue;
@@ -45,6 +46,7 @@ pub(super) struct Batcher {
 struct DecodeState {
     unpacker: Unpacker,
     decoder: Decoder,
+    histograms: HistogramColumns,
     translations: Translations,
     owners: Owners,
     reserved: ReservedColumns,
@@ -166,6 +168,7 @@ impl DecodeState {
         Self {
             unpacker: Unpacker::default(),
             decoder: Decoder::sharing(Limits::default(), budget.clone()),
+            histograms: HistogramColumns::default(),
             translations: Translations::new(budget.list_columns()),
             owners: Owners::default(),
             reserved: ReservedColumns::default(),
@@ -181,6 +184,7 @@ impl DecodeState {
 
     fn forget_idle(&mut self) {
         self.decoder.forget_idle();
+        self.histograms.forget_unused();
         self.translations.forget_unused();
         self.owners.forget_unused();
         self.reserved.forget_unused();
@@ -192,6 +196,7 @@ impl DecodeState {
         ingest.telemetry.bytes.with_label_values(&[job.protocol.name()]).inc_by(body.len() as u64);
         let mut rows = self.decoder.bytes(body)?;
         let mut report = Report::from_rejected(&rows.rejected);
+        exponential::to_rows(&mut rows, &mut self.histograms, &mut report);
         let decoded = report.rejected();
         let mut lists: Vec<LayoutId> = rows.groups.iter().map(|group| group.series.id()).collect();
         self.translations.apply(&ingest.foreign, &job.caller, &mut rows.groups, &mut rows.metadata, &mut report);

@@ -5,7 +5,7 @@ use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 use fabriclens_model::names::{LABELS, check_series};
-use fabriclens_model::{Labels, LayoutId, LayoutInterner, RowGroup};
+use fabriclens_model::{HistogramColumns, Labels, LayoutId, LayoutInterner, RowGroup};
 use fabriclens_server::auth::Caller;
 use fabriclens_wire::decode::{CacheBudget, CacheShare, DecodeError, Meta};
 use fabriclens_wire::proto::{Field, Reader, text};
@@ -17,7 +17,8 @@ use super::foreign::{Foreign, Translations};
 use super::hosts::Owners;
 use super::report::{IngestError, Report};
 use super::reserved::ReservedColumns;
-use fabriclens_core::prompb::MetricMetadata;
+use fabriclens_core::prompb::{Histogram, MetricMetadata};
+use fabriclens_core::prompb_histogram::{MAX_HISTOGRAM_BYTES, histogram_of};
 
 /// Most label sets that are remembered; beyond it all are forgotten.
 const SERIES: usize = 2_000_000;
@@ -32,8 +33,6 @@ const METADATA: usize = 50_000;
 
 /// Series with equal values of these labels belong to one source and usually arrive together.
 const SOURCE: [&str; 5] = ["host", "device", "port", "job", "instance"];
-
-const HISTOGRAM: &str = "native histograms are not supported; send classic buckets";
 
 /// A decoded request.
 #[derive(Default)]
@@ -59,6 +58,7 @@ pub(super) struct Decoder {
     /// The previous series.
     last: u32,
     layouts: LayoutInterner,
+    histograms: HistogramColumns,
     key: Vec<u8>,
     requests: u64,
     /// Value of `requests` when idle series were last forgotten.
@@ -119,6 +119,7 @@ impl Decoder {
             layouts: LayoutInterner::with_columns(budget.list_columns()),
             translations: Translations::new(budget.list_columns()),
             share: CacheShare::new(budget),
+            histograms: HistogramColumns::default(),
             key: Vec::new(),
             requests: 0,
             forgotten_at: 0,
@@ -157,6 +158,7 @@ impl Decoder {
             }
         }
         rows.groups = groups.list.into_iter().map(|g| g.finish(&mut self.layouts)).collect();
+        rows.groups.append(&mut groups.histograms);
         Ok(rows)
     }
 
@@ -192,6 +194,7 @@ impl Decoder {
         self.keep(|known| known.used.0 > before);
         self.forgotten_at = self.requests;
         self.layouts.forget_unused();
+        self.histograms.forget_unused();
         self.translations.forget_unused();
         self.owners.forget_unused();
         self.reserved.forget_unused();
@@ -200,7 +203,7 @@ impl Decoder {
     fn series(&mut self, body: &[u8], groups: &mut Groups, report: &mut Report) -> Result<(), DecodeError> {
         self.key.clear();
         groups.samples.clear();
-        let (mut histograms, mut excess) = (0, 0);
+        let (mut histograms, mut excess) = (Vec::new(), 0);
         for field in Reader::new(body) {
             match field? {
                 (1, Field::Bytes(label)) => {
@@ -212,23 +215,40 @@ impl Decoder {
                     groups.count += 1;
                     groups.samples.push(sample_of(sample)?);
                 }
-                (4, _) => histograms += 1,
+                (4, Field::Bytes(_)) if groups.count >= SAMPLES => excess += 1,
+                (4, Field::Bytes(histogram)) => {
+                    // At most as many numbers as bytes.
+                    groups.count += 1 + histogram.len();
+                    histograms.push(histogram);
+                }
                 _ => {}
             }
         }
-        report.reject("unusable", histograms, HISTOGRAM);
         report.reject("unusable", excess, "the request has more than 2,000,000 samples; send smaller requests");
-        if groups.samples.is_empty() {
+        if groups.samples.is_empty() && histograms.is_empty() {
             return Ok(());
         }
         let number = match self.number()? {
             Ok(number) => number,
             Err(why) => {
-                report.reject("unusable", groups.samples.len() as u64, why);
+                report.reject("unusable", (groups.samples.len() + histograms.len()) as u64, why);
                 return Ok(());
             }
         };
         let Some(known) = self.series.get_mut(number as usize) else { return Ok(()) };
+        for message in histograms {
+            match histogram(message, &known.labels, &mut self.histograms)? {
+                Ok(row) => groups.histograms.push(row),
+                Err(why) => report.reject("unusable", 1, format!("{}: {why}", known.labels.metric())),
+            }
+        }
+        if groups.samples.is_empty() {
+            if known.used.0 != self.requests {
+                // In no group of floats yet.
+                known.used = (self.requests, usize::MAX);
+            }
+            return Ok(());
+        }
         groups.settle(report);
         let taken = (known.used.0 == self.requests).then_some(known.used.1);
         known.used = (self.requests, groups.add(known.source, &known.labels, taken));
@@ -278,6 +298,8 @@ struct Groups {
     by_times: HashMap<(u64, Vec<i64>), usize>,
     last: usize,
     samples: Vec<(i64, f64)>,
+    /// One group for each histogram.
+    histograms: Vec<RowGroup>,
     /// Samples of the request so far.
     count: usize,
 }
@@ -355,6 +377,22 @@ fn sample_of(body: &[u8]) -> Result<(i64, f64), DecodeError> {
     // An odd NaN of a sender must not be taken for the marker of an absent sample.
     let value = if fabriclens_model::is_absent(value) { f64::NAN } else { value };
     Ok((time, value))
+}
+
+/// Decodes a histogram to a row; the inner error says why it cannot be stored.
+fn histogram(
+    message: &[u8],
+    labels: &Labels,
+    columns: &mut HistogramColumns,
+) -> Result<Result<RowGroup, String>, DecodeError> {
+    if message.len() > MAX_HISTOGRAM_BYTES {
+        return Ok(Err(format!("a histogram is longer than {MAX_HISTOGRAM_BYTES} bytes; use fewer buckets")));
+    }
+    let Ok(message) = Histogram::decode(message) else {
+        return Err(DecodeError::Malformed("a histogram cannot be decoded"));
+    };
+    let row = histogram_of(&message).and_then(|h| columns.row(labels, message.timestamp, &h));
+    Ok(row.map_err(|why| why.to_string()))
 }
 
 /// Decodes the labels of a key; the inner error says why they cannot be stored.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fabriclens_config::Access;
 use fabriclens_core::protocol::Protocol;
 use fabriclens_model::names::is_reserved;
-use fabriclens_model::{Layout, LayoutId, RowGroup, WeakLayout, present};
+use fabriclens_model::{Layout, LayoutId, RowGroup, WeakLayout, samples_in};
 use fabriclens_server::auth::{Caller, Hosts};
 use foldhash::HashMap;
 
@@ -69,14 +69,14 @@ impl ReservedColumns {
         for group in groups.iter_mut() {
             let Some(without) = self.without(&group.series) else { continue };
             found = true;
-            let rows = group.times.len();
+            let (rows, samples) = (group.times.len(), samples_in(group));
             let all = std::mem::take(&mut group.values);
             let columns = all.chunks(rows.max(1)).zip(&without.stays);
             group.values = columns.filter(|(_, stays)| **stays).flat_map(|(column, _)| column).copied().collect();
             group.series = without.rest.clone();
             let text =
                 format!("{} and the like are names that only the collector writes; send another name", without.name);
-            report.reject("reserved", present(&all) - present(&group.values), text);
+            report.reject("reserved", samples - samples_in(group).min(samples), text);
         }
         if found {
             groups.retain(|group| !group.series.is_empty());

@@ -337,3 +337,61 @@ async fn waiting_requests_are_decompressed_once() {
     let _permit = ingest.gate().permit(PriorityClass::Live).await.unwrap();
     assert!(matches!(receive().await, Payload::Plain(bytes) if bytes == plain), "a waiting request is inspected");
 }
+
+/// A remote-write request with a histogram of this host, and an OTLP resource with the same observations a second later.
+fn histograms_of(host: &str) -> (Bytes, Value) {
+    use fabriclens_core::prompb::{BucketSpan, Histogram, Label, TimeSeries, WriteRequest};
+    let label = |name: &str, value: &str| Label { name: name.into(), value: value.into() };
+    let histogram = Histogram {
+        count_int: Some(6),
+        sum: 8.5,
+        schema: 1,
+        zero_count_int: Some(1),
+        zero_threshold: 0.001,
+        positive_spans: vec![BucketSpan { offset: 0, length: 2 }],
+        positive_deltas: vec![2, 1],
+        timestamp: *NOW,
+        ..Histogram::default()
+    };
+    let series = TimeSeries {
+        labels: vec![label("__name__", "latency_seconds"), label("host", host)],
+        samples: vec![],
+        histograms: vec![histogram],
+    };
+    let text = |key, text| json!({"key": key, "value": {"stringValue": text}});
+    let point = json!({
+        "timeUnixNano": ((*NOW + 1000) * 1_000_000).to_string(),
+        "count": "6", "sum": 8.5, "scale": 1, "zeroCount": "1", "zeroThreshold": 0.001,
+        "positive": {"offset": -1, "bucketCounts": ["2", "3"]},
+    });
+    let data = json!({"dataPoints": [point], "aggregationTemporality": CUMULATIVE});
+    let resource = json!({
+        "resource": {"attributes": [text("host", host)]},
+        "scopeMetrics": [{"metrics": [{"name": "latency", "unit": "s", "exponentialHistogram": data}]}],
+    });
+    let write = WriteRequest { timeseries: vec![series], metadata: vec![] }.encode_to_vec();
+    (write.into(), resource)
+}
+
+#[tokio::test]
+async fn histograms_of_both_protocols_make_up_one_series() {
+    use fabriclens_model::{Matcher, Read as _, Unlimited};
+    let bench = bench();
+    let (write, resource) = histograms_of("gpu-01");
+    let other = bound("gpu-02");
+    let refused = bench.ingest.remote_write(Protocol::RemoteWrite, other.clone(), false, write.clone()).await.unwrap();
+    assert_eq!((refused.accepted, refused.rejected() > 0), (0, true), "of another host");
+    assert_eq!(bench.send(&other, std::slice::from_ref(&resource)).await.accepted, 0);
+    for caller in [unbound(), bound("gpu-01")] {
+        let written = bench.ingest.remote_write(Protocol::RemoteWrite, caller.clone(), false, write.clone());
+        assert_eq!(written.await.unwrap().accepted, 1);
+        assert_eq!(bench.send(&caller, std::slice::from_ref(&resource)).await.accepted, 1);
+    }
+    let matcher = [Matcher::equal("__name__", "latency_seconds")];
+    assert!(bench.store().select(&matcher, 0, i64::MAX).unwrap().is_empty());
+    let found = bench.store().select_histograms(&matcher, 0, i64::MAX, &Unlimited).unwrap();
+    let [series] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(series.labels.to_string(), r#"latency_seconds{host="gpu-01"}"#);
+    assert_eq!(series.times, [*NOW, *NOW + 1000]);
+    assert!(series.values[0].same_observations(&series.values[1]), "{found:?}");
+}

@@ -15,6 +15,7 @@ mod budget;
 mod civil_date;
 mod hint;
 mod histogram;
+mod histogram_rows;
 pub mod hostlist;
 mod kahan;
 mod literals;
@@ -30,10 +31,11 @@ pub use fabriclens_rows::{
 };
 pub use hint::{Hint, Rollup, Selected};
 pub use histogram::{
-    CUSTOM_SCHEMA, EXPONENTIAL_SCHEMAS, Histogram, HistogramAccumulator, HistogramError, HistogramMean, HistogramParts,
-    HistogramSeries, HistogramSum, IncompatibleHistograms, Interval, Keep, MAX_BUCKETS, Reconciled, ResetHint, Side,
-    Span,
+    CUSTOM_SCHEMA, Component, EXPONENTIAL_SCHEMAS, Histogram, HistogramAccumulator, HistogramError, HistogramMean,
+    HistogramParts, HistogramSeries, HistogramSum, IncompatibleHistograms, Interval, Keep, MAX_BUCKETS,
+    MAX_STORED_BUCKETS, Reconciled, ResetHint, Side, Span, histogram_of, is_component,
 };
+pub use histogram_rows::{HistogramColumns, assembled, histograms_in, is_of_histograms, samples_in};
 pub use kahan::kahan;
 pub use matcher::{MatchOp, Matcher, MatcherError};
 pub use memory::{Memory, MemoryWithHistograms};

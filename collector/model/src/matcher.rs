@@ -73,6 +73,11 @@ impl Matcher {
         Self { name: name.into(), op: MatchOp::Equal, value: value.into(), pattern: None }
     }
 
+    /// `name!="value"`.
+    pub fn not_equal(name: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { name: name.into(), op: MatchOp::NotEqual, value: value.into(), pattern: None }
+    }
+
     /// Matches any of these values. Duplicates count once.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use crate::rows::{Appended, check};
 use crate::shared::{FLUSH, Head, Shared};
 use crate::wal::writer::Log;
 use fabriclens_base::Sender;
-use fabriclens_model::{RowGroup, is_absent};
+use fabriclens_model::{RowGroup, is_absent, is_of_histograms};
 use parking_lot::MutexGuard;
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
@@ -50,7 +50,10 @@ impl Shared {
             let Head { current, older } = &mut *head;
             let until = Instant::now() + TURN;
             while let Some(group) = pieces.next_if(|_| Instant::now() < until) {
-                if group.times.iter().all(|t| (oldest..=newest).contains(t)) {
+                if is_of_histograms(&group) {
+                    let kept = filter_times(&group, oldest, newest, &mut sum);
+                    sum += current.append_histograms(&kept, sender, older, &mut log.pending);
+                } else if group.times.iter().all(|t| (oldest..=newest).contains(t)) {
                     sum += current.append(&group, sender, older, &mut log.pending);
                 } else {
                     let kept = filter_times(&group, oldest, newest, &mut sum);
@@ -137,12 +140,16 @@ fn pieces(group: &RowGroup) -> impl Iterator<Item = Cow<'_, RowGroup>> {
     })
 }
 
-/// The rows of a group within the accepted times. Counts the others in `sum`.
+/// The rows of a group within the accepted times. Counts the others in `sum`, a histogram as one.
 pub fn filter_times(group: &RowGroup, oldest: i64, newest: i64, sum: &mut Appended) -> RowGroup {
-    let n = group.times.len();
+    let (n, histograms) = (group.times.len(), is_of_histograms(group));
     let mut rows = Vec::new();
     for (r, time) in group.times.iter().enumerate() {
-        let samples = group.values.iter().skip(r).step_by(n).filter(|v| !is_absent(**v)).count() as u64;
+        let samples = if histograms {
+            1
+        } else {
+            group.values.iter().skip(r).step_by(n).filter(|v| !is_absent(**v)).count() as u64
+        };
         if *time < oldest {
             sum.too_old += samples;
         } else if *time > newest {

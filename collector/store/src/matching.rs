@@ -1,8 +1,10 @@
 //! Finds the series that match, on the thread of the query and outside the lock of the head: appends wait for that lock,
 //! and one pattern may take milliseconds for one value.
 
-use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError};
+use fabriclens_model::names::COMPONENT;
+use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError, is_component};
 use foldhash::{HashMap, HashMapExt as _};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Series that are tested between two checks of the budget.
@@ -15,13 +17,15 @@ pub struct LabelTests<'a> {
     matchers: &'a [Matcher],
     /// Whether a value matches, by matcher and value.
     known: Vec<HashMap<Arc<str>, bool>>,
+    /// Whether components of histograms are among the series and do not match.
+    pub without_components: bool,
     budget: &'a dyn Budget,
 }
 
 impl<'a> LabelTests<'a> {
     /// Tests with these matchers, within `budget`.
     pub fn new(matchers: &'a [Matcher], budget: &'a dyn Budget) -> Self {
-        Self { matchers, known: matchers.iter().map(|_| HashMap::new()).collect(), budget }
+        Self { matchers, known: matchers.iter().map(|_| HashMap::new()).collect(), without_components: false, budget }
     }
 
     /// Keeps those of `series` whose labels match all matchers.
@@ -42,6 +46,9 @@ impl<'a> LabelTests<'a> {
     }
 
     fn fits(&mut self, labels: &Labels) -> Result<bool, ReadError> {
+        if self.without_components && is_component(labels) {
+            return Ok(false);
+        }
         for (matcher, known) in self.matchers.iter().zip(&mut self.known) {
             let fits = if is_pattern(matcher) {
                 let value = labels.pairs().iter().find(|(name, _)| **name == *matcher.name).map(|(_, value)| value);
@@ -66,6 +73,20 @@ impl<'a> LabelTests<'a> {
         }
         Ok(true)
     }
+}
+
+/// Whether these are the store's own matchers for components of histograms; otherwise no component matches.
+pub fn asks_for_components(matchers: &[Matcher]) -> bool {
+    matchers.iter().any(|matcher| matcher.name == COMPONENT)
+}
+
+/// The matchers of a caller, for whom no series has the label of components; `None` if nothing can match.
+pub fn of_caller(matchers: &[Matcher]) -> Option<Cow<'_, [Matcher]>> {
+    if !asks_for_components(matchers) {
+        return Some(Cow::Borrowed(matchers));
+    }
+    let (own, others): (Vec<&Matcher>, Vec<&Matcher>) = matchers.iter().partition(|m| m.name == COMPONENT);
+    own.iter().all(|matcher| matcher.matches_value("")).then(|| others.into_iter().cloned().collect())
 }
 
 /// Whether a test of the matcher may take long.

@@ -3,11 +3,15 @@
 use crate::block::read::Block;
 use crate::error::StoreError;
 use crate::head::generation::Generation;
-use crate::matching::{LabelTests, SERIES_PER_CHECK};
+use crate::matching::{LabelTests, SERIES_PER_CHECK, of_caller};
 use crate::rollup;
 use crate::selection::{Selection, candidates};
 use crate::store::Store;
-use fabriclens_model::{Budget, Hint, Labels, Matcher, Read, ReadError, Rollup, Selected, Series, SharedSeries};
+use fabriclens_model::names::COMPONENT;
+use fabriclens_model::{
+    Budget, Component, Hint, HistogramSeries, Labels, Matcher, Read, ReadError, Rollup, Selected, Series, SharedSeries,
+    assembled, histogram_of,
+};
 use foldhash::{HashSet, HashSetExt as _};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,7 +35,8 @@ impl Read for Store {
         end_ms: i64,
         budget: &dyn Budget,
     ) -> Result<Vec<Series>, ReadError> {
-        let series = self.select_blocks(matchers, (start_ms, end_ms), false, budget, |_| true)?.0;
+        let Some(matchers) = of_caller(matchers) else { return Ok(Vec::new()) };
+        let series = self.select_blocks(&matchers, (start_ms, end_ms), false, budget, |_| true)?.0;
         Ok(series.into_iter().map(Into::into).collect())
     }
 
@@ -43,7 +48,24 @@ impl Read for Store {
         hint: Hint,
         budget: &dyn Budget,
     ) -> Result<Selected, ReadError> {
-        self.select_rolled(matchers, (start_ms, end_ms), hint, budget)
+        match of_caller(matchers) {
+            Some(matchers) => self.select_rolled(&matchers, (start_ms, end_ms), hint, budget),
+            None => Ok(Selected::default()),
+        }
+    }
+
+    /// Includes the last histogram of each minute whose samples are expired.
+    fn select_histograms(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        budget: &dyn Budget,
+    ) -> Result<Vec<HistogramSeries>, ReadError> {
+        let Some(matchers) = of_caller(matchers) else { return Ok(Vec::new()) };
+        let matchers = [&matchers[..], &[Matcher::not_equal(COMPONENT, "")]].concat();
+        let components = self.select_rolled(&matchers, (start_ms, end_ms), Hint::default(), budget)?;
+        assembled(components.series, budget)
     }
 }
 
@@ -85,7 +107,8 @@ impl Store {
         };
         let mut tests = LabelTests::new(matchers, budget);
         for generation in &older {
-            let all = candidates(generation, matchers);
+            let (all, without_components) = candidates(generation, matchers);
+            tests.without_components = without_components;
             budget.request(2 * size_of_val(&all[..]))?;
             let labels = all.iter().map(|s| (*s, generation.labels(*s)));
             let mut found = Vec::new();
@@ -114,7 +137,9 @@ impl Store {
         tests: &mut LabelTests<'_>,
         budget: &dyn Budget,
     ) -> Result<Option<Vec<u32>>, ReadError> {
-        let Some(all) = self.generation(number, |generation| candidates(generation, matchers)) else { return Ok(None) };
+        let candidates = self.generation(number, |generation| candidates(generation, matchers));
+        let Some((all, without_components)) = candidates else { return Ok(None) };
+        tests.without_components = without_components;
         budget.request(2 * size_of_val(&all[..]))?;
         let mut found = Vec::new();
         for some in all.chunks(LABELS_PER_LOCK) {
@@ -134,9 +159,25 @@ impl Store {
         Some(&head.current).filter(|g| g.number == number).or_else(cut).map(read)
     }
 
-    /// Visits the labels of the series that match all matchers and may have samples in `[start_ms, end_ms]`. Blocks
-    /// are tested as a whole, so a series that ended shortly before may be included.
+    /// Visits the labels of the series that match all matchers and may have samples in `[start_ms, end_ms]`, some twice.
+    /// Blocks are tested as a whole, so a series that ended shortly before may be included.
     fn each_series(
+        &self,
+        matchers: &[Matcher],
+        times: (i64, i64),
+        budget: &dyn Budget,
+        mut each: impl FnMut(&Labels) -> Result<(), ReadError>,
+    ) -> Result<(), ReadError> {
+        let Some(matchers) = of_caller(matchers) else { return Ok(()) };
+        self.each_stored(&matchers, times, budget, &mut each)?;
+        let histograms = [&matchers[..], &[Matcher::equal(COMPONENT, Component::COUNT)]].concat();
+        self.each_stored(&histograms, times, budget, |labels| {
+            histogram_of(labels).map_or(Ok(()), |(labels, _)| each(&labels))
+        })
+    }
+
+    /// The same without the histograms, or only components of these.
+    fn each_stored(
         &self,
         matchers: &[Matcher],
         (start_ms, end_ms): (i64, i64),

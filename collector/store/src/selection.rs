@@ -6,6 +6,7 @@ use crate::codec::column::Scratch;
 use crate::error::StoreError;
 use crate::head::chunk::Chunk;
 use crate::head::generation::Generation;
+use crate::matching::asks_for_components;
 use crate::series_builder::{SeriesBuilder, Times, TimesCache, rows};
 use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError, SharedSeries, is_absent};
 use foldhash::{HashMap, HashMapExt as _};
@@ -44,13 +45,19 @@ pub struct Selection<'a> {
     budget: &'a dyn Budget,
 }
 
-/// Indexes of the series that may match: those of a metric, or all.
-pub fn candidates(head: &Generation, matchers: &[Matcher]) -> Vec<u32> {
+/// Indexes of the series that may match: those of a metric, or all. Also whether components of histograms may be among them
+/// that must not match.
+pub fn candidates(head: &Generation, matchers: &[Matcher]) -> (Vec<u32>, bool) {
+    let without_components = match (head.has_components(), asks_for_components(matchers)) {
+        (false, true) => return (Vec::new(), false),
+        (has, asks) => has && !asks,
+    };
     let metric = matchers.iter().find(|m| m.name == "__name__" && m.op == MatchOp::Equal && !m.value.is_empty());
-    match metric {
+    let series = match metric {
         Some(m) => head.series.of_metric(&m.value).to_vec(),
         None => (0..head.series.len() as u32).collect(),
-    }
+    };
+    (series, without_components)
 }
 
 /// Position of a source, whose series come in label order, among the series of earlier sources.

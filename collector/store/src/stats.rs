@@ -5,7 +5,7 @@ use crate::head::memory::HeadMemory;
 use crate::rows::Appended;
 use crate::store::Store;
 use crate::wal::replay::Damage;
-use fabriclens_model::{Budget, Labels, ReadError};
+use fabriclens_model::{Budget, Component, Labels, ReadError, histogram_of, is_component};
 use std::collections::HashMap;
 
 /// Series that are counted without a look at the deadline.
@@ -92,7 +92,7 @@ impl Store {
         stats.index_bytes = sets.iter().flat_map(|s| s.iter()).map(|b| b.index_memory() as u64).sum();
         stats.maintenance_failure = self.shared.last_errors.lock().iter().flatten().next().cloned();
         for g in head.older.iter().map(|g| &**g).chain([&head.current]) {
-            stats.head_series = stats.head_series.max(g.series.len());
+            stats.head_series = stats.head_series.max(g.series_without_components());
             stats.head_samples += g.samples;
             stats.head_layouts = stats.head_layouts.max(g.layouts.len());
             stats.head_bytes += g.sealed_bytes;
@@ -129,7 +129,8 @@ impl Store {
             let newest = head.older.last().filter(|_| head.current.series.is_empty());
             let generation = newest.map_or(&head.current, |g| g);
             budget.request(generation.series.len() * size_of::<Labels>())?;
-            (0..generation.series.len() as u32).map(|series| generation.labels(series).clone()).collect()
+            let all = (0..generation.series.len() as u32).map(|series| generation.labels(series));
+            all.filter_map(listed).collect()
         };
         let (mut metrics, mut labels, mut pairs) = (HashMap::new(), HashMap::new(), HashMap::new());
         let mut charged = 0;
@@ -157,6 +158,14 @@ impl Store {
             by_pair: top(pairs, limit, |(name, value)| format!("{name}={value}")),
         })
     }
+}
+
+/// Labels of a series as callers see them; a histogram is the one series of its components.
+fn listed(labels: &Labels) -> Option<Labels> {
+    if !is_component(labels) {
+        return Some(labels.clone());
+    }
+    histogram_of(labels).filter(|(_, component)| *component == Component::Count).map(|(labels, _)| labels)
 }
 
 /// The most frequent entries, and those of equal frequency in their order.

@@ -9,6 +9,11 @@ pub const LABELS: usize = 64;
 pub const NAME_BYTES: usize = 1024;
 /// Longest label value, bytes.
 pub const VALUE_BYTES: usize = 4096;
+/// Label of the series into which the collector's store takes a native histogram apart; its value names the part. It sorts
+/// after the names of ordinary labels, so that the parts of a histogram are adjacent.
+pub const COMPONENT: &str = "~histogram";
+/// Label of the collector's rollups; its value names the aggregate.
+pub const ROLLUP: &str = "__name__ rollup";
 /// Characters of a refused name that are shown.
 const SHOWN: usize = 40;
 
@@ -33,6 +38,9 @@ pub enum NameError {
     /// A line break or another control character in a name.
     #[error("the name {0} has a control character")]
     Control(String),
+    /// A label that only the store may add.
+    #[error("the label {0} is reserved for the store; rename it")]
+    ReservedLabel(String),
 }
 
 /// Checks a metric or label name: not empty, bounded, and without control characters or line separators. Other
@@ -78,6 +86,8 @@ pub fn check_series_within<'a>(
         if name == "__name__" && !value.is_empty() {
             check_name(value)?;
             named = true;
+        } else if name == COMPONENT || name == ROLLUP {
+            return Err(NameError::ReservedLabel(name.to_owned()));
         } else if value.len() > value_bytes {
             return Err(NameError::LongValue(shown(name), value_bytes));
         }
@@ -164,6 +174,14 @@ mod tests {
         assert!(matches!(check_series([name, ("a", &"x".repeat(4097))]), Err(NameError::LongValue(..))));
         assert_eq!(check_series([name; 65]), Err(NameError::Labels(64)));
         assert!(is_admitted(&Labels::new([name])) && !is_admitted(&Labels::new([("__name__", "a\nb")])));
+    }
+
+    #[test]
+    fn labels_of_the_store_are_reserved() {
+        for own in [COMPONENT, ROLLUP] {
+            let refused = check_series([("__name__", "m"), (own, "count")]);
+            assert_eq!(refused, Err(NameError::ReservedLabel(own.to_owned())));
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Decodes one OTLP metric of any kind to points of Prometheus series.
 
 use super::cache::{Cache, Part};
+use super::exponential;
 use super::group::Sink;
 use super::limits::Limits;
 use super::names::Shape;
@@ -12,10 +13,9 @@ use fabriclens_rows::stale;
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
 const CUMULATIVE: u64 = 2;
 
-const NO_TIME: &str = "its time stamp is zero; set time_unix_nano";
+pub(super) const NO_TIME: &str = "its time stamp is zero; set time_unix_nano";
 const NOT_CUMULATIVE: &str = "it is not cumulative; set the sender's temporality preference to cumulative, or pass it \
                               through a deltatocumulative processor";
-const EXPONENTIAL: &str = "exponential histograms are not supported; use explicit buckets";
 const BUCKETS: &str =
     "its bucket bounds are not ascending, or the number of bucket counts is not the number of bounds plus one";
 const NO_VALUE: &str = "a point has neither a value nor the no-recorded-value flag";
@@ -86,8 +86,7 @@ pub(super) fn read(body: &[u8], cache: &mut Cache, into: &mut Into<'_>) -> Resul
         }
     }
     let refused = match data {
-        Data::Exponential => Some(EXPONENTIAL),
-        Data::Sum | Data::Histogram if temporality != CUMULATIVE => Some(NOT_CUMULATIVE),
+        Data::Sum | Data::Histogram | Data::Exponential if temporality != CUMULATIVE => Some(NOT_CUMULATIVE),
         _ => None,
     };
     if let Some(reason) = refused {
@@ -113,6 +112,12 @@ pub(super) fn read(body: &[u8], cache: &mut Cache, into: &mut Into<'_>) -> Resul
     for field in Reader::new(body) {
         if let (1, Field::Bytes(b)) = field? {
             attributes.clear();
+            if data == Data::Exponential {
+                if let Err(reason) = exponential::read(b, metric, &mut attributes, cache, into)? {
+                    into.rows.reject(text(name)?, 1, &reason);
+                }
+                continue;
+            }
             point.read(b, &mut attributes)?;
             if let Err(reason) = point.emit(metric, &attributes, cache, into)? {
                 into.rows.reject(text(name)?, 1, &reason);
@@ -250,7 +255,8 @@ impl Point {
                     }
                 }
             }
-            Data::Exponential => return Ok(Err(EXPONENTIAL.to_owned())),
+            // Read apart, as it is no row of floats.
+            Data::Exponential => return Ok(Ok(())),
         }
         if let Some(sum) = self.sum
             && let Err(why) = put(Part::Sum, sum)?

@@ -1,5 +1,6 @@
 //! The result of decoding a request: rows, rejected points, metadata.
 
+use super::exponential::ExponentialPoint;
 use fabriclens_rows::{RowGroup, is_absent};
 
 /// The contents of one request, ready to be stored.
@@ -7,6 +8,8 @@ use fabriclens_rows::{RowGroup, is_absent};
 pub struct Rows {
     /// Series that share time stamps.
     pub groups: Vec<RowGroup>,
+    /// Samples of exponential histograms.
+    pub histograms: Vec<ExponentialPoint>,
     /// Rejected points with reasons, for OTLP's partial success.
     pub rejected: Vec<Rejected>,
     /// Metadata of metrics that are new to this decoder, or whose metadata changed.

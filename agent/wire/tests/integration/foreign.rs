@@ -4,6 +4,7 @@ use fabriclens_rows::{LayoutId, RowGroup, STALE_NAN};
 use fabriclens_wire::decode::{CacheBudget, DecodeError, Decoder, Limits, Rows};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue, KeyValueList, any_value::Value};
+use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
 use opentelemetry_proto::tonic::metrics::v1::{
     ExponentialHistogram, ExponentialHistogramDataPoint, Gauge, Histogram, HistogramDataPoint, Metric, NumberDataPoint,
     ResourceMetrics, ScopeMetrics, Sum, Summary, SummaryDataPoint, metric::Data, number_data_point,
@@ -188,9 +189,41 @@ fn histograms_and_summaries() {
     assert_eq!(lines(&decode(&request(vec![], vec![summary]))), want);
 
     let data_points = vec![ExponentialHistogramDataPoint { time_unix_nano: T, ..Default::default() }; 3];
-    let exponential = ExponentialHistogram { data_points, aggregation_temporality: 2 };
+    let exponential = ExponentialHistogram { data_points, aggregation_temporality: 1 };
     let rows = decode(&request(vec![], vec![metric("e", "", Data::ExponentialHistogram(exponential))]));
-    assert_eq!(rows.rejected[0].points, 3);
+    assert_eq!(rows.rejected[0].points, 3, "not cumulative");
+}
+
+#[test]
+fn exponential_histograms_are_decoded_whole() {
+    let buckets = |offset, bucket_counts| Some(Buckets { offset, bucket_counts });
+    let point = |count: usize| ExponentialHistogramDataPoint {
+        attributes: vec![kv("a", s("b"))],
+        time_unix_nano: T,
+        count: 300,
+        sum: Some(12.5),
+        scale: -2,
+        zero_count: 7,
+        zero_threshold: 0.5,
+        positive: buckets(-3, vec![300; count]),
+        negative: buckets(4, vec![1]),
+        ..Default::default()
+    };
+    let of = |data_points| Data::ExponentialHistogram(ExponentialHistogram { data_points, aggregation_temporality: 2 });
+    let request = request(vec![], vec![metric("lat", "s", of(vec![point(2), point(1024), point(0)]))]);
+    let mut decoder = Decoder::new(Limits::default());
+    for _ in 0..2 {
+        // The second time it must not be taken for a request that is known and has no floats.
+        let rows = decoder.request(&request).unwrap();
+        assert_eq!(rows.histograms.len(), 2);
+        let got = &rows.histograms[0];
+        assert_eq!(got.labels.to_string(), r#"lat_seconds{a="b"}"#);
+        assert_eq!((got.time as u64, got.scale, got.count, got.sum), (T / 1_000_000, -2, 300, Some(12.5)));
+        assert_eq!((got.zero_count, got.zero_threshold), (7, 0.5));
+        assert_eq!((&got.positive, &got.negative), (&(-3, vec![300, 300]), &(4, vec![1])));
+        assert!(rows.rejected[0].reason.contains("more than 1024 buckets"), "{:?}", rows.rejected);
+        assert!(rows.groups.iter().all(|g| g.times.is_empty() || g.series.is_empty()));
+    }
 }
 
 #[test]

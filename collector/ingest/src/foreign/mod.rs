@@ -15,7 +15,8 @@ use fabriclens_core::switch_list::SwitchList;
 use fabriclens_core::time::now_ms;
 use fabriclens_foreign::{Describes, SOURCES, Value, canonical};
 use fabriclens_model::{
-    Labels, Layout, LayoutId, LayoutInterner, RowGroup, WeakLayout, absent, is_absent, is_stale, present,
+    Labels, Layout, LayoutId, LayoutInterner, RowGroup, WeakLayout, absent, is_absent, is_of_histograms, is_stale,
+    present,
 };
 use fabriclens_server::auth::Caller;
 use fabriclens_wire::decode::Meta;
@@ -119,6 +120,11 @@ impl Translations {
         let by = fabriclens_base::Sender::of(unbound.as_deref());
         let mut out = Vec::with_capacity(groups.len());
         for group in groups.drain(..) {
+            // No foreign name is one of a histogram.
+            if is_of_histograms(&group) {
+                out.push(group);
+                continue;
+            }
             let (Known { translation, switch, .. }, fresh) = self.of(foreign, &sender, &group.series);
             let Some(translation) = translation else {
                 if let Some(switch) = switch.as_ref().filter(|switch| caller.hosts.has(switch)) {

@@ -1,7 +1,7 @@
 //! Tests of the remote-write decoder.
 
 use super::*;
-use fabriclens_core::prompb::{Label, OpaqueMessage, Sample, TimeSeries, WriteRequest};
+use fabriclens_core::prompb::{BucketSpan, Histogram, Label, Sample, TimeSeries, WriteRequest};
 
 fn series(labels: &[(&str, &str)], samples: &[(i64, f64)]) -> TimeSeries {
     TimeSeries {
@@ -49,7 +49,7 @@ fn unordered_and_repeated_samples_are_merged() {
 fn unusable_series_are_rejected_alone() {
     let long = "x".repeat(5000);
     let mut histogram = series(&[("__name__", "h")], &[]);
-    histogram.histograms.push(OpaqueMessage {});
+    histogram.histograms.push(Histogram { schema: 9, ..Histogram::default() });
     let many: Vec<(String, String)> = (0..65).map(|i| (format!("l{i}"), "v".into())).collect();
     let many: Vec<(&str, &str)> = many.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
     let rows = decode(
@@ -129,4 +129,46 @@ fn staleness_markers_pass_and_damage_fails() {
     assert!(fabriclens_model::is_stale(rows.groups[0].values[0]));
     let error = Decoder::default().decode(b"\x0a\xff\x01oops").err().unwrap().to_string();
     assert!(error.starts_with("malformed remote write request") && error.contains("WriteRequest"), "{error}");
+}
+
+#[test]
+fn histograms_become_rows_of_their_components() {
+    let message = |time, deltas: &[i64]| Histogram {
+        count_int: Some(3),
+        sum: 1.5,
+        schema: 3,
+        positive_spans: vec![BucketSpan { offset: 2, length: deltas.len() as u32 }],
+        positive_deltas: deltas.to_vec(),
+        timestamp: time,
+        ..Histogram::default()
+    };
+    let mut d = Decoder::default();
+    let request = |histograms: Vec<Histogram>, samples: &[(i64, f64)]| {
+        let mut one = series(&[("__name__", "h"), ("host", "a")], samples);
+        one.histograms = histograms;
+        one
+    };
+    let many = message(4, &[0; 2000]);
+    let bad = Histogram { positive_deltas: vec![-1, 0], ..message(5, &[1, 1]) };
+    let rows = decode(
+        &mut d,
+        vec![
+            request(vec![], &[(1, 1.0)]),
+            request(vec![message(2, &[1, 1]), message(3, &[2, 1]), many, bad], &[]),
+            request(vec![], &[(1, 2.0)]),
+        ],
+    );
+    assert_eq!(rows.groups.iter().map(|g| g.series.len()).collect::<Vec<_>>()[..2], [1, 1], "{:?}", rows.groups);
+    let histograms: Vec<_> = rows.groups[2..].iter().flat_map(fabriclens_model::histograms_in).collect();
+    let counts = histograms.iter().map(|(labels, time, h)| (labels.metric(), *time, h.parts().positive.counts));
+    assert_eq!(counts.collect::<Vec<_>>(), [("h", 2, vec![1.0, 2.0]), ("h", 3, vec![2.0, 3.0])]);
+    assert_eq!(rows.groups[2].series.id(), rows.groups[3].series.id());
+    let message = rows.report.message();
+    assert!(
+        rows.report.rejected() == 2 && message.contains("2000 buckets") && message.contains("negative"),
+        "{message}"
+    );
+    let component = series(&[("__name__", "h"), (fabriclens_model::names::COMPONENT, "count")], &[(1, 1.0)]);
+    let refused = decode(&mut d, vec![component]);
+    assert!(refused.groups.is_empty() && refused.report.message().contains("reserved"), "{}", refused.report.message());
 }

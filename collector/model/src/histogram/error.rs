@@ -28,6 +28,9 @@ pub enum HistogramError {
     /// There are too many buckets.
     #[error("{0} buckets or bounds are more than {MAX_BUCKETS}")]
     TooManyBuckets(u64),
+    /// There are more buckets than a store keeps.
+    #[error("{0} buckets are more than {max}; use a lower schema", max = super::MAX_STORED_BUCKETS)]
+    TooManyStored(usize),
     /// Custom bounds are not ascending, or infinite.
     #[error("custom bounds must be ascending and finite")]
     Bounds,

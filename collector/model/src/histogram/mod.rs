@@ -18,6 +18,7 @@
 mod align;
 mod arithmetic;
 mod buckets;
+mod components;
 mod error;
 mod intervals;
 mod parts;
@@ -27,6 +28,7 @@ mod sum;
 mod trim;
 
 pub use arithmetic::Reconciled;
+pub use components::{Component, MAX_STORED_BUCKETS, histogram_of, is_component};
 pub use error::{HistogramError, IncompatibleHistograms};
 pub use intervals::Interval;
 pub use parts::{HistogramParts, Side, Span};

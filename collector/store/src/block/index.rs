@@ -4,7 +4,8 @@ use super::entries::Entries;
 use super::label_table::LabelPair;
 use crate::codec::Corrupt;
 use crate::codec::varint::{Cursor, put, put_signed};
-use crate::matching::{SERIES_PER_CHECK, is_pattern};
+use crate::matching::{SERIES_PER_CHECK, asks_for_components, is_pattern};
+use fabriclens_model::names::COMPONENT;
 use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError};
 use std::sync::Arc;
 
@@ -267,12 +268,17 @@ impl Index {
         Ok(i)
     }
 
-    /// Series that satisfy all matchers. Each pattern tests each text once; series are then compared by text index.
+    /// Series that satisfy all matchers; components of histograms only if a matcher names their label. Each pattern tests each text once; series are then compared by text index.
     ///
     /// # Errors
     /// Those of `budget`.
     pub fn matching(&self, matchers: &[Matcher], budget: &dyn Budget) -> Result<Vec<u32>, ReadError> {
         let number = |t: &str| self.texts.binary_search_by(|x| (**x).cmp(t)).ok().map(|i| i as u32);
+        let excluded = match (number(COMPONENT), asks_for_components(matchers)) {
+            (None, true) => return Ok(Vec::new()),
+            (_, true) => None,
+            (component, false) => component,
+        };
         let mut range = 0..self.rows.len();
         let mut tests = Vec::new();
         for m in matchers {
@@ -293,6 +299,9 @@ impl Index {
             tests.push((m, label, absent_fits, vec![0u8; seen]));
         }
         let mut fits = |series: usize| {
+            if excluded.is_some() && self.pairs_of(series).iter().any(|(name, _)| Some(*name) == excluded) {
+                return Ok(false);
+            }
             for (m, label, absent_fits, seen) in &mut tests {
                 let pair = self.pairs_of(series).iter().find(|(n, _)| Some(*n) == *label);
                 let test = |value: u32| m.matches_value(&self.texts[value as usize]);

@@ -11,7 +11,7 @@ use crate::options::SeriesLimits;
 use crate::rows::Appended;
 use crate::wal::record;
 use fabriclens_base::Sender;
-use fabriclens_model::{Labels, Layout, LayoutId, RowGroup, is_absent, present};
+use fabriclens_model::{Labels, Layout, LayoutId, RowGroup, is_absent, is_component, present};
 use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt as _};
 use hashbrown::HashTable;
@@ -20,6 +20,9 @@ use std::sync::Arc;
 
 /// A series may be part of this many layouts before it gets a layout of its own.
 const MAX_LAYOUTS: usize = 8;
+/// The same of the components of a histogram, which gets another layout when its observations reach other buckets. Alone,
+/// each would be a record of the log.
+const MAX_HISTOGRAM_LAYOUTS: usize = 64;
 
 /// Fraction of the columns that must have had samples for all to be carried into the next generation.
 const KEEP: (usize, usize) = (3, 4);
@@ -208,8 +211,9 @@ impl Generation {
             let (series, kept) = self.limits.subset(sender, columns, &counts, known);
             return Target::Some(series, kept);
         }
-        let crowded =
-            |c: &Labels| self.find(c).is_some_and(|series| self.series.locations(series).count() >= MAX_LAYOUTS);
+        let histogram = columns.first().is_some_and(is_component);
+        let most = if histogram { MAX_HISTOGRAM_LAYOUTS } else { MAX_LAYOUTS };
+        let crowded = |c: &Labels| self.find(c).is_some_and(|series| self.series.locations(series).count() >= most);
         if columns.len() > 1 && (columns.iter().any(crowded) || has_duplicates(columns)) {
             let layouts = columns.iter().map(|c| self.solo(c, sender, older)).collect();
             return Target::Solo(layouts);
@@ -279,6 +283,39 @@ impl Generation {
         self.limits.refusal()
     }
 
+    /// Number of series, of which a histogram is one.
+    pub fn series_without_components(&self) -> usize {
+        self.series.len() - self.limits.components()
+    }
+
+    /// Whether a series is a component of a histogram.
+    pub fn has_components(&self) -> bool {
+        self.limits.components() > 0
+    }
+
+    /// Whether the series of these components exist, or fit into the limits together.
+    pub(super) fn takes_histogram(&mut self, columns: &Layout, sender: Sender<'_>) -> bool {
+        if self.by_id.contains_key(&columns.id()) || self.layout_of(columns).is_some() {
+            return true;
+        }
+        let of_metric = |metric: &str| self.series.of_metric(metric).len();
+        let counts = SeriesCounts { all: self.series.len(), of_metric: &of_metric };
+        let fresh = columns.iter().filter(|c| self.series.find(c, &self.layouts).is_none());
+        self.limits.allow_histogram(sender, &counts, fresh)
+    }
+
+    /// The sample with these labels at a time, in this generation or in an older one that is not a block yet.
+    pub(super) fn sample_at(
+        &self,
+        labels: &Labels,
+        time: i64,
+        older: &[Arc<Self>],
+        sealed: &mut SealedTimes,
+    ) -> Option<f64> {
+        let here = self.find(labels).and_then(|series| self.at(series, time, sealed));
+        here.or_else(|| older.iter().find_map(|g| g.at(g.find(labels)?, time, sealed)))
+    }
+
     /// The sample of a series at a time.
     fn at(&self, series: u32, time: i64, sealed: &mut SealedTimes) -> Option<f64> {
         self.series.locations(series).find_map(|(l, c)| self.layouts[l as usize].at(time, c as usize, sealed))
@@ -305,7 +342,8 @@ impl Generation {
         sum
     }
 
-    fn newest(&self, labels: &Labels) -> i64 {
+    /// No sample with these labels is newer, Unix ms.
+    pub(super) fn newest(&self, labels: &Labels) -> i64 {
         let last = |(layout, _): Location| self.layouts[layout as usize].last;
         self.find(labels).map_or(i64::MIN, |series| self.series.locations(series).map(last).fold(i64::MIN, i64::max))
     }

@@ -6,7 +6,8 @@ use super::account::{Charges, accounts};
 use super::senders::{Amount, Exceeded, Senders, is_share, open};
 use crate::options::SeriesLimits;
 use fabriclens_base::Sender;
-use fabriclens_model::{Labels, Layout, LayoutId};
+use fabriclens_model::names::COMPONENT;
+use fabriclens_model::{Component, Labels, Layout, LayoutId};
 use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt as _};
 use std::hash::BuildHasher;
@@ -37,6 +38,9 @@ pub struct Limits {
     senders: Senders,
     /// Series by metric and sender that is bound to no host, both as one hash.
     of_sender: HashMap<u64, usize>,
+    /// Series that are components of histograms besides the one that counts a histogram, in total and by metric.
+    components: usize,
+    components_of: HashMap<Box<str>, usize>,
     hasher: RandomState,
     /// By identity of the group's column list and the hash of its sender, and their columns in total.
     subsets: HashMap<(LayoutId, u64), Subset>,
@@ -63,6 +67,8 @@ impl Limits {
             charges: Charges::default(),
             senders: Senders::default(),
             of_sender: HashMap::new(),
+            components: 0,
+            components_of: HashMap::new(),
             hasher: RandomState::default(),
             subsets: HashMap::new(),
             cached: 0,
@@ -78,6 +84,9 @@ impl Limits {
 
     /// Counts a new series. After a restart its sender is not known.
     pub fn count(&mut self, labels: &Labels, sender: Option<Sender<'_>>) {
+        if is_further_component(labels) {
+            return self.count_component(labels, sender);
+        }
         if !self.limits.tenant_label.is_empty() {
             add(&mut self.tenants, labels.get(&self.limits.tenant_label), 1);
         }
@@ -90,6 +99,23 @@ impl Limits {
                 *self.of_sender.entry(self.hasher.hash_one((labels.metric(), name))).or_default() += 1;
             }
         }
+    }
+
+    /// Counts the memory of a component; the histogram is counted once.
+    fn count_component(&mut self, labels: &Labels, sender: Option<Sender<'_>>) {
+        let bytes = weight(labels);
+        self.components += 1;
+        add(&mut self.components_of, labels.metric(), 1);
+        self.bytes += bytes;
+        accounts(labels).for_each(|(account, name)| self.charges.add(account, &name, bytes));
+        if let Some(sender) = sender {
+            self.senders.count(sender, Amount { series: 0, bytes });
+        }
+    }
+
+    /// Series that are components of histograms, besides the one that counts a histogram.
+    pub fn components(&self) -> usize {
+        self.components
     }
 
     /// Counts a list of columns, which may be of known series: to who pays for the first of them.
@@ -111,6 +137,20 @@ impl Limits {
     ) -> bool {
         let mut pending = PendingCounts::of_list();
         fresh.all(|labels| self.room(sender, counts, &mut pending, labels).is_none())
+    }
+
+    /// Whether all these new components of a histogram fit into the limits; otherwise the reason is kept as the last refusal.
+    pub fn allow_histogram<'a>(
+        &mut self,
+        sender: Sender<'_>,
+        counts: &SeriesCounts<'_>,
+        mut fresh: impl Iterator<Item = &'a Labels>,
+    ) -> bool {
+        let mut pending = PendingCounts::of_list();
+        let refusal = fresh.find_map(|labels| self.room(sender, counts, &mut pending, labels));
+        let fits = refusal.is_none();
+        self.refusal = refusal.or(self.refusal.take());
+        fits
     }
 
     /// The columns of a group that fit into the limits. The result is cached, because the next rows use the same
@@ -164,14 +204,18 @@ impl Limits {
             Some(format!("{what} has reached its series limit ({key} = {limit})"))
         };
         let limits = &self.limits;
-        if counts.all + pending.all >= limits.all {
+        let metric = labels.metric();
+        // A histogram is one series. Its other components take memory only.
+        let further = is_further_component(labels);
+        let known = counts.all - self.components;
+        let known_of_metric = (counts.of_metric)(metric) - of(&self.components_of, metric);
+        if !further && known + pending.all >= limits.all {
             return refuse("the store".into(), limits.all, "ingest.series");
         }
-        let metric = labels.metric();
-        if (counts.of_metric)(metric) + of(&pending.metrics, metric) >= limits.of_metric {
+        if !further && known_of_metric + of(&pending.metrics, metric) >= limits.of_metric {
             return refuse(format!("metric {metric:?}"), limits.of_metric, "ingest.series_per_metric");
         }
-        if !limits.tenant_label.is_empty() {
+        if !further && !limits.tenant_label.is_empty() {
             let tenant = labels.get(&limits.tenant_label);
             if of(&self.tenants, tenant) + of(&pending.tenants, tenant) >= limits.of_tenant {
                 let what = format!("tenant {}={tenant:?}", limits.tenant_label);
@@ -198,9 +242,10 @@ impl Limits {
                     open(limits, limit)
                 ))
             };
-            let all = Amount { series: counts.all + pending.all, bytes: self.bytes + pending.bytes };
+            let all = Amount { series: known + pending.all, bytes: self.bytes + pending.bytes };
             let own = Amount { series: pending.all, bytes: pending.bytes };
-            match self.senders.check(limits, sender, all, own, Amount::one(bytes)) {
+            let one = Amount { series: usize::from(!further), bytes };
+            match self.senders.check(limits, sender, all, own, one) {
                 Err(Exceeded::Series) => return share("ingest.series".into(), limits.all),
                 Err(Exceeded::Bytes) => {
                     return share("the memory for series, a part of limits.memory".into(), limits.memory);
@@ -209,20 +254,29 @@ impl Limits {
             }
             let fresh = of(&pending.metrics, metric) + 1;
             let sent = self.of_sender.get(&self.hasher.hash_one((metric, name))).copied().unwrap_or(0);
-            if !is_share(open(limits, limits.of_metric), sent + fresh, (counts.of_metric)(metric) + fresh) {
+            if !further && !is_share(open(limits, limits.of_metric), sent + fresh, known_of_metric + fresh) {
                 return share(format!("ingest.series_per_metric for {metric:?}"), limits.of_metric);
             }
         }
         accounts(labels).for_each(|(account, name)| pending.charges.add(account, &name, bytes));
+        pending.list = 0;
+        pending.bytes += bytes;
+        if further {
+            return None;
+        }
         if !limits.tenant_label.is_empty() {
             add(&mut pending.tenants, labels.get(&limits.tenant_label), 1);
         }
         pending.all += 1;
-        pending.list = 0;
-        pending.bytes += bytes;
         add(&mut pending.metrics, metric, 1);
         None
     }
+}
+
+/// Whether a series is a component of a histogram and not the one that counts it.
+fn is_further_component(labels: &Labels) -> bool {
+    let component = labels.get(COMPONENT);
+    !component.is_empty() && component != Component::COUNT
 }
 
 /// New series of one group, counted before they are inserted.

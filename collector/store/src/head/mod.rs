@@ -4,6 +4,7 @@ mod account;
 pub mod chunk;
 pub mod footprint;
 pub mod generation;
+mod histograms;
 pub mod layout;
 pub mod limits;
 pub mod memory;

@@ -5,9 +5,9 @@ use fabriclens_model::{Labels, Rollup};
 /// Length of a rollup interval, ms. An interval begins at a multiple of it and is stamped with its end.
 pub const RESOLUTION: i64 = 60_000;
 
-/// Label that names the kind of a rollup. No label of a sample can have this name, and it sorts right after
-/// `__name__`, so that the rollups of a metric are adjacent.
-pub const LABEL: &str = "__name__ rollup";
+/// Label that names the kind of a rollup. Arrival refuses it in samples, and it sorts right after `__name__`, so that the
+/// rollups of a metric are adjacent.
+pub const LABEL: &str = fabriclens_model::names::ROLLUP;
 
 /// All kinds, ordered by name.
 pub const ALL: [Rollup; 5] = [Rollup::Increase, Rollup::Last, Rollup::Max, Rollup::Mean, Rollup::Min];

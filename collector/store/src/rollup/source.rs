@@ -5,7 +5,8 @@ use crate::block::index::ColumnLocation;
 use crate::block::label_table::LabelPair;
 use crate::block::read::Reader;
 use crate::error::StoreError;
-use fabriclens_model::{Rollup, is_absent, is_stale};
+use fabriclens_model::names::COMPONENT;
+use fabriclens_model::{Component, Rollup, is_absent, is_stale};
 use foldhash::{HashMap, HashMapExt as _};
 use std::sync::Arc;
 
@@ -18,6 +19,10 @@ pub struct RollupSource {
     order: Vec<(u32, Rollup)>,
     /// By series index: all kinds of a series are requested, with those of neighboring series in between.
     known: HashMap<u32, Arc<Buckets>>,
+    /// The label of components of histograms and the value of the one that counts samples, if the block has any.
+    component: Option<LabelPair>,
+    /// By index of the series that counts the samples of a histogram: time of the last one, by end of the interval.
+    last_histograms: HashMap<u32, Arc<HashMap<i64, i64>>>,
 }
 
 /// Series whose buckets are cached; a window of a day is 70 kB each.
@@ -54,7 +59,10 @@ impl RollupSource {
             Some(metrics) => (metrics.into_iter().flat_map(all).collect(), true),
             None => (all(0..index.series()).collect(), false),
         };
-        let mut source = Self { reader, texts, order, known: HashMap::new() };
+        let number = |t: &str| index.texts().binary_search_by(|x| (**x).cmp(t)).ok().map(|i| i as u32);
+        let component = number(COMPONENT).zip(number(Component::COUNT));
+        let mut source =
+            Self { reader, texts, order, known: HashMap::new(), component, last_histograms: HashMap::new() };
         if !neighbors {
             let mut order = std::mem::take(&mut source.order);
             order.sort_by_cached_key(|of| {
@@ -117,6 +125,10 @@ impl RollupSource {
     /// equal the last value everywhere, and the increase of a counter that was never reset.
     pub fn column(&mut self, n: usize, mut put: impl FnMut(usize, f64)) -> Result<(), StoreError> {
         let (series, rollup) = self.order[n];
+        if let Some(counts) = self.counts_of(series) {
+            // Of a histogram only the last sample means anything.
+            return if rollup == Rollup::Last { self.last_components(series, counts, put) } else { Ok(()) };
+        }
         let known = match self.known.get(&series) {
             Some(known) => known.clone(),
             None => {
@@ -149,6 +161,68 @@ impl RollupSource {
         };
         for (row, bucket) in present().filter(|(_, b)| told && (rollup == Rollup::Last || b.samples > 0.0)) {
             put(row, value(bucket));
+        }
+        Ok(())
+    }
+
+    /// For a component of a histogram: the series that counts the samples of the histogram.
+    fn counts_of(&self, series: u32) -> Option<u32> {
+        let (label, count) = self.component?;
+        let index = &self.reader.index;
+        let at = index.pairs_of(series as usize).iter().position(|(name, _)| *name == label)?;
+        let mut pairs = index.pairs_of(series as usize).to_vec();
+        pairs[at].1 = count;
+        // Texts are sorted, so their numbers are in the order of the labels.
+        let (mut low, mut high) = (0, index.series());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if *index.pairs_of(middle) < pairs[..] {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        // A component without its histogram has no samples.
+        (low < index.series()).then_some(low as u32)
+    }
+
+    /// Calls `put(row, value)` for the values that a component has in the last histogram of each interval.
+    fn last_components(&mut self, series: u32, counts: u32, mut put: impl FnMut(usize, f64)) -> Result<(), StoreError> {
+        let last = match self.last_histograms.get(&counts) {
+            Some(last) => last.clone(),
+            None => {
+                if self.last_histograms.len() >= MAX_CACHED {
+                    self.last_histograms.clear();
+                }
+                let mut last = HashMap::new();
+                self.each_sample(counts, |_, end, time, _| _ = last.insert(end, time))?;
+                self.last_histograms.entry(counts).or_insert(Arc::new(last)).clone()
+            }
+        };
+        self.each_sample(series, |row, end, time, value| {
+            if last.get(&end) == Some(&time) {
+                put(row, value);
+            }
+        })
+    }
+
+    /// Calls `each(row, end of the interval, time, value)` for each sample of a series, in order of time.
+    fn each_sample(&mut self, series: u32, mut each: impl FnMut(usize, i64, i64, f64)) -> Result<(), StoreError> {
+        let index = self.reader.index.clone();
+        let layout = index.layout(series as usize);
+        let (mut intervals, mut end) = (0, i64::MIN);
+        for (chunk, at) in index.columns(series as usize).enumerate() {
+            let times = self.reader.times(layout, chunk)?;
+            let values = self.reader.column(at, times.len())?;
+            for (time, value) in times.iter().zip(values) {
+                if intervals == 0 || *time >= end {
+                    end = interval_start(*time).saturating_add(RESOLUTION);
+                    intervals += 1;
+                }
+                if !is_absent(value) {
+                    each(intervals - 1, end, *time, value);
+                }
+            }
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ mod blocks;
 mod damage;
 mod faults;
 mod formats;
+mod histograms;
 mod kill;
 mod metadata;
 mod model;
