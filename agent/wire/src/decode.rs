@@ -7,6 +7,7 @@
 mod attributes;
 mod budget;
 mod cache;
+mod destination;
 mod exponential;
 mod group;
 mod limits;
@@ -17,9 +18,8 @@ mod template;
 
 pub use crate::proto::DecodeError;
 pub use budget::{CacheBudget, CacheShare};
-pub use exponential::ExponentialPoint;
 pub use limits::{Limits, cut};
-pub use rows::{Meta, Rejected, Rows};
+pub use rows::{ExponentialPoint, Meta, Rejected, Rows};
 
 use crate::proto::{Field, Reader};
 use cache::Cache;
@@ -185,7 +185,7 @@ impl Decoder {
         for scope in scopes {
             for field in Reader::new(scope) {
                 if let (2, Field::Bytes(metric)) = field? {
-                    let mut into = metric::Into { limits: &self.limits, resource, sink, rows, room };
+                    let mut into = destination::Into { limits: &self.limits, resource, sink, rows, room };
                     metric::read(metric, &mut self.cache, &mut into)?;
                 }
             }

@@ -24,9 +24,9 @@ const LINES: usize = 100;
 ///
 /// ```
 /// let mut report = fabriclens_ingest::Report::default();
-/// report.reject("unusable", 3, "native histograms are not supported");
+/// report.reject("unusable", 3, "a point has no time");
 /// assert_eq!(report.rejected(), 3);
-/// assert!(report.message().starts_with("3 points rejected, all others are stored: native histograms"));
+/// assert!(report.message().starts_with("3 points rejected, all others are stored: a point has no time"));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {

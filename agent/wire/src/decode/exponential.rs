@@ -1,36 +1,10 @@
 //! Points of exponential histograms, which are no rows of floats: their buckets are counted together or not at all.
 
-use super::cache::Part;
-use super::metric::Into;
-use crate::decode::cache::Cache;
+use super::cache::{Cache, Part};
+use super::destination::{Into, NO_TIME};
+use super::rows::ExponentialPoint;
 use crate::proto::{DecodeError, Field, Reader};
-use fabriclens_rows::Labels;
 use fabriclens_rows::names::LABELS;
-
-/// A sample of an exponential histogram, as sent.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ExponentialPoint {
-    /// Labels of the series.
-    pub labels: Labels,
-    /// Unix ms.
-    pub time: i64,
-    /// Whether it marks the end of the series.
-    pub stale: bool,
-    /// Bucket `i` counts values above `2^(i/2^scale)`, up to the bound of the next one.
-    pub scale: i32,
-    /// Observations.
-    pub count: u64,
-    /// Their sum, if they have one.
-    pub sum: Option<f64>,
-    /// Largest absolute value in the zero bucket.
-    pub zero_threshold: f64,
-    /// Observations in the zero bucket.
-    pub zero_count: u64,
-    /// Index of the first bucket above the zero bucket, and the observations in it and those after it.
-    pub positive: (i32, Vec<u64>),
-    /// The same below the zero bucket.
-    pub negative: (i32, Vec<u64>),
-}
 
 /// Decodes one point. The inner error is the reason for a rejection.
 pub(super) fn read<'a>(
@@ -59,7 +33,7 @@ pub(super) fn read<'a>(
         }
     }
     if nanoseconds == 0 {
-        return Ok(Err(super::metric::NO_TIME.to_owned()));
+        return Ok(Err(NO_TIME.to_owned()));
     }
     point.time = (nanoseconds / 1_000_000) as i64;
     let listed = point.positive.1.len() + point.negative.1.len();

@@ -1,9 +1,8 @@
 //! Decodes one OTLP metric of any kind to points of Prometheus series.
 
 use super::cache::{Cache, Part};
+use super::destination::{Into, NO_TIME};
 use super::exponential;
-use super::group::Sink;
-use super::limits::Limits;
 use super::names::Shape;
 use super::rows::Rows;
 use crate::proto::{DecodeError, Field, Reader, repeated64, text};
@@ -13,22 +12,11 @@ use fabriclens_rows::stale;
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
 const CUMULATIVE: u64 = 2;
 
-pub(super) const NO_TIME: &str = "its time stamp is zero; set time_unix_nano";
 const NOT_CUMULATIVE: &str = "it is not cumulative; set the sender's temporality preference to cumulative, or pass it \
                               through a deltatocumulative processor";
 const BUCKETS: &str =
     "its bucket bounds are not ascending, or the number of bucket counts is not the number of bounds plus one";
 const NO_VALUE: &str = "a point has neither a value nor the no-recorded-value flag";
-
-/// Destination of the points of a metric.
-pub(super) struct Into<'a> {
-    pub(super) limits: &'a Limits,
-    pub(super) resource: u32,
-    pub(super) sink: &'a mut Sink,
-    pub(super) rows: &'a mut Rows,
-    /// Samples that this request may still add.
-    pub(super) room: &'a mut usize,
-}
 
 /// Kind of the message with the points.
 #[derive(Clone, Copy, PartialEq)]

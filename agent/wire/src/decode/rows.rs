@@ -1,7 +1,6 @@
 //! The result of decoding a request: rows, rejected points, metadata.
 
-use super::exponential::ExponentialPoint;
-use fabriclens_rows::{RowGroup, is_absent};
+use fabriclens_rows::{Labels, RowGroup, is_absent};
 
 /// The contents of one request, ready to be stored.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,6 +13,31 @@ pub struct Rows {
     pub rejected: Vec<Rejected>,
     /// Metadata of metrics that are new to this decoder, or whose metadata changed.
     pub metadata: Vec<Meta>,
+}
+
+/// A sample of an exponential histogram, as sent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ExponentialPoint {
+    /// Labels of the series.
+    pub labels: Labels,
+    /// Unix ms.
+    pub time: i64,
+    /// Whether it marks the end of the series.
+    pub stale: bool,
+    /// Bucket `i` counts values above `2^(i/2^scale)`, up to the bound of the next one.
+    pub scale: i32,
+    /// Observations.
+    pub count: u64,
+    /// Their sum, if they have one.
+    pub sum: Option<f64>,
+    /// Largest absolute value in the zero bucket.
+    pub zero_threshold: f64,
+    /// Observations in the zero bucket.
+    pub zero_count: u64,
+    /// Index of the first bucket above the zero bucket, and the observations in it and those after it.
+    pub positive: (i32, Vec<u64>),
+    /// The same below the zero bucket.
+    pub negative: (i32, Vec<u64>),
 }
 
 /// Points that were rejected for one reason.
