@@ -156,13 +156,23 @@ export interface IncidentAnswer {
 
 export type Labels = Readonly<Record<string, string>>;
 export type Point = readonly [number, string];
+/** Numbers, histograms or both. */
 export interface MatrixSeries {
   readonly metric: Labels;
-  readonly values: readonly Point[];
+  readonly values?: readonly Point[];
+  readonly histograms?: readonly HistogramPoint[];
 }
+/** A native histogram. */
+export interface NativeHistogram {
+  readonly count: string;
+  readonly sum: string;
+}
+export type HistogramPoint = readonly [number, NativeHistogram];
+/** A number or a histogram. */
 export interface VectorSample {
   readonly metric: Labels;
-  readonly value: Point;
+  readonly value?: Point;
+  readonly histogram?: HistogramPoint;
 }
 export type QueryData =
   | { readonly resultType: "vector"; readonly result: readonly VectorSample[] }

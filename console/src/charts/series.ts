@@ -14,9 +14,9 @@ export interface Aligned {
   readonly values: (number | null)[][];
 }
 
-/** Series of `query_range` as lines. */
+/** Series of `query_range` as lines; histograms, which the server writes in another field, have none. */
 export function lines(series: readonly MatrixSeries[], name: (labels: MatrixSeries["metric"]) => string): Line[] {
-  return series.map((one) => ({
+  return series.flatMap(({ metric, values }) => (values === undefined ? [] : [{ metric, values }])).map((one) => ({
     name: name(one.metric),
     times: one.values.map(([time]) => time),
     values: one.values.map(([, text]) => {

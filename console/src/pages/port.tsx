@@ -153,7 +153,7 @@ function Plots({ node, port }: { node: string; port: string }) {
 
 /** Plots of nothing but zeros tell nothing. */
 function moves(series: readonly MatrixSeries[]): boolean {
-  return series.some(({ values }) => values.some(([, value]) => Number(value) > 0));
+  return series.some(({ values }) => (values ?? []).some(([, value]) => Number(value) > 0));
 }
 
 function OnePlot({ plot, series, query: promql }: { plot: PortPlot; series: readonly MatrixSeries[]; query: string }) {
@@ -197,7 +197,7 @@ function Known({ node, port }: { node: string; port: string }) {
                     <div key={seriesName(metric)}>
                       <dt>{short(metric)}</dt>
                       <dd>
-                        {inUnit(Number(value[1]), metricUnit(metric["__name__"] ?? ""))}
+                        {inUnit(Number(value?.[1]), metricUnit(metric["__name__"] ?? ""))}
                       </dd>
                     </div>
                   ))}

@@ -72,7 +72,7 @@ export function trends(series: readonly MatrixSeries[], start: number): Map<stri
   const found = new Map<string, (number | null)[]>();
   for (const { metric, values } of series) {
     const points = new Array<number | null>(COVERS / STEP + 1).fill(null);
-    for (const [time, text] of values) {
+    for (const [time, text] of values ?? []) {
       const at = Math.round((time - start) / STEP);
       const value = Number(text);
       if (at >= 0 && at < points.length && Number.isFinite(value)) points[at] = value;

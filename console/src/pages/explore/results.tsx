@@ -1,5 +1,5 @@
 import { useMemo } from "preact/hooks";
-import type { Envelope, Labels, QueryData } from "../../api/types";
+import type { Envelope, HistogramPoint, Labels, QueryData } from "../../api/types";
 import { lines } from "../../charts/series";
 import { Plot } from "../../charts/plot";
 import { distinctLabels, seriesName } from "../../lib/promql";
@@ -57,14 +57,21 @@ function rounded(text: string): string {
   return Number.isFinite(value) && text.includes(".") ? String(Number(value.toPrecision(6))) : text;
 }
 
+function words([, { count, sum }]: HistogramPoint): string {
+  return `histogram of ${count}, sum ${sum}`;
+}
+
 function table(data: QueryData): Row[] {
   switch (data.resultType) {
     case "vector":
-      return data.result.map(({ metric, value }) => ({ name: seriesName(metric), value: value[1] }));
-    case "matrix":
-      return data.result.map(({ metric, values }) => ({
+      return data.result.map(({ metric, value, histogram }) => ({
         name: seriesName(metric),
-        value: values.map(([, value]) => value).join(" "),
+        value: value?.[1] ?? (histogram ? words(histogram) : ""),
+      }));
+    case "matrix":
+      return data.result.map(({ metric, values, histograms }) => ({
+        name: seriesName(metric),
+        value: [...(values ?? []).map(([, value]) => value), ...(histograms ?? []).map(words)].join(" "),
       }));
     default:
       return [{ name: data.resultType, value: data.result[1] }];

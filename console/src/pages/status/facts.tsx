@@ -46,7 +46,7 @@ export function Facts() {
       Promise.all(
         FACTS.map(async (fact) => {
           const { data } = await query(fact.promql, {}, signal);
-          return data.resultType === "vector" ? data.result[0]?.value[1] : undefined;
+          return data.resultType === "vector" ? data.result[0]?.value?.[1] : undefined;
         }),
       ),
     [],

@@ -45,11 +45,11 @@ export function Hosts() {
         vector(`max by (host) (time() - ${HEARD})`),
         vector("max by (host, version) (fabriclens_agent_info)"),
       ]);
-      const up = new Map(starts.map(({ metric, value }) => [metric["host"], Number(value[1])]));
+      const up = new Map(starts.map(({ metric, value }) => [metric["host"], Number(value?.[1])]));
       const version = new Map(versions.map(({ metric }) => [metric["host"], metric["version"] ?? ""]));
       return ages.map(({ metric, value }) => {
         const host = metric["host"] ?? "";
-        return { host, age: Number(value[1]), up: up.get(host), version: version.get(host) ?? "" };
+        return { host, age: Number(value?.[1]), up: up.get(host), version: version.get(host) ?? "" };
       });
     },
     [],
