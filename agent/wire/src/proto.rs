@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next number of a packed list of integers.
-    pub(crate) fn packed(&mut self) -> Option<Result<u64, DecodeError>> {
+    pub fn packed(&mut self) -> Option<Result<u64, DecodeError>> {
         (!self.0.is_empty()).then(|| self.varint())
     }
 

@@ -192,7 +192,9 @@ impl Sink {
         for group in groups {
             let early = group.times.iter().any(|t| *t > newest);
             let group = if early { filter_times(&group, i64::MIN, newest, &mut sum) } else { group };
-            sum.accepted += samples_in(&group);
+            let samples = samples_in(&group);
+            sum.accepted += samples;
+            sum.histograms += if is_of_histograms(&group) { samples } else { 0 };
             queued.push(group);
         }
         sum

@@ -1,7 +1,7 @@
 //! Entry points for the fuzzer: request bodies as they are read before anything is stored.
 
 use super::unpack::{Compression, Unpacker};
-use super::{http, import, remote, unary};
+use super::{http, import, remote, unary, write_v2};
 use fabriclens_base::Sender;
 use fabriclens_config::Probes;
 use fabriclens_core::telemetry::Telemetry;
@@ -22,6 +22,9 @@ pub fn remote_write(bytes: &[u8]) {
     let body = plain.as_deref().unwrap_or(bytes);
     let first = decoder.decode(body).is_ok();
     assert_eq!(first, decoder.decode(body).is_ok(), "a repeated request decodes like a new one");
+    if let Ok(written) = write_v2::to_version_1(body, LIMIT) {
+        _ = decoder.decode(&written);
+    }
 }
 
 /// Gzip body.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -15,7 +15,7 @@ use super::import::import;
 use super::refusal::Refusal;
 use super::reserved::FORWARDED;
 use super::unpack::Compression;
-use super::{Ingest, IngestError, Payload, Received, direct, grpc};
+use super::{Ingest, IngestError, Payload, Received, Report, direct, grpc, write_v2};
 use fabriclens_config::{Access, ServeRole};
 use fabriclens_core::protocol::Protocol;
 use fabriclens_server::auth::Caller;
@@ -168,22 +168,66 @@ async fn remote_write(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    if is_version_2(&headers) {
+    let Some(version) = WriteVersion::of(&headers) else {
         ingest.refused(Protocol::RemoteWrite, "encoding");
         return Refusal {
             status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
             reason: "encoding",
-            message: "remote write 2.0 is not supported; set protobuf_message: prometheus.WriteRequest (1.0)"
+            message: "the message that content-type names is unknown; set protobuf_message: prometheus.WriteRequest (1.0) or \
+                      io.prometheus.write.v2.Request (2.0)"
                 .to_owned(),
             after: None,
         }
         .into_text();
-    }
-    match take_remote_write(&ingest, caller, &headers, body).await {
-        Ok(message) if message.is_empty() => StatusCode::NO_CONTENT.into_response(),
-        // All valid samples are stored. With status 400 the sender does not retry the rest.
-        Ok(message) => (StatusCode::BAD_REQUEST, format!("{message}\n")).into_response(),
+    };
+    match take_remote_write(&ingest, caller, &headers, body, version).await {
+        Ok(report) => written(version, &report),
         Err(refusal) => refusal.into_text(),
+    }
+}
+
+/// The answer to a request of which samples may be stored. A sender of version 2.0 learns how many.
+fn written(version: WriteVersion, report: &Report) -> Response {
+    let message = report.message();
+    let mut response = match message.is_empty() {
+        true => StatusCode::NO_CONTENT.into_response(),
+        // All valid samples are stored. With status 400 the sender does not retry the rest.
+        false => (StatusCode::BAD_REQUEST, format!("{message}\n")).into_response(),
+    };
+    if version == WriteVersion::V2 {
+        let counts = [report.accepted - report.histograms, report.histograms, 0];
+        for (name, count) in WRITTEN_HEADERS.into_iter().zip(counts) {
+            response.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from(count));
+        }
+    }
+    response
+}
+
+/// Headers of an answer to remote write 2.0: samples, histograms and exemplars that were stored.
+const WRITTEN_HEADERS: [&str; 3] = [
+    "x-prometheus-remote-write-samples-written",
+    "x-prometheus-remote-write-histograms-written",
+    "x-prometheus-remote-write-exemplars-written",
+];
+
+/// Version of remote write.
+#[derive(Clone, Copy, PartialEq)]
+enum WriteVersion {
+    V1,
+    V2,
+}
+
+impl WriteVersion {
+    /// By the message that `content-type` names; 1.0 if it names none.
+    fn of(headers: &HeaderMap) -> Option<Self> {
+        let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let parameters = kind.split(';').skip(1).filter_map(|parameter| parameter.trim().split_once('='));
+        let message = parameters.filter(|(name, _)| name.eq_ignore_ascii_case("proto")).map(|(_, value)| value).next();
+        match message.map(|message| message.trim_matches('"')) {
+            None | Some("prometheus.WriteRequest") => Some(Self::V1),
+            Some("io.prometheus.write.v2.Request") => Some(Self::V2),
+            Some(_) => None,
+        }
     }
 }
 
@@ -192,11 +236,20 @@ async fn take_remote_write(
     caller: Caller,
     headers: &HeaderMap,
     body: Body,
-) -> Result<String, Refusal> {
-    let (plain, _received) = plain_remote_write(ingest, &caller, headers, body).await?;
+    version: WriteVersion,
+) -> Result<Report, Refusal> {
+    let (mut plain, _received) = plain_remote_write(ingest, &caller, headers, body).await?;
+    if version == WriteVersion::V2 {
+        let limit = ingest.message_size();
+        let joined = tokio::task::spawn_blocking(move || write_v2::to_version_1(&plain, limit)).await;
+        plain = joined.unwrap_or_else(|e| Err(IngestError::Internal(e.to_string()))).map_err(|e| {
+            let refusal = Refusal::from(e);
+            ingest.refused(Protocol::RemoteWrite, refusal.reason);
+            refusal
+        })?;
+    }
     let forwarded = headers.contains_key(FORWARDED);
-    let report = ingest.remote_write(Protocol::RemoteWrite, caller, forwarded, plain).await?;
-    Ok(report.message())
+    Ok(ingest.remote_write(Protocol::RemoteWrite, caller, forwarded, plain).await?)
 }
 
 /// The decompressed body of a remote-write request, with its permit.
@@ -226,11 +279,4 @@ pub(super) async fn plain_remote_write(
         }
     };
     Ok((plain, received))
-}
-
-fn is_version_2(headers: &HeaderMap) -> bool {
-    let says = |name: header::HeaderName, what: &str| {
-        headers.get(name).and_then(|v| v.to_str().ok()).is_some_and(|v| v.contains(what))
-    };
-    says(header::CONTENT_TYPE, "io.prometheus.write.v2")
 }

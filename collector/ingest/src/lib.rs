@@ -40,6 +40,7 @@ pub mod switches;
 mod tests;
 mod unary;
 mod unpack;
+mod write_v2;
 
 pub use crate::priority_class::PriorityClass;
 pub use own::run as store_own_metrics;

@@ -32,6 +32,8 @@ const LINES: usize = 100;
 pub struct Report {
     /// Samples that are durable, duplicates of known ones included.
     pub accepted: u64,
+    /// Of those, native histograms.
+    pub histograms: u64,
     lines: Vec<RejectedPoints>,
 }
 
@@ -68,6 +70,7 @@ impl Report {
     /// Adds the result of the store; `refusal` returns the reason if it accepted no more series.
     pub(super) fn add(&mut self, a: &Appended, refusal: impl Fn() -> Option<String>) {
         self.accepted += a.accepted + a.duplicates;
+        self.histograms += a.histograms;
         for (reason, samples) in a.refused().into_iter().filter(|(_, samples)| *samples > 0) {
             let text = match reason {
                 Refused::TooOld => "older than retention; raise retention.age (--retention) to keep them".to_owned(),
@@ -93,6 +96,7 @@ impl Report {
     /// Merges another report of the same request.
     pub(super) fn join(&mut self, other: Self) {
         self.accepted += other.accepted;
+        self.histograms += other.histograms;
         other.lines.into_iter().for_each(|l| self.reject(l.reason, l.points, l.text));
     }
 

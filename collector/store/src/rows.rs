@@ -20,6 +20,8 @@ pub struct Appended {
     pub accepted: u64,
     /// Same series, time and value as an existing sample; nothing is stored.
     pub duplicates: u64,
+    /// Native histograms among accepted and duplicate samples.
+    pub histograms: u64,
     /// Same series and time as an existing sample but another value; the first one is kept.
     pub conflicts: u64,
     /// Older than retention or the out-of-order window.
@@ -82,6 +84,7 @@ impl AddAssign for Appended {
     fn add_assign(&mut self, o: Self) {
         self.accepted += o.accepted;
         self.duplicates += o.duplicates;
+        self.histograms += o.histograms;
         self.conflicts += o.conflicts;
         self.too_old += o.too_old;
         self.out_of_order += o.out_of_order;

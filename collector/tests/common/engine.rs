@@ -116,7 +116,7 @@ fn spawn(kind: Kind, port: u16, dir: &std::path::Path) -> Child {
             .arg(format!("--config.file={}", dir.join("prometheus.yml").display()))
             .arg(format!("--storage.tsdb.path={}", dir.join("tsdb").display()))
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-            .args(["--web.enable-remote-write-receiver", "--log.level=error"]),
+            .args(["--web.enable-remote-write-receiver", "--enable-feature=native-histograms", "--log.level=error"]),
         Kind::Victoria => command
             .arg(format!("-storageDataPath={}", dir.join("vm").display()))
             .arg(format!("-httpListenAddr=127.0.0.1:{port}"))

@@ -141,7 +141,7 @@ async fn in_flight(c: &Collector) -> usize {
 
 #[tokio::test]
 async fn ports_and_their_names_count_in_the_memory_of_signals() {
-    let c = Collector::with(|config| config.query.memory = 16 << 20).await;
+    let c = Collector::with(|config| config.query.memory = 10 << 20).await;
     let (now, long) = (now_ms(), "x".repeat(1000));
     let port = |i: usize| {
         let (host, port) = (format!("h{}", i % 100), format!("{long}{i}"));

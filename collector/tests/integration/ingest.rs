@@ -3,6 +3,7 @@
 
 use crate::common;
 use crate::common::{Collector, gzip, now_ms, now_ns, otlp, series};
+use fabriclens_core::prompb::{Histogram, Sample};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use prost::Message as _;
 use tonic::Code;
@@ -238,13 +239,54 @@ async fn staleness_marker_ends_a_series() {
     assert_eq!(c.value("gone").await, None);
 }
 
+/// `up{host="h1"} 7` at a time in remote write 2.0, with a sample and a histogram of the same time.
+fn remote_write_2(ms: i64) -> Vec<u8> {
+    fn field(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
+        out.extend([tag << 3 | 2, u8::try_from(bytes.len()).unwrap()]);
+        out.extend_from_slice(bytes);
+    }
+    let (mut body, mut float, mut native) = (Vec::new(), Vec::new(), Vec::new());
+    for symbol in ["", "__name__", "up2", "host", "h1", "latency2"] {
+        field(&mut body, 4, symbol.as_bytes());
+    }
+    field(&mut float, 1, &[1, 2, 3, 4]);
+    field(&mut float, 2, &Sample { value: 7.0, timestamp: ms }.encode_to_vec());
+    field(&mut native, 1, &[1, 5]);
+    let histogram =
+        Histogram { count_int: Some(4), zero_count_int: Some(4), sum: 0.5, timestamp: ms, ..Histogram::default() };
+    field(&mut native, 3, &histogram.encode_to_vec());
+    [float, native].iter().for_each(|series| field(&mut body, 5, series));
+    body
+}
+
 #[tokio::test]
-async fn remote_write_2_is_rejected() {
+async fn remote_write_2_is_stored_and_its_sender_learns_how_much() {
     let c = Collector::start().await;
     let url = format!("http://{}/api/v1/write", c.running.http);
-    let kind = "application/x-protobuf;proto=io.prometheus.write.v2.Request";
-    let (status, text) = common::post(url, &[("content-encoding", "snappy"), ("content-type", kind)], vec![0]).await;
-    assert!(status == 415 && text.contains("prometheus.WriteRequest"), "{status} {text}");
+    let send = async |message: &str, ms: i64| {
+        let body = snap::raw::Encoder::new().compress_vec(&remote_write_2(ms)).unwrap();
+        let (url, kind) = (url.clone(), format!("application/x-protobuf;proto={message}"));
+        tokio::task::spawn_blocking(move || {
+            let request =
+                common::process::agent().post(&url).header("content-encoding", "snappy").header("content-type", &kind);
+            let response = request.send(&body[..]).unwrap();
+            let written = |what: &str| {
+                let name = format!("x-prometheus-remote-write-{what}-written");
+                response.headers().get(name).map(|count| count.to_str().unwrap().to_owned())
+            };
+            (response.status().as_u16(), ["samples", "histograms", "exemplars"].map(written))
+        })
+        .await
+        .unwrap()
+    };
+    let counts = |counts: [&str; 3]| counts.map(|count| Some(count.to_owned()));
+    let ms = now_ms();
+    assert_eq!(send("io.prometheus.write.v2.Request", ms).await, (204, counts(["1", "1", "0"])));
+    assert_eq!(c.value("up2{host=\"h1\"}").await, Some(7.0));
+    assert_eq!(c.value("histogram_count(latency2)").await, Some(4.0));
+    let future = send("io.prometheus.write.v2.Request", ms + 86_400_000).await;
+    assert_eq!(future, (400, counts(["0", "0", "0"])));
+    assert_eq!(send("of.the.future", ms).await, (415, [None, None, None]));
 }
 
 #[tokio::test]

@@ -41,6 +41,7 @@ impl Generation {
                 }
             }
         }
+        sum.histograms = sum.accepted + sum.duplicates;
         sum
     }
 
