@@ -141,19 +141,24 @@ async fn in_flight(c: &Collector) -> usize {
 
 #[tokio::test]
 async fn ports_and_their_names_count_in_the_memory_of_signals() {
-    let c = Collector::with(|config| config.query.memory = 10 << 20).await;
-    let (now, long) = (now_ms(), "x".repeat(1000));
+    let c = Collector::with(|config| config.query.memory = 16 << 20).await;
+    let long = "x".repeat(1000);
     let port = |i: usize| {
         let (host, port) = (format!("h{}", i % 100), format!("{long}{i}"));
-        series(&[("__name__", "fabric_port_up"), ("host", &host), ("port", &port)], &[(now, 1.0)])
+        series(&[("__name__", "fabric_port_up"), ("host", &host), ("port", &port)], &[(now_ms(), 1.0)])
     };
     assert_eq!(c.remote_write((0..10_000).map(port).collect()).await.0, 204);
     let (status, answer) = c.json("/api/v1/query?query=count(fabric_port_up)").await;
     assert_eq!((status, &answer["data"]["result"][0]["value"][1]), (200, &Value::from("10000")), "{answer}");
-    let (status, answer) = c.json("/api/v1/topology/signals?signals=up").await;
-    assert!(status == 422 && answer["error"].as_str().unwrap().contains("query.memory"), "{status}");
-    let (status, answer) = c.json("/api/v1/overview").await;
-    assert!(status == 422 && answer["error"].as_str().unwrap().contains("query.memory"), "{status}");
+    for path in ["/api/v1/topology/signals?signals=up", "/api/v1/overview"] {
+        // On a busy machine the ports may be sent before the detectors listen, which then read them with the next samples.
+        until("it needs more memory", async || {
+            assert_eq!(c.remote_write((0..10_000).map(port).collect()).await.0, 204);
+            let (status, answer) = c.json(path).await;
+            status == 422 && answer["error"].as_str().is_some_and(|error| error.contains("query.memory"))
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
