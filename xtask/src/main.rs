@@ -23,6 +23,7 @@ mod scenarios;
 mod setup;
 mod sim;
 mod steps;
+mod summary;
 mod test;
 mod third_party;
 mod tools;

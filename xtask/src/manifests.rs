@@ -3,7 +3,8 @@
 //! The manifests are committed with checksums of their sources. `--check` compares the checksums, and with Helm also renders
 //! the chart again and compares the manifests.
 
-use crate::steps::{checksums, files, root, skipped};
+use crate::steps::{checksums, files, root};
+use crate::summary::skipped;
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -4,7 +4,8 @@
 use crate::deb::{self, PACKAGES};
 use crate::sbom::sbom;
 use crate::setup;
-use crate::steps::{Steps, VERSION, copy, must, output, root, target};
+use crate::steps::{VERSION, copy, must, output, root, target};
+use crate::summary::Steps;
 use crate::tools;
 use anyhow::{Context, Result, ensure};
 use std::fs;

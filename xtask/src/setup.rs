@@ -1,6 +1,6 @@
 //! Debian packages that commands need: root installs them, other users are told the exact command.
 
-use crate::steps::skipped;
+use crate::summary::skipped;
 use anyhow::{Result, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Helpers to run commands, and a table of steps with their times and notes.
+//! Helpers to run commands.
 
 use anyhow::{Context, Result, bail};
 use std::fmt::Write as _;
@@ -7,8 +7,6 @@ use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 /// Root of the repository.
 pub fn root() -> PathBuf {
@@ -128,44 +126,4 @@ pub fn checksums(dir: &Path, files: &[PathBuf], read: impl Fn(&Path) -> io::Resu
         writeln!(text, "{:08x} {name}", crc32fast::hash(&content))?;
     }
     Ok(text)
-}
-
-/// Notes of the running step for the final table.
-static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// Adds a note of the running step to the final table.
-pub fn note(line: impl Into<String>) {
-    NOTES.lock().unwrap_or_else(PoisonError::into_inner).push(line.into());
-}
-
-/// Reports a skipped part of this step and the reason, now and in the final table.
-pub fn skipped(why: impl AsRef<str>) {
-    println!("SKIPPED: {}", why.as_ref());
-    note(format!("skipped: {}", why.as_ref()));
-}
-
-/// Steps that ran, with their times and notes.
-#[derive(Default)]
-pub struct Steps(Vec<(String, Duration, Vec<String>)>);
-
-impl Steps {
-    /// Runs one step.
-    pub fn run(&mut self, name: &str, step: impl FnOnce() -> Result<()>) -> Result<()> {
-        println!("\n=== {name}");
-        let begin = Instant::now();
-        step().with_context(|| format!("step failed: {name}"))?;
-        let notes = std::mem::take(&mut *NOTES.lock().unwrap_or_else(PoisonError::into_inner));
-        self.0.push((name.to_owned(), begin.elapsed(), notes));
-        Ok(())
-    }
-
-    /// Prints the table.
-    pub fn summary(&self) {
-        println!("\n{:<44} seconds", "step");
-        for (name, took, notes) in &self.0 {
-            println!("{name:<44} {:7.1}", took.as_secs_f64());
-            notes.iter().for_each(|note| println!("    {note}"));
-        }
-        println!("{:<44} {:7.1}", "total", self.0.iter().map(|s| s.1.as_secs_f64()).sum::<f64>());
-    }
 }

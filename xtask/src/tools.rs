@@ -1,6 +1,7 @@
 //! Programs from crates.io that steps use: `typos` and `cargo deny`. Each is installed once, below the target directory.
 
-use crate::steps::{cargo, must, root, skipped, target};
+use crate::steps::{cargo, must, root, target};
+use crate::summary::skipped;
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::Command;

@@ -2,7 +2,8 @@
 
 use crate::demo;
 use crate::setup::{self, Need};
-use crate::steps::{cargo, must, root, skipped, target};
+use crate::steps::{cargo, must, root, target};
+use crate::summary::skipped;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;

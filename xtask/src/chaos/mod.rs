@@ -18,7 +18,8 @@ mod service;
 mod testbed;
 
 use crate::random::Random;
-use crate::steps::{call, may_unshare, must, skipped, target, unshare};
+use crate::steps::{call, may_unshare, must, target, unshare};
+use crate::summary::skipped;
 use anyhow::{Context, Result, bail};
 use check::Row;
 use faults::Fault;

@@ -5,7 +5,8 @@
 
 mod browser;
 
-use crate::steps::{checksums, files, must, root, skipped, target};
+use crate::steps::{checksums, files, must, root, target};
+use crate::summary::skipped;
 use anyhow::{Context, Result, ensure};
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use std::fmt::Write as _;

@@ -1,7 +1,8 @@
 //! A minimal Debian under its own systemd in a `systemd-nspawn` container, isolated from this machine.
 
 use crate::setup::{self, Need};
-use crate::steps::{must, output, skipped, target};
+use crate::steps::{must, output, target};
+use crate::summary::skipped;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};

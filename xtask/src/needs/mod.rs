@@ -5,7 +5,8 @@
 
 mod probe;
 
-use crate::steps::{cargo, note};
+use crate::steps::cargo;
+use crate::summary::note;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};

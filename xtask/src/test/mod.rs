@@ -5,7 +5,7 @@ mod table;
 
 use crate::beside::Beside;
 use crate::setup;
-use crate::steps::Steps;
+use crate::summary::Steps;
 use anyhow::{Result, bail};
 use table::{By, STEPS, Step};
 

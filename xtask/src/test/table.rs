@@ -1,7 +1,8 @@
 //! The table of the steps, in the order in which they fail fastest.
 
 use crate::setup::{self, Need};
-use crate::steps::{cargo, may_unshare, must, root, skipped, target};
+use crate::steps::{cargo, may_unshare, must, root, target};
+use crate::summary::skipped;
 use crate::{chaos, console, deb, demo, docs, ebpf, layers, manifests, msrv, needs, tools, vm};
 use anyhow::Result;
 use std::process::Command;
