@@ -69,6 +69,60 @@ fn what_is_wrong_inside_hosts_is_listed() {
     }
 }
 
+/// A rank of each GPU of a host, in a process of its own with a queue pair on the adapter of this number.
+fn ranks(fabric: &Fabric, host: &str, adapters: [usize; 4]) {
+    for (n, adapter) in adapters.into_iter().enumerate() {
+        let (gpu, pid, device) = (n.to_string(), (100 + n).to_string(), format!("mlx5_{adapter}"));
+        let common = [("host", host), ("job", "1"), ("pid", &pid)];
+        let rank = [("communicator", "c0"), ("rank", &gpu), ("gpu", &gpu)];
+        put(fabric, "fabric_collective_rank_info", &[&common[..], &rank].concat(), 1.0);
+        let pair = [("device", device.as_str()), ("port", "1"), ("local", &pid)];
+        put(fabric, "fabric_queue_pair_info", &[&common[..], &pair].concat(), 1.0);
+        for other in (0..4).filter(|other| *other != n) {
+            let far = format!("mlx5_{other}");
+            put(fabric, "fabric_gpu_nic_distance", &[("host", host), ("gpu", &gpu), ("device", &far)], 50.0);
+        }
+    }
+}
+
+/// What the report says of ranks' adapters.
+fn farther(fabric: &Fabric) -> Vec<(Severity, String, String)> {
+    let report = fabric.report(&job("1", "bert", (0, Some(3600)), &HOSTS), &[], 4000);
+    let told = report.inside.findings.into_iter().filter(|f| f.text.starts_with("its rank "));
+    told.map(|f| (f.severity, f.place, f.text)).collect()
+}
+
+#[test]
+fn ranks_that_use_a_farther_adapter_are_named() {
+    let fabric = fleet();
+    ranks(&fabric, "h2", [0, 1, 0, 0]);
+    let storage = [("host", "h2"), ("job", "1"), ("pid", "101"), ("device", "mlx5_9"), ("port", "1"), ("local", "9")];
+    put(&fabric, "fabric_queue_pair_info", &storage, 1.0);
+    let text =
+        |rank| format!("its rank {rank} has queue pairs on mlx5_0 (SYS away) and none on mlx5_{rank} (PIX away)");
+    assert_eq!(
+        farther(&fabric),
+        [2, 3].map(|rank| (Severity::Warning, format!("h2 GPU {rank}"), text(rank))),
+        "and none for a rank that uses its own"
+    );
+    let report = fabric.report(&job("1", "bert", (0, Some(3600)), &HOSTS), &[], 4000);
+    let of_gpu = report.inside.findings.iter().filter(|f| f.place == "h2 GPU 3");
+    assert_eq!(of_gpu.count(), 1, "that its adapter is idle follows from it");
+}
+
+#[test]
+fn ranks_whose_gpu_is_not_certain_are_not_named() {
+    let fabric = fleet();
+    ranks(&fabric, "h2", [0, 1, 0, 0]);
+    put(&fabric, "fabric_gpu_info", &[("host", "h2"), ("gpu", "4")], 1.0);
+    assert_eq!(farther(&fabric), [], "the job may see four of five GPUs, and number them from 0");
+    let fabric = fleet();
+    ranks(&fabric, "h2", [0, 1, 2, 0]);
+    let second = [("host", "h2"), ("job", "1"), ("pid", "103"), ("communicator", "c0"), ("rank", "9"), ("gpu", "0")];
+    put(&fabric, "fabric_collective_rank_info", &second, 1.0);
+    assert_eq!(farther(&fabric), [], "a process of two GPUs has queue pairs of both");
+}
+
 #[test]
 fn hosts_without_gpus_have_no_section() {
     let fabric = Fabric::new();

@@ -6,13 +6,11 @@ mod conclusion;
 mod late_hosts;
 mod operations;
 mod rank_network;
-mod rank_ports;
 mod stragglers;
 
 use super::ReportContext;
-use crate::model::{Collectives, Communicator, Grade, Slowed};
+use crate::model::{Collectives, Communicator, Slowed};
 pub(super) use conclusion::conclusion;
-use fabriclens_model::Labels;
 use fabriclens_promql::QueryError;
 use std::collections::BTreeMap;
 
@@ -35,40 +33,20 @@ pub(super) fn collectives(context: &ReportContext<'_>, slowed: &[Slowed]) -> Res
     })
 }
 
-/// Whether a series is of this job, or of no named job on a host that was this job's alone.
-fn is_own(context: &ReportContext<'_>, labels: &Labels) -> bool {
-    let (job, cluster) = (labels.get("job"), labels.get("cluster"));
-    match job {
-        "" => Grade::from(context.on.host(labels.get("host"))) == Grade::Exclusive,
-        _ => {
-            context.job.has_name(job)
-                && (cluster == context.job.cluster || cluster.is_empty() || context.job.cluster.is_empty())
-        }
-    }
-}
-
-/// Own series of a gauge at the end of the job, aggregated over its time by a PromQL function such as `max_over_time`.
-fn over_time(context: &ReportContext<'_>, function: &str, metric: &str) -> Result<Vec<(Labels, f64)>, QueryError> {
-    let range = (context.source.end_ms - context.source.start_ms).max(1);
-    let query = format!("{function}({}[{range}ms])", context.source.selector(metric, ""));
-    let samples = context.source.at(&query, context.source.end_ms)?;
-    Ok(samples.into_iter().filter(|s| is_own(context, &s.labels)).map(|s| (s.labels, s.value)).collect())
-}
-
 fn communicators(context: &ReportContext<'_>) -> Result<Vec<Communicator>, QueryError> {
     let mut all: BTreeMap<String, Communicator> = BTreeMap::new();
-    for (labels, _) in over_time(context, "last_over_time", "fabric_collective_communicator_info")? {
+    for (labels, _) in context.own_over_time("last_over_time", "fabric_collective_communicator_info")? {
         let Ok(size) = labels.get("size").parse() else { continue };
         let (id, library_version) = (labels.get("communicator").to_owned(), labels.get("library_version").to_owned());
         let new = Communicator { id: id.clone(), library_version, size, launched: None, idle_seconds: None };
         all.insert(id, new);
     }
-    for (labels, seconds) in over_time(context, "max_over_time", "fabric_collective_idle_seconds")? {
+    for (labels, seconds) in context.own_over_time("max_over_time", "fabric_collective_idle_seconds")? {
         let Some(communicator) = all.get_mut(labels.get("communicator")) else { continue };
         communicator.idle_seconds = Some(communicator.idle_seconds.map_or(seconds, |longest| longest.max(seconds)));
     }
     let launched = context.source.increases("fabric_collective_operations_total")?;
-    let highest = launched.iter().filter(|i| i.labels.get("bound") == "highest" && is_own(context, &i.labels));
+    let highest = launched.iter().filter(|i| i.labels.get("bound") == "highest" && context.is_own(&i.labels));
     for increase in highest {
         let Some(communicator) = all.get_mut(increase.labels.get("communicator")) else { continue };
         *communicator.launched.get_or_insert(0.0) += increase.total + increase.beyond;

@@ -1,6 +1,5 @@
 //! Completed operations by kind and class of message size, from files of NCCL's Inspector.
 
-use super::{is_own, over_time};
 use crate::build::ReportContext;
 use crate::model::Operation;
 use fabriclens_model::Labels;
@@ -73,7 +72,7 @@ impl Executions {
     pub fn read(context: &ReportContext<'_>) -> Result<Self, QueryError> {
         let mut by_key: BTreeMap<Key, BTreeMap<String, OnHost>> = BTreeMap::new();
         for (metric, counted) in COUNTERS {
-            for increase in context.source.increases(metric)?.into_iter().filter(|i| is_own(context, &i.labels)) {
+            for increase in context.source.increases(metric)?.into_iter().filter(|i| context.is_own(&i.labels)) {
                 let hosts = by_key.entry(key(&increase.labels)).or_default();
                 let on_host = hosts.entry(increase.labels.get("host").to_owned()).or_default();
                 *counted(on_host) = Counted { total: increase.total + increase.beyond, steps: increase.steps };
@@ -104,7 +103,7 @@ impl Executions {
     /// Rows of the report.
     pub fn operations(&self, context: &ReportContext<'_>) -> Result<Vec<Operation>, QueryError> {
         let all = self.seconds();
-        let waits = self.weighted(over_time(context, "avg_over_time", "fabric_collective_wait_seconds")?);
+        let waits = self.weighted(context.own_over_time("avg_over_time", "fabric_collective_wait_seconds")?);
         let mut totals: BTreeMap<[String; 2], Total> = BTreeMap::new();
         for ([_, operation, size], hosts) in &self.by_key {
             let total = totals.entry([operation.clone(), size.clone()]).or_default();

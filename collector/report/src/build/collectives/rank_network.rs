@@ -1,9 +1,9 @@
 //! What the counters of a host's ports say of a time in which one of its ranks held others back.
 
-use super::rank_ports::UsedPorts;
 use crate::build::ReportContext;
 use crate::build::congestion::{held, wait_share};
 use crate::build::ports::{Counter, Port};
+use crate::build::ranks::UsedPorts;
 use crate::build::traffic::median;
 use crate::model::{Method, RankNetwork};
 use crate::render::words::percent;

@@ -1,10 +1,9 @@
 //! Ranks that held others back, by NCCL's RAS service and by files of its Inspector.
 
 use super::rank_network::rank_network;
-use super::rank_ports::RankPorts;
-use super::{is_own, over_time};
 use crate::build::ReportContext;
 use crate::build::ports::Port;
+use crate::build::ranks::Ranks;
 use crate::model::{RankNetwork, RankStraggler};
 use crate::read::Interval;
 use fabriclens_base::escape::promql_string;
@@ -71,14 +70,14 @@ pub(super) fn stragglers(
         b.seconds.total_cmp(&a.seconds).then_with(|| name(a).cmp(&name(b)))
     });
     all.truncate(LISTED);
-    let ports = if all.is_empty() { RankPorts::default() } else { RankPorts::read(context)? };
-    all.into_iter().map(|candidate| straggler(context, candidate, &ports)).collect()
+    let ranks = if all.is_empty() { Ranks::default() } else { Ranks::read(context)? };
+    all.into_iter().map(|candidate| straggler(context, candidate, &ranks)).collect()
 }
 
 /// Intervals in which own series of a metric have samples.
 fn own(context: &ReportContext<'_>, metric: &str) -> Result<Vec<(Labels, Vec<Interval>)>, QueryError> {
     let mut all = context.source.intervals(metric)?;
-    all.retain(|(labels, _)| is_own(context, labels));
+    all.retain(|(labels, _)| context.is_own(labels));
     Ok(all)
 }
 
@@ -137,7 +136,7 @@ fn of_times(labels: &Labels) -> Member {
 /// Addresses of the job's hosts, as their agents report them.
 fn addresses(context: &ReportContext<'_>) -> Result<HostAddresses, QueryError> {
     let mut addresses = HostAddresses::default();
-    for (labels, _) in over_time(context, "last_over_time", "fabric_collective_host_info")? {
+    for (labels, _) in context.own_over_time("last_over_time", "fabric_collective_host_info")? {
         addresses.add(labels.get("rank_host"), labels.get("host"));
     }
     Ok(addresses)
@@ -164,10 +163,10 @@ fn candidate(context: &ReportContext<'_>, member: Member, seen: Seen) -> Option<
 fn straggler(
     context: &ReportContext<'_>,
     candidate: Candidate,
-    ports: &RankPorts,
+    known_ranks: &Ranks,
 ) -> Result<RankStraggler, QueryError> {
     let Candidate { member: Member { host, rank, reason, operation }, start_ms, end_ms, seconds, ranks } = candidate;
-    let uses = ports.of(&host, &ranks);
+    let uses = known_ranks.ports(&host, &ranks);
     let known = context.job.hosts.contains_key(&host);
     let (network, evidence) = match known {
         true => rank_network(context, &host, &uses, (start_ms, end_ms.max(start_ms + 1))),
@@ -209,6 +208,6 @@ fn lag(
     let lags = context.source.selector("fabric_collective_lag", &of);
     let found = context.source.at(&format!("max_over_time({lags}[{}ms])", end_ms - start_ms + 1), end_ms)?;
     let within = |labels: &Labels| ranks.iter().any(|(communicator, _)| communicator == labels.get("communicator"));
-    let own = found.iter().filter(|s| is_own(context, &s.labels) && within(&s.labels)).map(|s| s.value);
+    let own = found.iter().filter(|s| context.is_own(&s.labels) && within(&s.labels)).map(|s| s.value);
     Ok(own.max_by(f64::total_cmp).filter(|lag| *lag >= 1.0))
 }

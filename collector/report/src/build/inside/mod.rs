@@ -1,19 +1,16 @@
 //! What is wrong inside the hosts at the end of the job: GPUs with fewer PCIe lanes, adapters that do not reach GPU memory,
-//! NVLinks that are down, GPUs whose nearest adapter is farther than that of the others or carried nothing.
+//! NVLinks that are down, and adapters that are not the nearest ones (`adapters.rs`).
+
+mod adapters;
 
 use super::ReportContext;
-use super::ports::Counter;
-use crate::model::{Finding, Grade, Inside, Severity};
+use crate::model::{Finding, Inside, Severity};
 use fabriclens_model::Labels;
 use fabriclens_promql::QueryError;
 use std::collections::{BTreeMap, HashSet};
 
 /// Maximum number of listed findings.
 const LISTED: usize = 60;
-/// An adapter carried nothing if it carried less than this share of the median of those that are near to other GPUs.
-const NOTHING: f64 = 0.01;
-/// Distances in NVML's numbers, and their names.
-const DISTANCES: [(f64, &str); 5] = [(10.0, "PIX"), (20.0, "PXB"), (30.0, "PHB"), (40.0, "NODE"), (50.0, "SYS")];
 
 /// A GPU: host and index.
 type Gpu = (String, String);
@@ -21,20 +18,18 @@ type Gpu = (String, String);
 type Adapter = (String, String);
 
 pub(super) fn inside(context: &ReportContext<'_>) -> Result<Inside, QueryError> {
-    let gpus = by_gpu(context, "fabric_gpu_info")?.len();
-    if gpus == 0 {
+    let gpus: Vec<Gpu> = by_gpu(context, "fabric_gpu_info")?.into_keys().collect();
+    if gpus.is_empty() {
         return Ok(Inside::default());
     }
     let mut findings = lanes(context)?;
     findings.extend(states(context)?);
     findings.extend(links_down(context)?);
     findings.extend(unreachable(context)?);
-    let near = nearest(context)?;
-    findings.extend(far(&near));
-    findings.extend(idle(context, &near));
+    findings.extend(adapters::adapters(context, &gpus)?);
     findings.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.place.cmp(&b.place)));
     findings.truncate(LISTED);
-    Ok(Inside { gpus, findings })
+    Ok(Inside { gpus: gpus.len(), findings })
 }
 
 fn finding(severity: Severity, place: String, text: String, action: &str) -> Finding {
@@ -120,69 +115,4 @@ fn unreachable(context: &ReportContext<'_>) -> Result<Vec<Finding>, QueryError> 
         finding(Severity::Warning, format!("{host} {device}"), text, action)
     };
     Ok(methods.into_iter().filter(|(_, best)| *best == 0.0).map(of).collect())
-}
-
-/// The adapter that each GPU should use, and its distance.
-fn nearest(context: &ReportContext<'_>) -> Result<BTreeMap<Gpu, (String, f64)>, QueryError> {
-    let pair = |labels: &Labels| (gpu(labels), labels.get("device").to_owned());
-    let distances: BTreeMap<(Gpu, String), f64> = at_end(context, "fabric_gpu_nic_distance")?
-        .iter()
-        .map(|(labels, distance)| (pair(labels), *distance))
-        .collect();
-    let chosen = at_end(context, "fabric_gpu_nic_nearest")?;
-    let of = |(labels, _): &(Labels, f64)| {
-        let (gpu, device) = pair(labels);
-        let distance = *distances.get(&(gpu.clone(), device.clone()))?;
-        Some((gpu, (device, distance)))
-    };
-    Ok(chosen.iter().filter_map(of).collect())
-}
-
-/// GPUs whose nearest adapter is farther than that of most GPUs of the job.
-fn far(near: &BTreeMap<Gpu, (String, f64)>) -> Vec<Finding> {
-    let word = |distance: f64| DISTANCES.iter().find(|(number, _)| *number == distance).map_or("?", |(_, word)| *word);
-    let mut count: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
-    for (_, distance) in near.values() {
-        let entry = count.entry(word(*distance)).or_insert((0, *distance));
-        entry.0 += 1;
-    }
-    let Some((usual, (many, least))) = count.iter().max_by_key(|(_, (many, _))| *many) else { return Vec::new() };
-    if *many * 2 <= near.len() {
-        return Vec::new();
-    }
-    let of = |(gpu, (device, distance)): (&Gpu, &(String, f64))| {
-        let text = format!(
-            "its nearest adapter {device} is {} away, and that of {many} other GPUs of this job {usual}",
-            word(*distance)
-        );
-        let action =
-            "check in which slots GPU and adapter are: `lspci -t` of a host that is right shows the difference";
-        (distance > least).then(|| finding(Severity::Warning, name(gpu), text, action))
-    };
-    near.iter().filter_map(of).collect()
-}
-
-/// GPUs whose nearest adapter carried nothing, while those of other GPUs of the host did. Only on hosts of the job alone.
-fn idle(context: &ReportContext<'_>, near: &BTreeMap<Gpu, (String, f64)>) -> Vec<Finding> {
-    let mut carried: BTreeMap<(&str, &str), f64> = BTreeMap::new();
-    for port in context.ports.iter().filter(|port| port.grade == Grade::Exclusive) {
-        if let (Some(sent), Some(received)) = (port.total(Counter::Sent), port.total(Counter::Received)) {
-            *carried.entry((&port.host, &port.device)).or_default() += sent + received;
-        }
-    }
-    let of = |(gpu, (device, _)): (&Gpu, &(String, f64))| {
-        let is = *carried.get(&(gpu.0.as_str(), device.as_str()))?;
-        let others = near.iter().filter(|(other, (theirs, _))| other.0 == gpu.0 && theirs != device);
-        let mut others: Vec<f64> = others
-            .filter_map(|(other, (theirs, _))| carried.get(&(other.0.as_str(), theirs.as_str())).copied())
-            .collect();
-        others.sort_by(f64::total_cmp);
-        let usual = others.get(others.len() / 2).copied().filter(|bytes| *bytes > 1e9)?;
-        let text = format!(
-            "its nearest adapter {device} carried nothing; if the GPU took part, its data went through one that is farther"
-        );
-        let action = "check which adapters the library uses (NCCL_IB_HCA), and in which order";
-        (is < NOTHING * usual).then(|| finding(Severity::Info, name(gpu), text, action))
-    };
-    near.iter().filter_map(of).collect()
 }

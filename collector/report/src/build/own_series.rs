@@ -1,0 +1,28 @@
+//! Series that hosts tell of the job itself, by its name.
+
+use super::ReportContext;
+use crate::model::Grade;
+use fabriclens_model::Labels;
+use fabriclens_promql::QueryError;
+
+impl ReportContext<'_> {
+    /// Whether a series is of this job, or of no named job on a host that was this job's alone.
+    pub(super) fn is_own(&self, labels: &Labels) -> bool {
+        let (job, cluster) = (labels.get("job"), labels.get("cluster"));
+        match job {
+            "" => Grade::from(self.on.host(labels.get("host"))) == Grade::Exclusive,
+            _ => {
+                self.job.has_name(job)
+                    && (cluster == self.job.cluster || cluster.is_empty() || self.job.cluster.is_empty())
+            }
+        }
+    }
+
+    /// Own series of a gauge at the end of the job, aggregated over its time by a PromQL function such as `max_over_time`.
+    pub(super) fn own_over_time(&self, function: &str, metric: &str) -> Result<Vec<(Labels, f64)>, QueryError> {
+        let range = (self.source.end_ms - self.source.start_ms).max(1);
+        let query = format!("{function}({}[{range}ms])", self.source.selector(metric, ""));
+        let samples = self.source.at(&query, self.source.end_ms)?;
+        Ok(samples.into_iter().filter(|s| self.is_own(&s.labels)).map(|s| (s.labels, s.value)).collect())
+    }
+}
