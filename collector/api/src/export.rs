@@ -1,4 +1,4 @@
-//! `/api/v1/export`: raw samples as JSON lines in the format of VictoriaMetrics. Data is read and sent in pieces, so
+//! `/api/v1/export`: raw samples as JSON lines in the format of VictoriaMetrics, and with `histograms=true` lines of native histograms. Data is read and sent in pieces, so
 //! memory is bounded by two pieces, whatever the size of the export.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use fabriclens_model::names::is_admitted;
-use fabriclens_model::{Budget, CancelToken, Labels, Matcher, ReadError, Series, TimedBudget};
+use fabriclens_model::{Budget, CancelToken, HistogramSeries, Labels, Matcher, ReadError, Series, TimedBudget};
 use http_body::Frame;
 use prometheus::IntCounter;
 use tokio::sync::{mpsc, oneshot};
@@ -26,7 +26,7 @@ use super::query::{CancelOnDrop, of_query};
 use super::selector::Selectors;
 use fabriclens_core::jsonl;
 use fabriclens_core::query_thread::on_query_thread;
-use fabriclens_data::Data;
+use fabriclens_data::{Data, HISTOGRAMS};
 use fabriclens_server::error::{ApiError, Kind};
 
 /// Memory of one piece; less if the memory of queries is small.
@@ -45,6 +45,7 @@ pub(super) async fn export(State(api): State<Arc<Api>>, params: Params) -> Resul
     let selectors = Selectors::some(&params)?;
     let start = params.time_or("start", TIMES.0)?.max(TIMES.0);
     let end = params.time_or("end", TIMES.1)?.min(TIMES.1);
+    let histograms = params.get(HISTOGRAMS) == Some("true");
     let piece = PIECE.min(api.config.query.memory / 16).max(64 << 10);
     let closed = || ApiError::new(Kind::Unavailable, "too many queries are running; retry the export");
     let entered = tokio::time::timeout(api.config.query.timeout, api.pool.enter(4 * piece)).await;
@@ -58,7 +59,7 @@ pub(super) async fn export(State(api): State<Arc<Api>>, params: Params) -> Resul
     let skipped = api.telemetry.skipped_series("export");
     let (data, timeout, token) = (api.data.clone(), api.config.query.timeout, cancel.0.clone());
     let export = move || {
-        let export = Export { data: &data, cancel: &token, grant: &grant, piece, timeout };
+        let export = Export { data: &data, cancel: &token, grant: &grant, piece, timeout, histograms };
         let sets = match selectors.matchers(&export.budget(&*grant)) {
             Ok(sets) => sets,
             Err(e) => {
@@ -103,6 +104,8 @@ struct Export<'a> {
     piece: usize,
     /// Time to read a piece.
     timeout: Duration,
+    /// Whether histograms are exported.
+    histograms: bool,
 }
 
 impl Export<'_> {
@@ -125,13 +128,14 @@ impl Export<'_> {
             while from <= end {
                 let to = from.saturating_add(width - 1).min(end);
                 let memory = PieceMemory { left: AtomicUsize::new(self.piece), bounded: width > SHORTEST };
-                match union(self.data, &sets, from, to, &self.budget(&memory)) {
+                match self.union(&sets, from, to, &self.budget(&memory)) {
                     Err(ReadError::Memory | ReadError::Limit(_)) if width > SHORTEST => {
                         width = (width / 2).max(SHORTEST);
                     }
                     Err(e) => return Err(e.into()),
                     Ok(found) => {
-                        found.values().try_for_each(|s| out.line(s))?;
+                        found.floats.values().try_for_each(|s| out.floats(s))?;
+                        found.histograms.values().try_for_each(|s| out.histograms(s))?;
                         from = to.saturating_add(1);
                         if memory.left.into_inner() > self.piece / 4 * 3 {
                             width = width.saturating_mul(4).min(TIMES.1 - TIMES.0);
@@ -143,25 +147,31 @@ impl Export<'_> {
         out.flush()
     }
 
+    /// Reads each series once, even if several selectors match it.
+    fn union(&self, sets: &[Vec<Matcher>], from: i64, to: i64, budget: &dyn Budget) -> Result<Piece, ReadError> {
+        let (mut all, read) = (Piece::default(), self.data.reader());
+        for set in sets {
+            let floats = read.select_within(set, from, to, budget)?;
+            all.floats.extend(floats.into_iter().map(|s| (s.labels.clone(), s)));
+            if self.histograms {
+                let histograms = read.select_histograms(set, from, to, budget)?;
+                all.histograms.extend(histograms.into_iter().map(|s| (s.labels.clone(), s)));
+            }
+        }
+        Ok(all)
+    }
+
     /// Budget of one read.
     fn budget<'b>(&'b self, memory: &'b dyn Budget) -> TimedBudget<'b> {
         TimedBudget { memory, cancel: self.cancel, deadline: Instant::now().checked_add(self.timeout) }
     }
 }
 
-/// Reads each series once, even if several selectors match it.
-fn union(
-    data: &Data,
-    sets: &[Vec<Matcher>],
-    from: i64,
-    to: i64,
-    budget: &dyn Budget,
-) -> Result<BTreeMap<Labels, Series>, ReadError> {
-    let mut all = BTreeMap::new();
-    for set in sets {
-        all.extend(data.reader().select_within(set, from, to, budget)?.into_iter().map(|s| (s.labels.clone(), s)));
-    }
-    Ok(all)
+/// Samples of a piece by series.
+#[derive(Default)]
+struct Piece {
+    floats: BTreeMap<Labels, Series>,
+    histograms: BTreeMap<Labels, HistogramSeries>,
 }
 
 /// Memory of one piece; the shortest piece may exceed it.
@@ -186,16 +196,24 @@ struct Out {
 }
 
 impl Out {
-    fn line(&mut self, series: &Series) -> Result<(), Ended> {
-        if series.times.is_empty() {
+    fn floats(&mut self, series: &Series) -> Result<(), Ended> {
+        self.line(&series.labels, &series.times, |text| jsonl::push(text, series))
+    }
+
+    fn histograms(&mut self, series: &HistogramSeries) -> Result<(), Ended> {
+        self.line(&series.labels, &series.times, |text| jsonl::push_histograms(text, series))
+    }
+
+    fn line(&mut self, labels: &Labels, times: &[i64], push: impl FnOnce(&mut String)) -> Result<(), Ended> {
+        if times.is_empty() {
             return Ok(());
         }
         // An import would refuse it.
-        if !is_admitted(&series.labels) {
+        if !is_admitted(labels) {
             self.skipped.inc();
             return Ok(());
         }
-        jsonl::push(&mut self.text, series);
+        push(&mut self.text);
         if self.text.len() >= CHUNK { self.flush() } else { Ok(()) }
     }
 

@@ -42,7 +42,7 @@ pub use judge::{Judge, ServeRole};
 pub use load::{Overrides, load};
 pub use notify::{Alertmanager, Webhook};
 pub use proxy::{Network, Proxy};
-pub use remote::{Forward, Remote};
+pub use remote::{Forward, Remote, WriteMessage};
 pub use role::{Access, ROLES, Role, Roles};
 pub use template::Template;
 

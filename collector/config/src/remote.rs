@@ -41,6 +41,7 @@ pub(super) struct RawStore {
     pub size: Option<String>,
     pub batch: Option<u32>,
     pub parallel: Option<u32>,
+    pub protobuf_message: Option<String>,
 }
 
 /// `[[forward]]` as written.
@@ -61,6 +62,30 @@ pub(super) struct RawForward {
     pub age: Option<String>,
     pub batch: Option<u32>,
     pub parallel: Option<u32>,
+    pub protobuf_message: Option<String>,
+}
+
+/// Message of remote write, which decides its version.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteMessage {
+    /// `prometheus.WriteRequest`: version 1.0.
+    #[default]
+    Version1,
+    /// `io.prometheus.write.v2.Request`: version 2.0.
+    Version2,
+}
+
+impl WriteMessage {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Version1, Self::Version2];
+
+    /// Full name of the message, as in Prometheus' configuration and in content types.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Version1 => "prometheus.WriteRequest",
+            Self::Version2 => "io.prometheus.write.v2.Request",
+        }
+    }
 }
 
 /// One `[[forward]]`.
@@ -80,6 +105,8 @@ pub struct Forward {
     pub batch: usize,
     /// Concurrent requests.
     pub parallel: usize,
+    /// Message of its requests.
+    pub message: WriteMessage,
 }
 
 /// `[store]` with `remote`: the engine that stores the samples.
@@ -123,6 +150,7 @@ pub(super) fn check_store(raw: RawStore) -> Result<Option<Remote>, ConfigError> 
         size: raw.size,
         batch: raw.batch,
         parallel: raw.parallel,
+        protobuf_message: raw.protobuf_message,
         ..RawForward::default()
     };
     let of_store = |e: ConfigError| match e {
@@ -203,5 +231,14 @@ fn target(name: String, raw: RawForward) -> Result<Forward, ConfigError> {
             return wrong(key, format!("{rule} (in {name:?})"));
         }
     }
-    Ok(Forward { name, endpoint, select: raw.select, size, age, batch, parallel })
+    let message = raw.protobuf_message.map_or(Ok(WriteMessage::default()), |text| write_message(&text))?;
+    Ok(Forward { name, endpoint, select: raw.select, size, age, batch, parallel, message })
+}
+
+fn write_message(text: &str) -> Result<WriteMessage, ConfigError> {
+    let known = WriteMessage::ALL.map(WriteMessage::name);
+    match WriteMessage::ALL.into_iter().find(|message| message.name() == text) {
+        Some(message) => Ok(message),
+        None => wrong("forward.protobuf_message", format!("{text:?} is unknown; use one of {}", known.join(", "))),
+    }
 }

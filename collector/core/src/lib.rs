@@ -22,6 +22,7 @@ pub mod pressure;
 pub mod probe_telemetry;
 pub mod prompb;
 pub mod prompb_histogram;
+pub mod prompb_v2;
 pub mod protocol;
 pub mod query_thread;
 pub mod reader_leases;

@@ -1,18 +1,28 @@
 //! Merges the copies of a series from two collectors. An agent that sends to both produces equal times; one that failed
 //! over gives each a part; series that each collector computes differ in their times.
 
-use fabriclens_model::{Series, SharedSeries};
+use fabriclens_model::{HistogramSeries, Labels, SharedSeries};
 
 /// As a share of the usual sample distance: a sample nearer than this to one of the other copy adds nothing.
 const NEAR_FRACTION: f64 = 0.75;
 
 /// Merges all series; samples of the first win, and those of the second fill its gaps.
-pub(super) fn join(own: Vec<SharedSeries>, other: Vec<Series>) -> Vec<SharedSeries> {
+pub(super) fn join(own: Vec<SharedSeries>, other: Vec<SharedSeries>) -> Vec<SharedSeries> {
+    merged(own, other, |series| &series.labels, fill)
+}
+
+/// The same of histograms.
+pub(super) fn join_histograms(own: Vec<HistogramSeries>, other: Vec<HistogramSeries>) -> Vec<HistogramSeries> {
+    merged(own, other, |series| &series.labels, fill_histograms)
+}
+
+/// Merges two lists that are sorted by labels.
+fn merged<T>(own: Vec<T>, other: Vec<T>, labels: impl Fn(&T) -> &Labels, fill: impl Fn(T, T) -> T) -> Vec<T> {
     let (mut own, mut other) = (own.into_iter().peekable(), other.into_iter().peekable());
     let mut all = Vec::with_capacity(own.len().max(other.len()));
     loop {
         let order = match (own.peek(), other.peek()) {
-            (Some(a), Some(b)) => a.labels.cmp(&b.labels),
+            (Some(a), Some(b)) => labels(a).cmp(labels(b)),
             (Some(_), None) => std::cmp::Ordering::Less,
             (None, Some(_)) => std::cmp::Ordering::Greater,
             (None, None) => return all,
@@ -20,42 +30,63 @@ pub(super) fn join(own: Vec<SharedSeries>, other: Vec<Series>) -> Vec<SharedSeri
         let a = if order.is_le() { own.next() } else { None };
         let b = if order.is_ge() { other.next() } else { None };
         match (a, b) {
-            (Some(a), Some(b)) => all.push(fill(a, &b)),
-            (a, b) => all.extend(a.or(b.map(Into::into))),
+            (Some(a), Some(b)) => all.push(fill(a, b)),
+            (a, b) => all.extend(a.or(b)),
         }
     }
 }
 
-/// Fills the gaps of a series from its copy; times of both ascend.
-fn fill(own: SharedSeries, other: &Series) -> SharedSeries {
+/// Fills the gaps of a series from its copy.
+fn fill(own: SharedSeries, other: SharedSeries) -> SharedSeries {
+    let Some(samples) = filled(&own.times, &other.times) else { return own };
+    let values = samples.iter().map(|(_, from)| match from {
+        Pick::Own(at) => own.values[*at],
+        Pick::Other(at) => other.values[*at],
+    });
+    let values = values.collect();
+    SharedSeries { labels: own.labels, times: samples.into_iter().map(|(time, _)| time).collect(), values }
+}
+
+fn fill_histograms(own: HistogramSeries, other: HistogramSeries) -> HistogramSeries {
+    let Some(samples) = filled(&own.times, &other.times) else { return own };
+    let values = samples.iter().map(|(_, from)| match from {
+        Pick::Own(at) => own.values[*at].clone(),
+        Pick::Other(at) => other.values[*at].clone(),
+    });
+    let values = values.collect();
+    HistogramSeries { labels: own.labels, times: samples.into_iter().map(|(time, _)| time).collect(), values }
+}
+
+/// Which copy has a sample, and its place there.
+enum Pick {
+    Own(usize),
+    Other(usize),
+}
+
+/// Times of the own copy, and of the other where that has gaps; both ascend. `None` if the other adds nothing.
+fn filled(own: &[i64], other: &[i64]) -> Option<Vec<(i64, Pick)>> {
     // Almost always: both received the same samples.
-    if *own.times == *other.times {
-        return own;
+    if own == other {
+        return None;
     }
-    let usual = spacing(&own.times).or_else(|| spacing(&other.times)).unwrap_or(0);
+    let usual = spacing(own).or_else(|| spacing(other)).unwrap_or(0);
     let near = ((usual as f64 * NEAR_FRACTION) as i64).max(1);
-    let (mut times, mut values) = (Vec::new(), Vec::new());
+    let mut all: Vec<(i64, Pick)> = Vec::new();
     let mut at = 0;
-    let mut add = |times: &mut Vec<i64>, values: &mut Vec<f64>, until: i64| {
-        while at < other.times.len() && other.times[at] < until {
-            let time = other.times[at];
-            if times.last().is_none_or(|before| time - before >= near) && until - time >= near {
-                times.push(time);
-                values.push(other.values[at]);
+    let mut add = |all: &mut Vec<(i64, Pick)>, until: i64| {
+        while let Some(time) = other.get(at).copied().filter(|time| *time < until) {
+            if all.last().is_none_or(|(before, _)| time - before >= near) && until - time >= near {
+                all.push((time, Pick::Other(at)));
             }
             at += 1;
         }
     };
-    for (time, value) in own.times.iter().zip(&own.values) {
-        add(&mut times, &mut values, *time);
-        times.push(*time);
-        values.push(*value);
+    for (place, time) in own.iter().enumerate() {
+        add(&mut all, *time);
+        all.push((*time, Pick::Own(place)));
     }
-    add(&mut times, &mut values, i64::MAX);
-    if times.len() == own.times.len() {
-        return own;
-    }
-    SharedSeries { labels: own.labels, times: times.into(), values }
+    add(&mut all, i64::MAX);
+    (all.len() > own.len()).then_some(all)
 }
 
 /// Median distance of neighboring samples, estimated from some of them.
@@ -69,7 +100,8 @@ fn spacing(times: &[i64]) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabriclens_model::Labels;
+    use fabriclens_model::{Histogram, Series};
+    use std::sync::Arc;
 
     fn series(name: &str, times: impl IntoIterator<Item = i64>, value: f64) -> Series {
         let times: Vec<i64> = times.into_iter().collect();
@@ -77,7 +109,8 @@ mod tests {
     }
 
     fn joined(own: Vec<Series>, other: Vec<Series>) -> Vec<(String, Vec<i64>, Vec<f64>)> {
-        let all = join(own.into_iter().map(Into::into).collect(), other);
+        let shared = |all: Vec<Series>| all.into_iter().map(Into::into).collect();
+        let all = join(shared(own), shared(other));
         all.into_iter().map(|s| (s.labels.metric().to_owned(), s.times.to_vec(), s.values)).collect()
     }
 
@@ -108,6 +141,19 @@ mod tests {
         );
         // One sample, as in instant queries: the newest of the two, unless they are near.
         assert_eq!(joined(vec![series("m", [5000], 1.0)], vec![series("m", at(100), 2.0)])[0].1.last(), Some(&9100));
+    }
+
+    #[test]
+    fn gaps_of_histograms_are_filled_too() {
+        let (a, b) = (Arc::new(Histogram::stale()), Arc::new(Histogram::stale()));
+        let series = |times: &[i64], value: &Arc<Histogram>| HistogramSeries {
+            labels: Labels::new([("__name__", "h")]),
+            times: times.to_vec(),
+            values: vec![value.clone(); times.len()],
+        };
+        let got = join_histograms(vec![series(&[1000, 2000, 3000, 5000], &a)], vec![series(&[3000, 4000, 5000], &b)]);
+        assert_eq!(got[0].times, [1000, 2000, 3000, 4000, 5000]);
+        assert!(got[0].values.iter().zip([&a, &a, &a, &b, &a]).all(|(got, want)| Arc::ptr_eq(got, want)));
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub use remote::Remote;
 /// API parameter that restricts an answer to this collector's own samples.
 pub const LOCAL: &str = "local";
 
+/// Parameter of `/api/v1/export`: lines of native histograms as well.
+pub const HISTOGRAMS: &str = "histograms";
+
 /// A source of samples.
 pub enum Data {
     /// The store of this process.

@@ -1,6 +1,6 @@
 //! A reader restricted to the series of a few hosts.
 
-use fabriclens_model::{Budget, HistogramSeries, Matcher, Read, ReadError, Series};
+use fabriclens_model::{Budget, Hint, Matcher, Read, ReadError, Selected, Series};
 
 /// Restricts another reader to series with these values of the label `host`.
 pub struct HostReader<'a> {
@@ -18,14 +18,10 @@ impl<'a> HostReader<'a> {
     fn of_hosts<T>(
         &self,
         matchers: &[Matcher],
-        read: impl Fn(&[Matcher]) -> Result<Vec<T>, ReadError>,
+        read: impl Fn(&[Matcher]) -> Result<T, ReadError>,
     ) -> Result<Vec<T>, ReadError> {
-        let mut all = Vec::new();
-        for host in &self.hosts {
-            let matchers: Vec<Matcher> = matchers.iter().cloned().chain([Matcher::equal("host", host)]).collect();
-            all.extend(read(&matchers)?);
-        }
-        Ok(all)
+        let of = |host: &String| matchers.iter().cloned().chain([Matcher::equal("host", host)]).collect::<Vec<_>>();
+        self.hosts.iter().map(|host| read(&of(host))).collect()
     }
 }
 
@@ -37,24 +33,33 @@ impl Read for HostReader<'_> {
         end_ms: i64,
         budget: &dyn Budget,
     ) -> Result<Vec<Series>, ReadError> {
-        self.of_hosts(matchers, |matchers| self.read.select_within(matchers, start_ms, end_ms, budget))
+        let all = self.of_hosts(matchers, |matchers| self.read.select_within(matchers, start_ms, end_ms, budget))?;
+        Ok(all.concat())
     }
 
-    fn select_histograms(
+    fn select_for(
         &self,
         matchers: &[Matcher],
         start_ms: i64,
         end_ms: i64,
+        hint: Hint,
         budget: &dyn Budget,
-    ) -> Result<Vec<HistogramSeries>, ReadError> {
-        self.of_hosts(matchers, |matchers| self.read.select_histograms(matchers, start_ms, end_ms, budget))
+    ) -> Result<Selected, ReadError> {
+        let read = |matchers: &[Matcher]| self.read.select_for(matchers, start_ms, end_ms, hint, budget);
+        let mut all = Selected::default();
+        for of_host in self.of_hosts(matchers, read)? {
+            all.series.extend(of_host.series);
+            all.histograms.extend(of_host.histograms);
+            all.resolution_ms = all.resolution_ms.max(of_host.resolution_ms);
+        }
+        Ok(all)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fabriclens_model::{Histogram, Labels, MemoryWithHistograms, Unlimited};
+    use fabriclens_model::{Histogram, HistogramSeries, Labels, MemoryWithHistograms, Unlimited};
     use std::sync::Arc;
 
     #[test]

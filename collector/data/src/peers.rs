@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fabriclens_model::{Budget, Hint, HistogramSeries, Matcher, Read, ReadError, Selected, Series};
+use fabriclens_model::{Budget, Hint, Matcher, Read, ReadError, Selected, Series};
 use parking_lot::Mutex;
 
-use super::join::join;
+use super::join::{join, join_histograms};
 use super::{Data, Remote};
 use fabriclens_config as config;
 use fabriclens_core::endpoint::FileError;
@@ -125,21 +125,11 @@ impl Read for MergedReader {
         let mut selected = self.own.reader().select_for(matchers, start_ms, end_ms, hint, budget)?;
         // Where rollups replace samples, a peer would have to send too many.
         if selected.resolution_ms.is_none() {
-            for series in self.ask(|peer| peer.select_within(matchers, start_ms, end_ms, budget))? {
-                selected.series = join(selected.series, series);
+            for of_peer in self.ask(|peer| peer.select_for(matchers, start_ms, end_ms, hint, budget))? {
+                selected.series = join(selected.series, of_peer.series);
+                selected.histograms = join_histograms(selected.histograms, of_peer.histograms);
             }
         }
         Ok(selected)
-    }
-
-    /// Those of this collector: peers send floats.
-    fn select_histograms(
-        &self,
-        matchers: &[Matcher],
-        start_ms: i64,
-        end_ms: i64,
-        budget: &dyn Budget,
-    ) -> Result<Vec<HistogramSeries>, ReadError> {
-        self.own.reader().select_histograms(matchers, start_ms, end_ms, budget)
     }
 }

@@ -1,4 +1,4 @@
-//! Messages of Prometheus remote read, reduced to one query of float samples; and matchers as a selector.
+//! Messages of Prometheus remote read, reduced to one query of samples; and matchers as a selector.
 
 use std::fmt::Write as _;
 

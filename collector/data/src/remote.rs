@@ -2,30 +2,27 @@
 //! query means the same as with the own store. Staleness markers are needed for that, which range selectors of the
 //! query API leave out. Prometheus and Mimir return them by remote read, VictoriaMetrics by its export.
 
-use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Read as _};
+mod answer;
+
+use std::io::{BufReader, Read as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fabriclens_model::{Budget, Labels, Matcher, Read, ReadError, Series, settle};
+use answer::{Found, LabelPairs, SAMPLE, SERIES, STEP, decoded, next_line};
+use fabriclens_model::{Budget, Hint, Labels, Matcher, Read, ReadError, Selected, Series};
 use parking_lot::Mutex;
 use prost::Message as _;
 use ureq::Body;
 use ureq::http::{Response, StatusCode};
 
-use super::LOCAL;
 use super::protocol::{LabelMatcher, Query, ReadRequest, ReadResponse, selector};
+use super::{HISTOGRAMS, LOCAL};
 use fabriclens_config as config;
 use fabriclens_core::endpoint;
 use fabriclens_core::endpoint::{Client, FileError};
 use fabriclens_core::json_text::push_time;
-use fabriclens_core::jsonl;
+use fabriclens_core::jsonl::{self, Samples};
 use fabriclens_core::telemetry::Telemetry;
 
-/// Bytes accounted for a sample and for a series, as in the store.
-const SAMPLE: usize = 16;
-const SERIES: usize = 512;
-/// Bytes of a compressed answer between two checks of the budget.
-const STEP: u64 = 1 << 20;
 /// Bytes of a decoded list (of series, names, values) per byte of its JSON, at most: short labels need most.
 const DECODED: usize = 16;
 /// Times that every engine accepts; VictoriaMetrics finds nothing from 0 on.
@@ -149,7 +146,7 @@ impl Remote {
         matchers: &[Matcher],
         (start_ms, end_ms): (i64, i64),
         budget: &dyn Budget,
-    ) -> Result<Option<Vec<Series>>, ReadError> {
+    ) -> Result<Option<Found>, ReadError> {
         let query = Query { start_ms, end_ms, matchers: matchers.iter().map(LabelMatcher::from).collect() };
         let plain = ReadRequest { queries: vec![query] }.encode_to_vec();
         let body = snap::raw::Encoder::new().compress_vec(&plain).map_err(|e| self.failed(e))?;
@@ -165,29 +162,29 @@ impl Remote {
         let plain = snap::raw::Decoder::new().decompress_vec(&bytes).map_err(|e| self.failed(e))?;
         budget.request(decoded(&plain, 0).map_err(|e| self.failed(e))?)?;
         let answer = ReadResponse::decode(&plain[..]).map_err(|e| self.failed(e))?;
-        let series = answer.results.into_iter().flat_map(|r| r.timeseries).map(|s| {
+        let mut found = Found::default();
+        for s in answer.results.into_iter().flat_map(|r| r.timeseries) {
             let labels = Labels::new(s.labels.into_iter().map(|l| (l.name, l.value)));
-            let (times, values) = s.samples.iter().map(|p| (p.timestamp, p.value)).unzip();
-            Series { labels, times, values }
-        });
-        Ok(Some(series.collect()))
+            found.add_floats(labels.clone(), s.samples.iter().map(|p| (p.timestamp, p.value)));
+            found.add_histograms(labels, &s.histograms, budget)?.map_err(|e| self.failed(e))?;
+        }
+        Ok(Some(found))
     }
 
     /// Queries by VictoriaMetrics' export.
-    fn export(
-        &self,
-        matchers: &[Matcher],
-        (start, end): (i64, i64),
-        budget: &dyn Budget,
-    ) -> Result<Vec<Series>, ReadError> {
-        let form = serde_urlencoded::to_string(self.form(matchers, start, end)).map_err(|e| self.failed(e))?;
+    fn export(&self, matchers: &[Matcher], (start, end): (i64, i64), budget: &dyn Budget) -> Result<Found, ReadError> {
+        let mut form = self.form(matchers, start, end);
+        if self.peer {
+            form.push((HISTOGRAMS, "true".to_owned()));
+        }
+        let form = serde_urlencoded::to_string(form).map_err(|e| self.failed(e))?;
         let mut response = self.send("export", "application/x-www-form-urlencoded", form.as_bytes(), budget)?;
         if response.status() != StatusCode::OK {
             // The server may have been replaced by one with remote read.
             self.exports.store(response.status() != StatusCode::NOT_FOUND, Ordering::Relaxed);
             return Err(self.failed(endpoint::error_text(&mut response)));
         }
-        let mut all: BTreeMap<Labels, Series> = BTreeMap::new();
+        let mut found = Found::default();
         let (mut answer, mut held) = (BufReader::new(response.body_mut().as_reader()), 0);
         loop {
             let line = next_line(&mut answer, &mut held, budget)?;
@@ -197,12 +194,14 @@ impl Remote {
             }
             let chunk = jsonl::read(&line).map_err(|e| self.failed(e))?;
             budget.request(SERIES + SAMPLE * chunk.times.len())?;
-            let series = all.entry(chunk.labels.clone()).or_default();
-            series.labels = chunk.labels;
-            series.times.extend(chunk.times);
-            series.values.extend(chunk.values);
+            match chunk.samples {
+                Samples::Floats(values) => found.add_floats(chunk.labels, chunk.times.into_iter().zip(values)),
+                Samples::Histograms(messages) => {
+                    found.add_histograms(chunk.labels, &messages, budget)?.map_err(|e| self.failed(e))?;
+                }
+            }
         }
-        Ok(all.into_values().collect())
+        Ok(found)
     }
 
     fn send(&self, path: &str, kind: &str, body: &[u8], budget: &dyn Budget) -> Result<Response<Body>, ReadError> {
@@ -253,13 +252,25 @@ impl Read for Remote {
         end_ms: i64,
         budget: &dyn Budget,
     ) -> Result<Vec<Series>, ReadError> {
+        let found = self.select_for(matchers, start_ms, end_ms, Hint::default(), budget)?;
+        Ok(found.series.into_iter().map(Into::into).collect())
+    }
+
+    fn select_for(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        _hint: Hint,
+        budget: &dyn Budget,
+    ) -> Result<Selected, ReadError> {
         let range = (start_ms.max(TIMES.0), end_ms.min(TIMES.1));
         if range.1 < range.0 {
-            return Ok(Vec::new());
+            return Ok(Selected::default());
         }
         let known = self.exports.load(Ordering::Relaxed);
         let read = if known { None } else { self.read(matchers, range, budget)? };
-        let mut found = match read {
+        let found = match read {
             Some(found) => found,
             None => {
                 let found = self.export(matchers, range, budget)?;
@@ -268,142 +279,6 @@ impl Read for Remote {
             }
         };
         *self.failure.lock() = None;
-        found.iter_mut().for_each(|s| within(s, range));
-        found.retain(|s| !s.times.is_empty());
-        found.sort_by(|a, b| a.labels.cmp(&b.labels));
-        Ok(found)
-    }
-}
-
-/// The next line without its end, `None` at the end. Its memory is requested while it is read; `held` is that of the longest
-/// line so far. Twice its length: what is decoded of it is there at the same time.
-fn next_line(
-    answer: &mut impl BufRead,
-    held: &mut usize,
-    budget: &dyn Budget,
-) -> Result<io::Result<Option<String>>, ReadError> {
-    let mut line = Vec::new();
-    loop {
-        budget.check()?;
-        let read = match answer.by_ref().take(STEP).read_until(b'\n', &mut line) {
-            Ok(read) => read,
-            Err(e) => return Ok(Err(e)),
-        };
-        if line.len() > *held {
-            budget.request(2 * (line.len() - *held))?;
-            *held = line.len();
-        }
-        if read == 0 || line.ends_with(b"\n") {
-            break;
-        }
-    }
-    if line.is_empty() {
-        return Ok(Ok(None));
-    }
-    line.truncate(line.trim_ascii_end().len());
-    Ok(String::from_utf8(line).map(Some).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e)))
-}
-
-/// Memory of the messages of a remote read answer, bytes: an empty one takes two bytes of the answer.
-fn decoded(mut message: &[u8], depth: usize) -> Result<usize, String> {
-    use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
-    // Results, series, and their labels and samples.
-    const BYTES: [usize; 3] = [64, 128, 64];
-    let text = |e: prost::DecodeError| e.to_string();
-    let mut sum = 0;
-    while !message.is_empty() {
-        let (tag, wire) = decode_key(&mut message).map_err(text)?;
-        if wire != WireType::LengthDelimited {
-            skip_field(wire, tag, &mut message, DecodeContext::default()).map_err(text)?;
-            continue;
-        }
-        let length = usize::try_from(decode_varint(&mut message).map_err(text)?).unwrap_or(usize::MAX);
-        let Some((inner, rest)) = message.split_at_checked(length) else {
-            return Err("a message of the answer is cut off".to_owned());
-        };
-        message = rest;
-        sum += BYTES[depth] + if depth + 1 < BYTES.len() { decoded(inner, depth + 1)? } else { 0 };
-    }
-    Ok(sum)
-}
-
-/// Sorts by time, drops duplicate times, and cuts to the range: chunks may overlap, and samples occur twice where a
-/// request was sent twice.
-fn within(series: &mut Series, (start, end): (i64, i64)) {
-    let (times, values) = (std::mem::take(&mut series.times), std::mem::take(&mut series.values));
-    (series.times, series.values) = settle(times, values);
-    let from = series.times.partition_point(|t| *t < start);
-    let to = series.times.partition_point(|t| *t <= end);
-    series.times.truncate(to);
-    series.values.truncate(to);
-    series.times.drain(..from);
-    series.values.drain(..from);
-}
-
-/// A JSON object of strings.
-struct LabelPairs(Vec<(String, String)>);
-
-impl<'de> serde::Deserialize<'de> for LabelPairs {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Pairs;
-        impl<'de> serde::de::Visitor<'de> for Pairs {
-            type Value = LabelPairs;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an object of strings")
-            }
-
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<LabelPairs, A::Error> {
-                let mut all = Vec::new();
-                while let Some(pair) = map.next_entry()? {
-                    all.push(pair);
-                }
-                Ok(LabelPairs(all))
-            }
-        }
-        deserializer.deserialize_map(Pairs)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn overlapping_chunks_become_one_series() {
-        let mut s =
-            Series { labels: Labels::default(), times: vec![5, 6, 7, 3, 5], values: vec![1.0, 2.0, 3.0, 4.0, 5.0] };
-        within(&mut s, (3, 6));
-        assert_eq!((s.times, s.values), (vec![3, 5, 6], vec![4.0, 1.0, 2.0]));
-    }
-    #[derive(Debug)]
-    struct Bytes(std::sync::atomic::AtomicUsize);
-
-    impl Budget for Bytes {
-        fn take(&self, bytes: usize) -> bool {
-            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
-        }
-    }
-
-    #[test]
-    fn lines_of_an_answer_are_bounded() {
-        let budget = || Bytes((8 << 20).into());
-        let mut lines = BufReader::new(&b"a\r\n\nbc"[..]);
-        let mut next = || next_line(&mut lines, &mut 0, &budget()).unwrap().unwrap();
-        assert_eq!([next(), next(), next(), next()], [Some("a".into()), Some("".into()), Some("bc".into()), None]);
-        let mut held = 0;
-        let endless = next_line(&mut BufReader::new(io::repeat(b'x')), &mut held, &budget());
-        assert!(matches!(endless, Err(ReadError::Memory)) && held <= 5 << 20, "{held}");
-    }
-
-    #[test]
-    fn messages_of_an_answer_are_counted_before_they_are_decoded() {
-        // A result with empty series, two bytes each; a series with empty labels.
-        let series = [10, 0].repeat(1000);
-        let result = [&[10, 0xd0, 0x0f][..], &series].concat();
-        assert_eq!(decoded(&result, 0).unwrap(), 64 + 1000 * 128);
-        let labels = [&[10, 102, 10, 100][..], &[10, 0].repeat(50)].concat();
-        assert_eq!(decoded(&labels, 0).unwrap(), 64 + 128 + 50 * 64);
-        assert!(decoded(&[10, 5, 1], 0).is_err() && decoded(&[0xff], 0).is_err());
+        Ok(found.within(range))
     }
 }

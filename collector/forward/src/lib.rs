@@ -12,6 +12,7 @@ mod meta;
 mod queue;
 mod reader;
 pub mod request;
+mod request_v2;
 mod segment;
 mod sender;
 mod series_writer;
@@ -256,7 +257,7 @@ fn shared(series: &[Labels]) -> Vec<Matcher> {
 }
 
 fn start(target: Target, root: &Path, store: &Arc<Store>, telemetry: &Telemetry) -> Result<Arc<Queue>, ForwardError> {
-    let Target { name: of, endpoints, select, describe, limits, batch, parallel, max_backoff } = target;
+    let Target { name: of, endpoints, select, describe, limits, batch, parallel, message, max_backoff } = target;
     let name = || of.clone();
     let other = |message: String| ForwardError::Other { name: name(), message };
     let client = FailoverClient::new(&endpoints, telemetry);
@@ -270,7 +271,9 @@ fn start(target: Target, root: &Path, store: &Arc<Store>, telemetry: &Telemetry)
         queue: queue.clone(),
         client,
         max_backoff,
+        message,
         metadata: Mutex::new(metadata),
+        described: Mutex::default(),
         batch,
         parallel,
         telemetry,

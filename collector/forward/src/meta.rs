@@ -1,5 +1,5 @@
-//! Sends metric metadata (type, unit, help) to a receiver every minute. Remote write 1.0 has a field for it
-//! besides the samples, and receivers may ignore it. It is not queued, because it is repeated anyway.
+//! Metric metadata (type, unit, help) for a receiver. Remote write 1.0 has a field for it besides the samples, and gets it every
+//! minute; 2.0 has it in each series. Receivers may ignore it. It is not queued, because it is repeated anyway.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -30,13 +30,13 @@ impl MetadataSender {
         Self { store: Arc::downgrade(store), select, last: None }
     }
 
-    /// Returns the requests that are due, as protobuf; usually none.
-    pub(super) fn due(&mut self) -> Vec<Vec<u8>> {
+    /// Returns the metadata if it is due; usually it is not.
+    pub(super) fn due(&mut self) -> Option<Vec<MetricMetadata>> {
         if self.last.is_some_and(|at| at.elapsed() < INTERVAL) {
-            return Vec::new();
+            return None;
         }
         self.last = Some(Instant::now());
-        let Some(all) = self.store.upgrade().map(|store| store.metadata()) else { return Vec::new() };
+        let all = self.store.upgrade()?.metadata();
         let wanted = all.iter().filter(|(name, _)| check_name(name).is_ok() && self.wants(name)).map(|(name, m)| {
             MetricMetadata {
                 kind: MetricMetadata::kind_number(&m.kind),
@@ -45,9 +45,7 @@ impl MetadataSender {
                 unit: m.unit.clone(),
             }
         });
-        let metadata: Vec<MetricMetadata> = wanted.collect();
-        let request = |part: &[MetricMetadata]| WriteRequest { timeseries: vec![], metadata: part.to_vec() };
-        metadata.chunks(BATCH).map(|part| request(part).encode_to_vec()).collect()
+        Some(wanted.collect())
     }
 
     /// Whether series of this metric may be selected.
@@ -55,4 +53,10 @@ impl MetadataSender {
         let fits = |m: &Matcher| m.name != "__name__" || m.matches_value(metric);
         self.select.is_empty() || self.select.iter().any(|list| list.iter().all(fits))
     }
+}
+
+/// Requests of version 1.0 with this metadata, as protobuf.
+pub(super) fn requests(metadata: &[MetricMetadata]) -> Vec<Vec<u8>> {
+    let request = |part: &[MetricMetadata]| WriteRequest { timeseries: vec![], metadata: part.to_vec() };
+    metadata.chunks(BATCH).map(|part| request(part).encode_to_vec()).collect()
 }

@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use ureq::http::StatusCode;
 
-use super::meta::MetadataSender;
+use super::meta::{self, MetadataSender};
 use super::queue::Queue;
 use super::reader::{Reader, SeriesToSend, Window};
 use super::request::{self, Point};
+use super::request_v2::{self, ByMetric};
+use fabriclens_config::WriteMessage;
 use fabriclens_core::endpoint;
 use fabriclens_core::endpoint::Client;
 use fabriclens_core::failover_client::{FailoverClient, Unanswered};
@@ -36,6 +38,8 @@ const APART: usize = 64;
 const APART_TIME: Duration = Duration::from_secs(600);
 /// Pause after a failed read of the queue.
 const READ_RETRY: Duration = Duration::from_secs(1);
+/// Header of answers that says how many samples a receiver of remote write 2.0 has written.
+const WRITTEN: &str = "x-prometheus-remote-write-samples-written";
 /// Minimum interval of log lines about the same problem.
 const LOG_EVERY: Duration = Duration::from_secs(30);
 
@@ -45,7 +49,10 @@ pub(super) struct Sender {
     pub(super) queue: Arc<Queue>,
     pub(super) client: FailoverClient,
     pub(super) max_backoff: Duration,
+    pub(super) message: WriteMessage,
     pub(super) metadata: Mutex<MetadataSender>,
+    /// What requests of version 2.0 say of metrics.
+    pub(super) described: Mutex<Arc<ByMetric>>,
     pub(super) batch: usize,
     pub(super) parallel: usize,
     pub(super) telemetry: ForwardTelemetry,
@@ -93,6 +100,7 @@ impl Sender {
                 tracing::warn!(queue = self.name, bytes = window.damaged, "damaged records of a forward queue skipped");
             }
             self.telemetry.dropped("name", window.unnamed);
+            self.describe();
             match self.deliver(&window, &reader.series) {
                 Ok(()) => {
                     self.queue.advance(window.segment, window.until, window.samples);
@@ -192,7 +200,13 @@ impl Sender {
         part: &[Point],
         series: &[SeriesToSend],
     ) -> Result<Option<String>, Unfinished> {
-        let plain = request::encode(part, series, &window.histograms);
+        let plain = match self.message {
+            WriteMessage::Version1 => request::encode(part, series, &window.histograms),
+            WriteMessage::Version2 => {
+                let described = self.described.lock().clone();
+                request_v2::encode(part, series, &window.histograms, &described)
+            }
+        };
         let body = match snap::raw::Encoder::new().compress_vec(&plain) {
             Ok(body) => body,
             // Too long for snappy: split it.
@@ -223,9 +237,20 @@ impl Sender {
         }
     }
 
-    /// Sends metadata if due; failures do not matter.
+    /// Takes the metadata for requests of version 2.0, if it is due.
+    fn describe(&self) {
+        if self.message == WriteMessage::Version2
+            && let Some(metadata) = self.metadata.lock().due()
+        {
+            let by_metric = metadata.into_iter().map(|metric| (metric.name.clone(), metric)).collect();
+            *self.described.lock() = Arc::new(by_metric);
+        }
+    }
+
+    /// Sends metadata in requests of version 1.0, if it is due; failures do not matter.
     fn send_metadata(&self) {
-        for plain in self.metadata.lock().due() {
+        let due = if self.message == WriteMessage::Version1 { self.metadata.lock().due() } else { None };
+        for plain in meta::requests(&due.unwrap_or_default()) {
             let body = snap::raw::Encoder::new().compress_vec(&plain);
             match body.map(|body| self.post(&body)) {
                 Ok(Answer::Taken) => {}
@@ -239,7 +264,7 @@ impl Sender {
 
     fn post(&self, body: &[u8]) -> Answer {
         let several = self.client.clients().len() > 1;
-        let asked = self.client.ask(|client| match post_to(client, body) {
+        let asked = self.client.ask(|client| match post_to(client, self.message, body) {
             Answer::Later(after, why) if several => Err(Unanswered { after, why: format!("{}: {why}", client.url()) }),
             Answer::Later(after, why) => Err(Unanswered { after, why }),
             decided => Ok(decided),
@@ -259,15 +284,19 @@ impl Sender {
 }
 
 /// Sends a request to one server.
-fn post_to(client: &Client, body: &[u8]) -> Answer {
+fn post_to(client: &Client, message: WriteMessage, body: &[u8]) -> Answer {
     let request = match client.post(client.url()) {
         Ok(request) => request,
         Err(e) => return Answer::Later(None, e.to_string()),
     };
+    let (kind, version) = match message {
+        WriteMessage::Version1 => ("application/x-protobuf".to_owned(), "0.1.0"),
+        WriteMessage::Version2 => (format!("application/x-protobuf;proto={}", message.name()), "2.0.0"),
+    };
     let request = request
-        .header("content-type", "application/x-protobuf")
+        .header("content-type", kind)
         .header("content-encoding", "snappy")
-        .header("x-prometheus-remote-write-version", "0.1.0")
+        .header("x-prometheus-remote-write-version", version)
         // Another collector then takes the series that only collectors write.
         .header("x-fabriclens-forward", "1");
     let mut response = match request.send(body) {
@@ -275,17 +304,20 @@ fn post_to(client: &Client, body: &[u8]) -> Answer {
         Err(e) => return Answer::Later(None, e.to_string()),
     };
     let status = response.status();
+    let may_ignore = message == WriteMessage::Version2 && response.headers().get(WRITTEN).is_none();
     if status.is_success() {
         // The connection can only be reused after the body was read.
         _ = endpoint::error_text(&mut response);
-        return Answer::Taken;
+        // A receiver of 1.0 reads such a request as an empty one.
+        let why = "it takes no remote write 2.0; remove `protobuf_message`, or enable it there";
+        return if may_ignore { Answer::Later(None, why.to_owned()) } else { Answer::Taken };
     }
     let wait = endpoint::retry_after(&response);
     let why = endpoint::error_text(&mut response);
     if is_about_samples(status) { Answer::Refused(why) } else { Answer::Later(wait, why) }
 }
 
-/// Whether the status is about the samples, so that a retry cannot help. Authentication, address and load of the
+/// Whether the status is about the samples, so that a retry cannot help. Authentication, address, version and load of the
 /// receiver can change, so those requests are retried.
 fn is_about_samples(status: StatusCode) -> bool {
     let later = [
@@ -294,6 +326,7 @@ fn is_about_samples(status: StatusCode) -> bool {
         StatusCode::NOT_FOUND,
         StatusCode::PROXY_AUTHENTICATION_REQUIRED,
         StatusCode::REQUEST_TIMEOUT,
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
         StatusCode::TOO_MANY_REQUESTS,
     ];
     status.is_client_error() && !later.contains(&status)
@@ -347,6 +380,6 @@ mod tests {
     fn only_answers_about_samples_are_final() {
         let s = |n| StatusCode::from_u16(n).unwrap();
         assert!([400, 409, 413, 422].map(s).iter().all(|s| is_about_samples(*s)));
-        assert!(![401, 403, 404, 408, 429, 500, 502, 503, 504, 301].map(s).iter().any(|s| is_about_samples(*s)));
+        assert!(![401, 403, 404, 408, 415, 429, 500, 502, 503, 504, 301].map(s).iter().any(|s| is_about_samples(*s)));
     }
 }

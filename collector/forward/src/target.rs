@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fabriclens_config as config;
-use fabriclens_config::{Endpoint, ServeRole, selector};
+use fabriclens_config::{Endpoint, ServeRole, WriteMessage, selector};
 use fabriclens_core::sample_feed;
 use fabriclens_model::{Matcher, Patterns};
 
@@ -28,6 +28,7 @@ pub(super) struct Target {
     pub(super) limits: Limits,
     pub(super) batch: usize,
     pub(super) parallel: usize,
+    pub(super) message: WriteMessage,
     pub(super) max_backoff: Duration,
 }
 
@@ -60,6 +61,7 @@ fn target(forward: &config::Forward, limits: Limits) -> Result<Target, ForwardEr
         limits,
         batch: forward.batch,
         parallel: forward.parallel,
+        message: forward.message,
         max_backoff: MAX_BACKOFF,
     })
 }
@@ -77,6 +79,7 @@ fn judge_target(judge: &config::Judge) -> Result<Target, ForwardError> {
         limits: Limits { bytes: judge.size, age: Some(judge.age), refuses: false },
         batch: judge.batch,
         parallel: 1,
+        message: WriteMessage::Version1,
         max_backoff: JUDGE_MAX_BACKOFF,
     })
 }

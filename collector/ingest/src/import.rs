@@ -11,10 +11,11 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
+use prost::Message as _;
 
 use super::refusal::Refusal;
 use super::{Ingest, IngestError, Report, gate};
-use fabriclens_core::jsonl;
+use fabriclens_core::jsonl::{self, Samples};
 use fabriclens_core::protocol::Protocol;
 use fabriclens_forward::request;
 use fabriclens_forward::request::Point;
@@ -35,6 +36,8 @@ type Gzip = flate2::write::MultiGzDecoder<Vec<u8>>;
 struct Batch {
     series: Vec<Vec<u8>>,
     points: Vec<Point>,
+    /// Encoded messages.
+    histograms: Vec<Vec<u8>>,
 }
 
 impl Batch {
@@ -42,8 +45,19 @@ impl Batch {
         let line = jsonl::read(text)?;
         let series = self.series.len() as u32;
         self.series.push(request::labels(&line.labels));
-        let points = line.times.iter().zip(&line.values);
-        self.points.extend(points.map(|(time, value)| Point { series, time: *time, value: *value, histogram: None }));
+        match line.samples {
+            Samples::Floats(values) => {
+                let points = line.times.into_iter().zip(values);
+                self.points.extend(points.map(|(time, value)| Point { series, time, value, histogram: None }));
+            }
+            Samples::Histograms(messages) => {
+                for message in messages {
+                    let histogram = Some(self.histograms.len() as u32);
+                    self.points.push(Point { series, time: message.timestamp, value: 0.0, histogram });
+                    self.histograms.push(message.encode_to_vec());
+                }
+            }
+        }
         Ok(())
     }
 }
@@ -53,7 +67,7 @@ pub(super) fn parse(lines: &[u8], before: u64) -> Result<Vec<u8>, IngestError> {
     let mut batch = Batch::default();
     for (line, number) in lines.split(|b| *b == b'\n').zip(before + 1..) {
         let malformed = |what: String| {
-            let format = "{\"metric\":{…},\"values\":[…],\"timestamps\":[…]}";
+            let format = "{\"metric\":{…},\"values\":[…],\"timestamps\":[…]}, or with histograms in place of values";
             IngestError::Malformed(format!(
                 "line {number}: {what}; a line must be {format}; lines before it may be stored"
             ))
@@ -63,7 +77,7 @@ pub(super) fn parse(lines: &[u8], before: u64) -> Result<Vec<u8>, IngestError> {
             batch.add(text).map_err(malformed)?;
         }
     }
-    Ok(request::encode(&batch.points, &batch.series, &[]))
+    Ok(request::encode(&batch.points, &batch.series, &batch.histograms))
 }
 
 /// State of one import.

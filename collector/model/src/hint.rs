@@ -1,6 +1,6 @@
 //! Hints about the use of samples, and the answer to a read.
 
-use crate::SharedSeries;
+use crate::{HistogramSeries, SharedSeries};
 
 /// Aggregate that represents the samples of a time interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +40,8 @@ impl Hint {
 pub struct Selected {
     /// See [`crate::Read::select_within`].
     pub series: Vec<SharedSeries>,
+    /// See [`crate::Read::select_histograms`].
+    pub histograms: Vec<HistogramSeries>,
     /// Length of the rollup intervals, ms, if some samples are rollups.
     pub resolution_ms: Option<i64>,
 }

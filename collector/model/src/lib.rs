@@ -105,8 +105,8 @@ pub trait Read: Send + Sync {
         budget: &dyn Budget,
     ) -> Result<Vec<Series>, ReadError>;
 
-    /// Like [`Self::select_within`], with a hint about the use of the samples, so that a store may return rollups
-    /// instead.
+    /// The samples of [`Self::select_within`] and [`Self::select_histograms`], with a hint about the use of the floats, so that a
+    /// store may return rollups instead. Readers that have histograms implement it.
     ///
     /// # Errors
     /// See [`Self::select_within`].
@@ -119,22 +119,22 @@ pub trait Read: Send + Sync {
         budget: &dyn Budget,
     ) -> Result<Selected, ReadError> {
         let series = self.select_within(matchers, start_ms, end_ms, budget)?;
-        Ok(Selected { series: series.into_iter().map(Into::into).collect(), resolution_ms: None })
+        Ok(Selected { series: series.into_iter().map(Into::into).collect(), ..Selected::default() })
     }
 
     /// The histogram samples of every series that matches all matchers, in `[start_ms, end_ms]` (inclusive), within `budget`.
-    /// A series that has floats as well is in both answers. Readers without histograms need not implement it.
+    /// A series that has floats as well is in both answers.
     ///
     /// # Errors
     /// See [`Self::select_within`].
     fn select_histograms(
         &self,
-        _matchers: &[Matcher],
-        _start_ms: i64,
-        _end_ms: i64,
-        _budget: &dyn Budget,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        budget: &dyn Budget,
     ) -> Result<Vec<HistogramSeries>, ReadError> {
-        Ok(vec![])
+        Ok(self.select_for(matchers, start_ms, end_ms, Hint::default(), budget)?.histograms)
     }
 
     /// Like [`Self::select_within`], with an unlimited budget.

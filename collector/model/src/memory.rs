@@ -1,6 +1,6 @@
 //! Series in memory behind the read trait: for recordings, and for tests of the query engine.
 
-use crate::{Budget, HistogramSeries, Matcher, Read, ReadError, Series};
+use crate::{Budget, Hint, HistogramSeries, Matcher, Read, ReadError, Selected, Series};
 
 /// Series in memory.
 #[derive(Clone, Debug, Default)]
@@ -51,14 +51,15 @@ impl Read for MemoryWithHistograms {
         self.floats.select_within(matchers, start_ms, end_ms, budget)
     }
 
-    fn select_histograms(
+    fn select_for(
         &self,
         matchers: &[Matcher],
         start_ms: i64,
         end_ms: i64,
+        hint: Hint,
         budget: &dyn Budget,
-    ) -> Result<Vec<HistogramSeries>, ReadError> {
-        let mut found = Vec::new();
+    ) -> Result<Selected, ReadError> {
+        let mut found = self.floats.select_for(matchers, start_ms, end_ms, hint, budget)?;
         for s in self.histograms.iter().filter(|s| matchers.iter().all(|m| m.matches(&s.labels))) {
             let from = s.times.partition_point(|t| *t < start_ms);
             let to = s.times.partition_point(|t| *t <= end_ms);
@@ -68,7 +69,7 @@ impl Read for MemoryWithHistograms {
             let (times, values) = (s.times[from..to].to_vec(), s.values[from..to].to_vec());
             let cut = HistogramSeries { labels: s.labels.clone(), times, values };
             budget.request(cut.bytes())?;
-            found.push(cut);
+            found.histograms.push(cut);
         }
         Ok(found)
     }

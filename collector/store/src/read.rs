@@ -48,10 +48,9 @@ impl Read for Store {
         hint: Hint,
         budget: &dyn Budget,
     ) -> Result<Selected, ReadError> {
-        match of_caller(matchers) {
-            Some(matchers) => self.select_rolled(&matchers, (start_ms, end_ms), hint, budget),
-            None => Ok(Selected::default()),
-        }
+        let Some(of_caller) = of_caller(matchers) else { return Ok(Selected::default()) };
+        let floats = self.select_rolled(&of_caller, (start_ms, end_ms), hint, budget)?;
+        Ok(Selected { histograms: self.select_histograms(matchers, start_ms, end_ms, budget)?, ..floats })
     }
 
     /// Includes the last histogram of each minute whose samples are expired.

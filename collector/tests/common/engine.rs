@@ -6,7 +6,8 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
-use super::{call, fetch};
+use super::{call, fetch, forward};
+use fabriclens_config::{Endpoint, Remote};
 
 /// Kind of engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,12 @@ pub struct Engine {
 pub type Samples = BTreeMap<String, Vec<(i64, u64)>>;
 
 impl Engine {
+    /// This engine as the one that stores a collector's samples.
+    pub fn remote(&self) -> Remote {
+        let write = forward(&format!("{}/api/v1/write", self.base));
+        Remote { read: Endpoint { url: self.base.clone(), ..write.endpoint.clone() }, write }
+    }
+
     /// Starts the engine, which must be installed.
     pub async fn start(kind: Kind) -> Self {
         let dir = tempfile::tempdir().unwrap();

@@ -7,10 +7,11 @@ pub mod process;
 pub mod unary;
 
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fabriclens::serve::{self, Running};
-use fabriclens_config::{Config, Endpoint, Forward};
+use fabriclens_config::{Config, Endpoint, Forward, WriteMessage};
 use fabriclens_core::prompb::{Label, Sample, TimeSeries, WriteRequest};
 use fabriclens_correlate::{Evidence, IncidentKind};
 use fabriclens_correlate::{Incident, Location, Severity};
@@ -208,6 +209,11 @@ pub fn otlp(host: &str, metric: &str, points: &[(u64, u64, i64)]) -> ExportMetri
     }
 }
 
+/// Another collector, as a peer.
+pub fn peer(address: SocketAddr) -> Endpoint {
+    Endpoint { headers: [].into(), ..forward(&format!("http://{address}")).endpoint }
+}
+
 /// A target of everything, named `far`, in small requests.
 pub fn forward(url: &str) -> Forward {
     let endpoint = Endpoint {
@@ -227,6 +233,7 @@ pub fn forward(url: &str) -> Forward {
         age: Duration::from_secs(3600),
         batch: 50,
         parallel: 1,
+        message: WriteMessage::default(),
     }
 }
 

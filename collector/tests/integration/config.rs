@@ -97,7 +97,7 @@ fn shipped_config_holds_the_defaults() {
         assert_eq!(all.len(), number, "every key of them too");
         all.iter().filter(|l| !l.starts_with("bearer")).map(|l| format!("{l}\n")).collect::<String>()
     };
-    let one = keys(forward, 13);
+    let one = keys(forward, 14);
     let one = from_text(&format!("[[forward]]\n{one}")).unwrap().forward.remove(0);
     let short = from_text("[[forward]]\nname = 'central'\nurl = 'https://mimir.example/api/v1/push'").unwrap();
     let mut short = short.forward[0].clone();
@@ -112,7 +112,7 @@ fn shipped_config_holds_the_defaults() {
     let wrong = from_text("[peers]\nurls = ['http://x', 'http://x/']").unwrap_err().to_string();
     assert!(wrong.starts_with("peers.urls: ") && wrong.contains("occurs twice"), "{wrong}");
 
-    let one = from_text(&format!("[store]\n{}", keys(store, 11))).unwrap().store.unwrap();
+    let one = from_text(&format!("[store]\n{}", keys(store, 12))).unwrap().store.unwrap();
     let short = from_text("store = { remote = 'http://127.0.0.1:8428/' }").unwrap().store.unwrap();
     assert_eq!((&short.read.url, &short.write.endpoint.url), (&one.read.url, &one.write.endpoint.url));
     assert_eq!((one.write.size, one.write.batch, one.write.parallel), (4 << 30, 10_000, 1));
@@ -171,6 +171,7 @@ fn forward_tables_are_checked() {
         ("headers = { Authorization = 'c' }", "may be set here"),
         ("batch = 0", "forward.batch: from 1 to"),
         ("parallel = 65", "forward.parallel: from 1 to 64"),
+        ("protobuf_message = 'v2'", "forward.protobuf_message: \"v2\" is unknown; use one of prometheus.WriteRequest"),
         ("size = '1MiB'", "forward.size: at least 16MiB"),
         ("age = '1'", "forward.age: \"1\" is not a duration"),
         ("timeout = '0s'", "forward.timeout: longer than 0s"),

@@ -4,14 +4,8 @@ use crate::common;
 use std::time::{Duration, Instant};
 
 use crate::common::engine::{Engine, Kind};
-use crate::common::{Collector, forward, now_ms, series};
-use fabriclens_config::{Endpoint, Remote};
+use crate::common::{Collector, now_ms, series};
 use fabriclens_core::prompb::TimeSeries;
-
-fn remote(engine: &Engine) -> Remote {
-    let write = forward(&format!("{}/api/v1/write", engine.base));
-    Remote { read: Endpoint { url: engine.base.clone(), ..write.endpoint.clone() }, write }
-}
 
 const STALE: u64 = 0x7ff0_0000_0000_0002;
 
@@ -95,7 +89,7 @@ async fn settled(collector: &Collector) {
 async fn answers_are_the_same(kind: Kind) {
     let engine = Engine::start(kind).await;
     let near = Collector::start().await;
-    let far = Collector::with(|c| c.store = Some(remote(&engine))).await;
+    let far = Collector::with(|c| c.store = Some(engine.remote())).await;
     let end = now_ms() / 1000 * 1000;
     for c in [&near, &far] {
         assert_eq!(c.remote_write(samples(end)).await.0, 204);
@@ -140,7 +134,7 @@ async fn victoria_metrics_engine_answers_match() {
 #[ignore = "needs: prometheus"]
 async fn killed_engine_receives_everything() {
     let mut engine = Engine::start(Kind::Prometheus).await;
-    let mut collector = Collector::with(|c| c.store = Some(remote(&engine))).await;
+    let mut collector = Collector::with(|c| c.store = Some(engine.remote())).await;
     let begin = now_ms() - 60_000;
     let tick = |t: i64| vec![series(&[("__name__", "m"), ("host", "h")], &[(begin + 100 * t, t as f64)])];
     for t in 0..200 {
@@ -152,7 +146,7 @@ async fn killed_engine_receives_everything() {
                 // The collector restarts while the engine is down.
                 let Collector { running, dir } = collector;
                 running.stop().await;
-                collector = Collector::over(dir, |c| c.store = Some(remote(&engine))).await;
+                collector = Collector::over(dir, |c| c.store = Some(engine.remote())).await;
             }
             150 => engine.restart().await,
             _ => {}

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use crate::common::engine::{Engine, Kind, Samples};
 use crate::common::process::Server;
 use crate::common::{Collector, fetch, forward, now_ms, series, until};
+use crate::native_histograms::histograms;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
-use fabriclens_config::Forward;
+use fabriclens_config::{Forward, WriteMessage};
 use fabriclens_core::prompb::{MetricMetadata, TimeSeries, WriteRequest};
 use fabriclens_model::names::is_plain_metric;
 use parking_lot::Mutex;
@@ -295,4 +296,50 @@ async fn selection_is_forwarded_in_order() {
     assert_eq!(got, all);
     let (headers, _) = receiver.taken.lock()[0].clone();
     assert_eq!(headers.get("authorization").unwrap(), "Basic bWU6aHVudGVyMg==");
+}
+
+/// A target by remote write 2.0.
+fn by_version_2(url: &str) -> Forward {
+    Forward { message: WriteMessage::Version2, ..forward(url) }
+}
+
+#[tokio::test]
+async fn version_2_carries_histograms_and_metadata() {
+    let far = Collector::start().await;
+    let url = format!("http://{}/api/v1/write", far.running.http);
+    let near = Collector::with(|c| c.forward = vec![by_version_2(&url)]).await;
+    let (name, help, unit) = ("latency_seconds".to_owned(), "Time of a request.".to_owned(), "seconds".to_owned());
+    let metadata = vec![MetricMetadata { kind: 3, name, help, unit }];
+    let body = WriteRequest { timeseries: histograms(now_ms()), metadata }.encode_to_vec();
+    assert_eq!(near.raw_write(snap::raw::Encoder::new().compress_vec(&body).unwrap()).await.0, 204);
+    drained(&near).await;
+    let time = now_ms() / 1000;
+    for query in ["sum(latency_seconds)", "sum(count_over_time(latency_seconds[1h]))", "max(requests_total)"] {
+        let query = query.replace('[', "%5B").replace(']', "%5D");
+        let path = format!("/api/v1/query?query={query}&time={time}");
+        let [sent, got] = [near.json(&path).await.1, far.json(&path).await.1].map(|answer| answer["data"].clone());
+        assert!(sent["result"][0].is_object() && sent == got, "{query}: {sent} {got}");
+    }
+    let (_, told) = far.json("/api/v1/metadata?metric=latency_seconds").await;
+    let told = &told["data"]["latency_seconds"][0];
+    assert_eq!(
+        (&told["type"], &told["help"], &told["unit"]),
+        (&"histogram".into(), &"Time of a request.".into(), &"seconds".into())
+    );
+}
+
+#[tokio::test]
+async fn receiver_of_version_1_costs_no_sample_of_version_2() {
+    let receiver = Receiver::default();
+    receiver.answers.lock().extend([(415, ""), (204, "")]);
+    let url = receiver.start().await;
+    let begin = now_ms() - 60_000;
+    let collector = Collector::with(|c| c.forward = vec![by_version_2(&url)]).await;
+    collector.remote_write(tick(begin, 0)).await;
+    until("it has failed twice", async || metric(&collector, "fabriclens_forward_failed_total").await >= 2.0).await;
+    assert_eq!(metric(&collector, "fabriclens_forward_pending_samples").await, 10.0);
+    collector.running.stop().await;
+    let collector = Collector::over(collector.dir, |c| c.forward = vec![forward(&url)]).await;
+    drained(&collector).await;
+    assert_eq!(receiver.samples().len(), 10, "they waited");
 }

@@ -28,6 +28,7 @@ mod kernel_log;
 mod late;
 mod live;
 mod names;
+mod native_histograms;
 mod peers;
 mod probes;
 mod process;

@@ -5,12 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::common::{Collector, forward, now_ms, series};
+use crate::common::{Collector, now_ms, peer, series};
 use fabriclens_config::{Config, Endpoint};
-
-fn peer(address: SocketAddr) -> Endpoint {
-    Endpoint { headers: [].into(), ..forward(&format!("http://{address}")).endpoint }
-}
 
 /// Two collectors that are peers.
 async fn pair() -> [Collector; 2] {

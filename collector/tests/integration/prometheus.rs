@@ -5,7 +5,7 @@
 use crate::common;
 use crate::common::engine::{Engine, Kind};
 use crate::common::{Collector, fetch, now_ms, series};
-use fabriclens_core::prompb::{BucketSpan, Histogram, TimeSeries};
+use fabriclens_core::prompb::TimeSeries;
 use fabriclens_promql::Version;
 
 /// Ten minutes of three counters, and numbers whose texts differ between formats.
@@ -28,7 +28,7 @@ fn samples(end: i64) -> Vec<TimeSeries> {
 }
 
 /// Status, type, and body without times that no two servers share. Of an error only its type, because messages may differ.
-fn shown(answer: &(u16, String, String)) -> (u16, &str, String) {
+pub(super) fn shown(answer: &(u16, String, String)) -> (u16, &str, String) {
     let mut body = answer.2.clone();
     if answer.0 != 200 {
         let kind = body.split('"').skip_while(|word| *word != "errorType").nth(2).unwrap_or_default();
@@ -120,92 +120,4 @@ async fn answers_match_prometheus() {
         }
     }
     assert!(wrong.is_empty(), "{} of {} differ\n{}", wrong.len(), paths.len(), wrong.join("\n"));
-}
-
-/// A counter of observations after `n` steps, in schema 0: zero bucket, up to 1, 2, 4, and -1.
-fn histogram(n: i64, timestamp: i64) -> Histogram {
-    let counts = [500 + 5 * n, 300 + 3 * n, 190 + 2 * n];
-    let (negative, zero) = (7 + n, 3 + n);
-    Histogram {
-        count_int: u64::try_from(counts.iter().sum::<i64>() + negative + zero).ok(),
-        sum: 1250.5 + 20.25 * n as f64,
-        zero_threshold: 0.001,
-        zero_count_int: u64::try_from(zero).ok(),
-        negative_spans: vec![BucketSpan { offset: 0, length: 1 }],
-        negative_deltas: vec![negative],
-        positive_spans: vec![BucketSpan { offset: 0, length: 2 }, BucketSpan { offset: 3, length: 1 }],
-        positive_deltas: vec![counts[0], counts[1] - counts[0], counts[2] - counts[1]],
-        timestamp,
-        ..Histogram::default()
-    }
-}
-
-/// Ten minutes of the histograms of two hosts, of which the second begins anew after half of the time, and a counter of floats.
-fn histograms(end: i64) -> Vec<TimeSeries> {
-    let at = |k: i64| end - 10_000 * (60 - k);
-    let of = |host: &str, steps: &dyn Fn(i64) -> i64| TimeSeries {
-        histograms: (0..60).map(|k| histogram(steps(k), at(k))).collect(),
-        ..series(&[("__name__", "latency_seconds"), ("host", host)], &[])
-    };
-    let floats: Vec<(i64, f64)> = (0..60).map(|k| (at(k), k as f64)).collect();
-    vec![
-        of("a", &|k| 2 * k),
-        of("b", &|k| if k < 30 { 100 + k } else { k - 30 }),
-        series(&[("__name__", "requests_total"), ("host", "a")], &floats),
-    ]
-}
-
-#[tokio::test]
-#[ignore = "needs: prometheus"]
-async fn native_histograms_match_prometheus_and_are_forwarded_to_it() {
-    let [sent, forwarded] = [Engine::start(Kind::Prometheus).await, Engine::start(Kind::Prometheus).await];
-    let to = common::forward(&format!("{}/api/v1/write", forwarded.base));
-    let ours = Collector::with(|config| {
-        config.query.promql = Version::V2;
-        config.forward = vec![to];
-    })
-    .await;
-    let end = now_ms() / 1000 * 1000;
-    let (status, why) = ours.remote_write(histograms(end)).await;
-    assert_eq!(status, 204, "{why}");
-    assert_eq!(common::remote_write(&format!("{}/api/v1/write", sent.base), histograms(end)).await.0, 204);
-    let (now, base) = (end / 1000, format!("http://{}", ours.running.http));
-    let ago = now - 600;
-    let mut paths: Vec<String> = [
-        "latency_seconds",
-        "sum(latency_seconds)",
-        "rate(latency_seconds[2m])",
-        "sum by (host) (increase(latency_seconds[9m]))",
-        "histogram_count(rate(latency_seconds[5m]))",
-        "histogram_sum(sum(rate(latency_seconds[5m])))",
-        "histogram_quantile(1,sum(rate(latency_seconds[5m])))",
-        "count(latency_seconds)",
-        "latency_seconds{host=~\"b|c\"}",
-        "count({host=\"a\"})",
-        "latency_seconds[25s]",
-    ]
-    .iter()
-    .map(|query| format!("/api/v1/query?query={query}&time={now}"))
-    .collect();
-    paths.push(format!("/api/v1/query_range?query=rate(latency_seconds[2m])&start={ago}&end={now}&step=45"));
-    paths.push(format!("/api/v1/series?match[]={{host=~\".%2B\"}}&start={ago}&end={now}"));
-    paths.push(format!("/api/v1/labels?start={ago}&end={now}&match[]=latency_seconds"));
-    paths.push(format!("/api/v1/label/__name__/values?start={ago}&end={now}&match[]={{host=\"b\"}}"));
-    let encode = |path: &String| {
-        let escaped =
-            [('[', "%5B"), (']', "%5D"), ('{', "%7B"), ('}', "%7D"), ('"', "%22"), (' ', "%20"), ('|', "%7C")];
-        escaped.iter().fold(path.clone(), |path, (plain, escape)| path.replace(*plain, escape))
-    };
-    common::until("the histograms are forwarded", async || {
-        let count = fetch(&forwarded.base, &format!("/api/v1/query?query=count(latency_seconds)&time={now}")).await.2;
-        count.contains("\"2\"")
-    })
-    .await;
-    for path in paths.iter().map(encode) {
-        let (got, want) = (fetch(&base, &path).await, fetch(&sent.base, &path).await);
-        assert!(want.0 == 200 && !want.2.contains("[]"), "{path}: {want:?}");
-        assert_eq!(shown(&got), shown(&want), "{path}");
-        let third = fetch(&forwarded.base, &path).await;
-        assert_eq!(shown(&third), shown(&want), "{path}, forwarded");
-    }
 }

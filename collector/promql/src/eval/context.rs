@@ -66,7 +66,9 @@ impl<'a> Context<'a> {
     /// Reads the series of a selector between two instants, sorted by labels; counts against limit and budget.
     pub fn fetch(&mut self, matchers: &[Matcher], start: i64, end: i64, hint: Hint) -> Evaluated<Vec<Samples>> {
         let began = Instant::now();
-        let Selected { series, resolution_ms } = self.read.select_for(matchers, start, end, hint, self.budget)?;
+        let Selected { series, histograms, resolution_ms } =
+            self.read.select_for(matchers, start, end, hint, self.budget)?;
+        self.reading += began.elapsed();
         if let Some(ms) = resolution_ms {
             let info = format!(
                 "PromQL info: rollups of {} s are used in place of samples that are too many or expired",
@@ -74,8 +76,6 @@ impl<'a> Context<'a> {
             );
             self.infos.insert(info);
         }
-        let histograms = self.read.select_histograms(matchers, start, end, self.budget)?;
-        self.reading += began.elapsed();
         let found = joined(series, histograms);
         self.read_samples = self.read_samples.saturating_add(found.iter().map(Samples::size).sum());
         self.afford(0)?;

@@ -50,7 +50,7 @@ impl Store {
             self.select_blocks(matchers, (start, end), hint.newest(), budget, |b| !(coarse && rolled_up(b)))?;
         let gaps = if coarse { vec![(start, end)] } else { gaps(&read, &rollups, start, end) };
         if gaps.is_empty() {
-            return Ok(Selected { series, resolution_ms: None });
+            return Ok(Selected { series, ..Selected::default() });
         }
         let rollup = hint.rollup.unwrap_or(Rollup::Last);
         let last = self.select_rollup(matchers, &gaps, Rollup::Last, budget)?;
@@ -62,7 +62,7 @@ impl Store {
             return self.select_rolled(matchers, (start, end), hint, budget);
         }
         let resolution_ms = (!last.is_empty()).then_some(RESOLUTION);
-        Ok(Selected { series: joined(series, last, &other, rollup), resolution_ms })
+        Ok(Selected { series: joined(series, last, &other, rollup), resolution_ms, ..Selected::default() })
     }
 
     /// Estimates the number of matching samples in the chosen blocks.
