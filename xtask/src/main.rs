@@ -16,6 +16,7 @@ mod manifests;
 mod msrv;
 mod needs;
 mod process;
+mod programs;
 mod random;
 mod release;
 mod sbom;

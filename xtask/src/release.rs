@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> Result<()> {
     steps.run("packages", || {
         ensure!(setup::ensure(&deb::DEBHELPER)?, "debhelper is needed");
         let packages =
-            deb::build(&deb::Args { profile: args.profile.clone(), reproducible: true, test: false, packages: None })?;
+            deb::build(&deb::Args { profile: args.profile.clone(), reproducible: true, ..deb::Args::default() })?;
         deb::lint(&packages)?;
         for package in packages {
             copy(&package, &dist)?;

@@ -1,11 +1,11 @@
 //! `cargo xtask vm`: builds the programs that go into the guests and runs the scenarios of `tests/src/vm`.
 
-use crate::demo;
+use crate::programs::{self, PROBER};
 use crate::setup::{self, Need};
 use crate::steps::{cargo, must, root, target};
 use crate::summary::skipped;
 use anyhow::{Context, Result, ensure};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Static programs run in any guest, independent of its libraries.
@@ -50,7 +50,7 @@ pub struct Args {
 /// # Errors
 /// When something does not build or a scenario fails.
 pub fn run(args: Args) -> Result<()> {
-    let mut lab = lab()?;
+    let mut lab = Command::new(programs::of_tests()?.join("fabriclens-vm"));
     if args.list {
         lab.arg("--list");
         return must(lab);
@@ -60,14 +60,13 @@ pub fn run(args: Args) -> Result<()> {
         return Ok(());
     }
     let target = target()?;
-    compile()?;
-    let fixed = target.join(STATIC).join("demo");
+    let (programs, fixed) = (compile()?, target.join(STATIC).join("demo"));
     lab.arg("--cache").arg(target.join("vm"));
     lab.arg("--guest").arg(fixed.join("fabriclens-guest"));
-    lab.arg("--agent").arg(target.join("demo/fabriclens-agent"));
+    lab.arg("--agent").arg(programs.join("fabriclens-agent"));
     lab.arg("--agent-static").arg(fixed.join("fabriclens-agent"));
-    lab.arg("--collector").arg(target.join("demo/fabriclens"));
-    lab.arg("--prober").arg(target.join("demo").join(demo::PROBER));
+    lab.arg("--collector").arg(programs.join("fabriclens"));
+    lab.arg("--prober").arg(programs.join(PROBER));
     lab.args(&args.names);
     must(lab)
 }
@@ -76,15 +75,16 @@ pub fn run(args: Args) -> Result<()> {
 ///
 /// # Errors
 /// When something does not build.
-pub fn programs() -> Result<()> {
-    if able()? { compile() } else { Ok(()) }
+pub fn guest_programs() -> Result<()> {
+    if able()? { compile().map(drop) } else { Ok(()) }
 }
 
-/// Builds the programs that go into the guests.
-fn compile() -> Result<()> {
-    demo::build()?;
-    let build = ["build", "--quiet", "--locked", "--profile", "demo"];
-    must(cargo(&[&build[..], &["--target", STATIC, "-p", "fabriclens-agent", "-p", "fabriclens-guest"]].concat()))
+/// Builds what goes into the guests; gives the directory of the programs that use the guest's libraries.
+fn compile() -> Result<PathBuf> {
+    let programs = programs::of_demo()?;
+    let build = ["build", "--quiet", "--locked", "--profile", "demo", "--target", STATIC];
+    must(cargo(&[&build[..], &["-p", "fabriclens-agent", "-p", "fabriclens-guest"]].concat()))?;
+    Ok(programs)
 }
 
 /// Whether guests can be built and run here; prints what is missing.
@@ -94,12 +94,6 @@ fn able() -> Result<bool> {
         return Ok(false);
     }
     Ok(setup::ensure(&QEMU)? && setup::ensure(&MAKE)? && setup::ensure(&MUSL)? && target_installed()?)
-}
-
-/// Builds the runner of the scenarios, with the features that the workspace's tests have built its dependencies with.
-fn lab() -> Result<Command> {
-    must(cargo(&["build", "--quiet", "--locked", "--workspace", "--bin", "fabriclens-vm"]))?;
-    Ok(Command::new(target()?.join("debug/fabriclens-vm")))
 }
 
 /// Installs the static target if it is missing; false if it cannot be installed (offline).

@@ -5,7 +5,8 @@ use super::fleet::Sender;
 use super::store::empty;
 use super::store::server::{Kind, Server};
 use crate::console;
-use crate::demo;
+use crate::demo::Binaries;
+use crate::programs;
 use crate::setup;
 use crate::steps::{must, root, target};
 use anyhow::{Context, Result, ensure};
@@ -55,7 +56,7 @@ pub fn run(args: &Args) -> Result<()> {
     let sources = root().join("console");
     console::install(&sources)?;
     ensure!(setup::ensure(&setup::CHROMIUM)?, "chromium is missing");
-    let programs = args.programs.clone().map_or_else(demo::build, Ok)?;
+    let programs = args.programs.clone().map_or_else(programs::of_demo, Ok)?;
     let dir = target()?.join("bench-console");
     empty(&dir)?;
     let config = Server::config_for(&dir, args.hosts)?;
@@ -63,7 +64,7 @@ pub fn run(args: &Args) -> Result<()> {
     fs::write(&topology, cables(args.hosts).to_string())?;
     let mut text = OpenOptions::new().append(true).open(&config)?;
     writeln!(text, "[topology]\nfiles = [\"{}\"]", topology.display())?;
-    let server = Server::start_with(Kind::Fabriclens, &demo::Binaries::of(&programs).collector, &dir, Some(&config))?;
+    let server = Server::start_with(Kind::Fabriclens, &Binaries::of(&programs).collector, &dir, Some(&config))?;
     let mut load = Command::new(programs.join("fabriclens-load"));
     load.args(["fleet", "--to", server.otlp(), "--hosts", &args.hosts.to_string()]);
     load.args(["--seconds", &LONGEST.to_string(), "--period", &args.period.to_string()]);

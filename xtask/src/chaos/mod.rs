@@ -122,7 +122,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let programs = match &args.programs {
         Some(programs) => programs.canonicalize().with_context(|| format!("find {}", programs.display()))?,
-        None => crate::demo::build()?,
+        None => crate::programs::of_demo()?,
     };
     if dir.exists() {
         fs::remove_dir_all(&dir).with_context(|| format!("empty {}", dir.display()))?;

@@ -2,8 +2,8 @@
 //! `console/tests/browser`.
 
 use super::{install, npm};
-use crate::demo;
 use crate::process::Process;
+use crate::programs;
 use crate::setup;
 use crate::steps::{call, command, local_port, must, output, root, target};
 use crate::summary::{note, skipped};
@@ -19,7 +19,7 @@ const NODE: (u32, u32) = (20, 19);
 const START: Duration = Duration::from_secs(120);
 const COLLECTOR: &str = "fabriclens";
 
-/// Builds the demo unless `programs` has it, and runs the tests; what is missing is reported.
+/// Builds the programs unless `programs` has them, and runs the tests; what is missing is reported.
 ///
 /// # Errors
 /// When a program does not start, or a test fails.
@@ -40,7 +40,7 @@ pub fn run(programs: Option<PathBuf>) -> Result<()> {
     if !setup::ensure(&setup::CHROMIUM)? {
         return Ok(());
     }
-    let programs = programs.map_or_else(demo::build, Ok)?;
+    let programs = programs.map_or_else(programs::of_tests, Ok)?;
     if let Err(error) = attempt(&dir, &programs) {
         // A busy machine can draw too late: a second try separates a slow machine from a defect.
         note(format!("the console's own tests passed only in the second try: {error:#}"));

@@ -7,6 +7,7 @@
 mod clean_root;
 mod inside;
 
+use crate::programs::MANUAL;
 use crate::setup::{self, Need};
 use crate::steps::{VERSION, cargo, copy, must, output, root, target};
 use crate::third_party;
@@ -26,11 +27,14 @@ pub const DEBHELPER: Need = Need {
 pub const PACKAGES: &[&str] = &["fabriclens-agent", "fabriclens"];
 
 /// Options of `deb`.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub struct Args {
     /// Cargo profile of the programs
     #[arg(long, default_value = "release")]
     pub profile: String,
+    /// Packs the programs of this directory instead of building them
+    #[arg(long, value_name = "DIR", conflicts_with = "reproducible")]
+    pub programs: Option<PathBuf>,
     /// Builds in a separate target directory with remapped paths
     #[arg(long)]
     pub reproducible: bool,
@@ -74,7 +78,7 @@ pub fn build(args: &Args) -> Result<Vec<PathBuf>> {
         }
     }
     fs::create_dir_all(tree.join("bin"))?;
-    let built = compile(args)?;
+    let built = args.programs.clone().map_or_else(|| compile(args), Ok)?;
     for package in PACKAGES {
         fs::copy(built.join(package), tree.join("bin").join(package))?;
         let licences = tree.join("licences").join(package);
@@ -82,7 +86,12 @@ pub fn build(args: &Args) -> Result<Vec<PathBuf>> {
         fs::write(licences.join("THIRD-PARTY-LICENCES"), third_party::licences(package)?)?;
         copy(&root().join(format!("deploy/systemd/{package}.service")), &tree.join("debian"))?;
     }
-    must(cargo(&["run", "--quiet", "--locked", "-p", "fabriclens-manual", "--", &tree.to_string_lossy()]))?;
+    let mut manual = match &args.programs {
+        Some(dir) => Command::new(dir.join(MANUAL)),
+        None => cargo(&["run", "--quiet", "--locked", "-p", MANUAL, "--"]),
+    };
+    manual.arg(&tree);
+    must(manual)?;
     for (from, into) in [
         ("deploy/debian", ""),
         ("deploy/config", ""),

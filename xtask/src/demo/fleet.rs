@@ -1,9 +1,10 @@
-//! The processes of the demo: builds, starts, monitors and stops them.
+//! The processes of the demo: starts, monitors and stops them.
 
+use crate::programs;
 use crate::sim::fabric::Job;
 use crate::sim::inspector;
 use crate::sim::layout::{HOSTS, LEAVES, SPINES, host_name};
-use crate::steps::{cargo, must, target, tied};
+use crate::steps::tied;
 use anyhow::{Context, Result, bail};
 use std::fs::File;
 use std::net::TcpListener;
@@ -25,30 +26,9 @@ impl Binaries {
         Self {
             collector: dir.join("fabriclens"),
             agent: dir.join("fabriclens-agent"),
-            gnmi_target: dir.join(GNMI_TARGET),
+            gnmi_target: dir.join(programs::GNMI_TARGET),
         }
     }
-}
-
-/// Program and package of the switches that answer gNMI.
-const GNMI_TARGET: &str = "fabriclens-gnmi-target";
-
-/// Package and program that probes without a collector, in the guests.
-pub const PROBER: &str = "fabriclens-lab-prober";
-
-/// Builds all programs that xtask starts with the `demo` profile; gives their directory. One command: cargo compiles what two packages need
-/// once, even if they use different features of it.
-///
-/// # Errors
-/// When they do not build.
-pub fn build() -> Result<PathBuf> {
-    println!("building the collector and the agent (the first time takes some minutes)");
-    let mut build = cargo(&["build", "--profile", "demo", "--locked"]);
-    for package in ["fabriclens", "fabriclens-agent", GNMI_TARGET, "fabriclens-load", PROBER] {
-        build.args(["-p", package]);
-    }
-    must(build)?;
-    Ok(target()?.join("demo"))
 }
 
 /// Id of the first job.

@@ -8,8 +8,9 @@ mod fleet;
 mod story;
 pub mod switches;
 
-pub use fleet::{Binaries, FIRST_JOB, PROBER, build};
+pub use fleet::{Binaries, FIRST_JOB};
 
+use crate::programs;
 use crate::sim::fabric::Fabric;
 use crate::sim::layout::{HOSTS, host_name};
 use crate::sim::switch::spines;
@@ -43,7 +44,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// # Errors
 /// When a program does not build or start, or ends early.
 pub fn run(args: Args) -> Result<()> {
-    let binaries = Binaries::of(&args.programs.map_or_else(build, Ok)?);
+    let binaries = Binaries::of(&args.programs.map_or_else(programs::of_demo, Ok)?);
     let dir = args.dir.unwrap_or_else(|| root().join("target/demo-run"));
     if dir.exists() {
         std::fs::remove_dir_all(&dir).with_context(|| format!("empty {}", dir.display()))?;

@@ -41,7 +41,7 @@ const PAGES: &[&str] = &["docs", "docs/design", "docs/runbooks", "deploy"];
 pub fn run(args: Args) -> Result<()> {
     let programs = match &args.programs {
         Some(dir) => dir.canonicalize().with_context(|| format!("find {}", dir.display()))?,
-        None => crate::demo::build()?,
+        None => crate::programs::of_tests()?,
     };
     let named = if args.pages.is_empty() { pages()? } else { args.pages };
     if args.inside {

@@ -1,9 +1,9 @@
 //! The table of the steps, in the order in which they fail fastest.
 
 use crate::setup::{self, Need};
-use crate::steps::{cargo, may_unshare, must, root, target};
+use crate::steps::{cargo, may_unshare, must, root};
 use crate::summary::skipped;
-use crate::{chaos, console, deb, demo, docs, ebpf, layers, manifests, msrv, needs, tools, vm};
+use crate::{chaos, console, deb, docs, ebpf, layers, manifests, msrv, needs, programs, tools, vm};
 use anyhow::Result;
 use std::process::Command;
 
@@ -98,11 +98,11 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "programs",
-        about: "programs of the demo, the packages and the fleet of `chaos`",
+        about: "programs of the fleet of `chaos` and of the guests",
         by: By::Test,
         needs: &[],
         beside: true,
-        run: || demo::build().map(drop),
+        run: || programs::of_demo().map(drop),
     },
     Step {
         name: "guest-programs",
@@ -110,7 +110,7 @@ pub const STEPS: &[Step] = &[
         by: By::Guests,
         needs: &[&vm::QEMU, &vm::MAKE, &vm::MUSL],
         beside: true,
-        run: vm::programs,
+        run: vm::guest_programs,
     },
     Step { name: "lints", about: "clippy, warnings are errors", by: By::Both, needs: &[], beside: true, run: lints },
     Step {
@@ -215,20 +215,19 @@ fn documentation() -> Result<()> {
     must(doc)
 }
 
-/// Checks the wiring of the compose file without containers, with the programs that `pages` has built.
+/// Checks the wiring of the compose file without containers, with the programs that the tests have built.
 fn compose() -> Result<()> {
     if !setup::ensure(&setup::JQ)? || !may_unshare() {
         skipped("deploy/compose is not tried, which needs root and jq; run sudo cargo xtask test --only compose");
         return Ok(());
     }
-    demo::build()?;
     let mut run = Command::new(root().join("tests/lab/compose/run"));
-    run.arg(target()?.join("demo"));
+    run.arg(programs::of_tests()?);
     must(run)
 }
 
 fn packages() -> Result<()> {
-    deb::run(&deb::Args { profile: "demo".to_owned(), reproducible: false, test: true, packages: None })
+    deb::run(&deb::Args { test: true, programs: Some(programs::of_tests()?), ..deb::Args::default() })
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ mod gnmi;
 mod push;
 mod subnet;
 
-use crate::demo::{Binaries, build};
+use crate::demo::Binaries;
+use crate::programs;
 use crate::steps::target;
 use anyhow::Result;
 use std::path::PathBuf;
@@ -61,7 +62,7 @@ enum Part {
 /// # Errors
 /// When a program does not build or start.
 pub fn run(args: &Args) -> Result<()> {
-    let programs = args.programs.clone().map_or_else(build, Ok)?;
+    let programs = args.programs.clone().map_or_else(programs::of_demo, Ok)?;
     let binaries = Binaries::of(&programs);
     let dir = target()?.join("bench-switches");
     let wanted = |part| args.only.is_empty() || args.only.contains(&part);
