@@ -1,5 +1,5 @@
-//! `/api/v1/export`: raw samples as JSON lines in the format of VictoriaMetrics, and with `histograms=true` lines of native histograms. Data is read and sent in pieces, so
-//! memory is bounded by two pieces, whatever the size of the export.
+//! `/api/v1/export`: raw samples as JSON lines in the format of VictoriaMetrics, and with `histograms=true` lines of native histograms.
+//! Data is read and sent in pieces, so memory is bounded by two pieces, whatever the size of the export.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;

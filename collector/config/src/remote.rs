@@ -86,6 +86,11 @@ impl WriteMessage {
             Self::Version2 => "io.prometheus.write.v2.Request",
         }
     }
+
+    /// The message of this full name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|message| message.name() == name)
+    }
 }
 
 /// One `[[forward]]`.
@@ -236,9 +241,9 @@ fn target(name: String, raw: RawForward) -> Result<Forward, ConfigError> {
 }
 
 fn write_message(text: &str) -> Result<WriteMessage, ConfigError> {
-    let known = WriteMessage::ALL.map(WriteMessage::name);
-    match WriteMessage::ALL.into_iter().find(|message| message.name() == text) {
+    let known = || WriteMessage::ALL.map(WriteMessage::name).join(", ");
+    match WriteMessage::by_name(text) {
         Some(message) => Ok(message),
-        None => wrong("forward.protobuf_message", format!("{text:?} is unknown; use one of {}", known.join(", "))),
+        None => wrong("forward.protobuf_message", format!("{text:?} is unknown; use one of {}", known())),
     }
 }

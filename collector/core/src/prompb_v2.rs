@@ -5,6 +5,9 @@
 use super::prompb::Sample;
 use prost::Message;
 
+/// Header of answers: number of samples that a receiver has written. One of version 1.0 does not send it.
+pub const SAMPLES_WRITTEN: &str = "x-prometheus-remote-write-samples-written";
+
 /// `io.prometheus.write.v2.Request`
 #[derive(Clone, PartialEq, Message)]
 pub struct Request {

@@ -38,55 +38,44 @@ fn merged<T>(own: Vec<T>, other: Vec<T>, labels: impl Fn(&T) -> &Labels, fill: i
 
 /// Fills the gaps of a series from its copy.
 fn fill(own: SharedSeries, other: SharedSeries) -> SharedSeries {
-    let Some(samples) = filled(&own.times, &other.times) else { return own };
-    let values = samples.iter().map(|(_, from)| match from {
-        Pick::Own(at) => own.values[*at],
-        Pick::Other(at) => other.values[*at],
-    });
-    let values = values.collect();
-    SharedSeries { labels: own.labels, times: samples.into_iter().map(|(time, _)| time).collect(), values }
+    match filled((&own.times, &own.values), (&other.times, &other.values)) {
+        Some((times, values)) => SharedSeries { labels: own.labels, times: times.into(), values },
+        None => own,
+    }
 }
 
 fn fill_histograms(own: HistogramSeries, other: HistogramSeries) -> HistogramSeries {
-    let Some(samples) = filled(&own.times, &other.times) else { return own };
-    let values = samples.iter().map(|(_, from)| match from {
-        Pick::Own(at) => own.values[*at].clone(),
-        Pick::Other(at) => other.values[*at].clone(),
-    });
-    let values = values.collect();
-    HistogramSeries { labels: own.labels, times: samples.into_iter().map(|(time, _)| time).collect(), values }
+    match filled((&own.times, &own.values), (&other.times, &other.values)) {
+        Some((times, values)) => HistogramSeries { labels: own.labels, times, values },
+        None => own,
+    }
 }
 
-/// Which copy has a sample, and its place there.
-enum Pick {
-    Own(usize),
-    Other(usize),
-}
-
-/// Times of the own copy, and of the other where that has gaps; both ascend. `None` if the other adds nothing.
-fn filled(own: &[i64], other: &[i64]) -> Option<Vec<(i64, Pick)>> {
+/// Times and values of the own copy, and of the other where that has gaps; times of both ascend. `None` if the other adds nothing.
+fn filled<T: Clone>(own: (&[i64], &[T]), other: (&[i64], &[T])) -> Option<(Vec<i64>, Vec<T>)> {
     // Almost always: both received the same samples.
-    if own == other {
+    if own.0 == other.0 {
         return None;
     }
-    let usual = spacing(own).or_else(|| spacing(other)).unwrap_or(0);
+    let usual = spacing(own.0).or_else(|| spacing(other.0)).unwrap_or(0);
     let near = ((usual as f64 * NEAR_FRACTION) as i64).max(1);
-    let mut all: Vec<(i64, Pick)> = Vec::new();
-    let mut at = 0;
-    let mut add = |all: &mut Vec<(i64, Pick)>, until: i64| {
-        while let Some(time) = other.get(at).copied().filter(|time| *time < until) {
-            if all.last().is_none_or(|(before, _)| time - before >= near) && until - time >= near {
-                all.push((time, Pick::Other(at)));
+    let (mut times, mut values) = (Vec::new(), Vec::new());
+    let mut others = other.0.iter().zip(other.1).peekable();
+    let mut add = |times: &mut Vec<i64>, values: &mut Vec<T>, until: i64| {
+        while let Some((time, value)) = others.next_if(|(time, _)| **time < until) {
+            if times.last().is_none_or(|before| time - before >= near) && until - time >= near {
+                times.push(*time);
+                values.push(value.clone());
             }
-            at += 1;
         }
     };
-    for (place, time) in own.iter().enumerate() {
-        add(&mut all, *time);
-        all.push((*time, Pick::Own(place)));
+    for (time, value) in own.0.iter().zip(own.1) {
+        add(&mut times, &mut values, *time);
+        times.push(*time);
+        values.push(value.clone());
     }
-    add(&mut all, i64::MAX);
-    (all.len() > own.len()).then_some(all)
+    add(&mut times, &mut values, i64::MAX);
+    (times.len() > own.0.len()).then_some((times, values))
 }
 
 /// Median distance of neighboring samples, estimated from some of them.

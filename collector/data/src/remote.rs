@@ -165,8 +165,12 @@ impl Remote {
         let mut found = Found::default();
         for s in answer.results.into_iter().flat_map(|r| r.timeseries) {
             let labels = Labels::new(s.labels.into_iter().map(|l| (l.name, l.value)));
-            found.add_floats(labels.clone(), s.samples.iter().map(|p| (p.timestamp, p.value)));
-            found.add_histograms(labels, &s.histograms, budget)?.map_err(|e| self.failed(e))?;
+            if !s.histograms.is_empty() {
+                found.add_histograms(labels.clone(), &s.histograms, budget)?.map_err(|e| self.failed(e))?;
+            }
+            if !s.samples.is_empty() {
+                found.add_floats(labels, s.samples.iter().map(|p| (p.timestamp, p.value)));
+            }
         }
         Ok(Some(found))
     }

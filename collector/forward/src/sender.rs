@@ -19,6 +19,7 @@ use fabriclens_core::endpoint;
 use fabriclens_core::endpoint::Client;
 use fabriclens_core::failover_client::{FailoverClient, Unanswered};
 use fabriclens_core::forward_telemetry::ForwardTelemetry;
+use fabriclens_core::prompb_v2::SAMPLES_WRITTEN;
 
 /// Time that a small window waits for more samples, so that many small requests become one.
 const BATCH_WAIT: Duration = Duration::from_millis(100);
@@ -38,8 +39,6 @@ const APART: usize = 64;
 const APART_TIME: Duration = Duration::from_secs(600);
 /// Pause after a failed read of the queue.
 const READ_RETRY: Duration = Duration::from_secs(1);
-/// Header of answers that says how many samples a receiver of remote write 2.0 has written.
-const WRITTEN: &str = "x-prometheus-remote-write-samples-written";
 /// Minimum interval of log lines about the same problem.
 const LOG_EVERY: Duration = Duration::from_secs(30);
 
@@ -304,7 +303,7 @@ fn post_to(client: &Client, message: WriteMessage, body: &[u8]) -> Answer {
         Err(e) => return Answer::Later(None, e.to_string()),
     };
     let status = response.status();
-    let may_ignore = message == WriteMessage::Version2 && response.headers().get(WRITTEN).is_none();
+    let may_ignore = message == WriteMessage::Version2 && response.headers().get(SAMPLES_WRITTEN).is_none();
     if status.is_success() {
         // The connection can only be reused after the body was read.
         _ = endpoint::error_text(&mut response);

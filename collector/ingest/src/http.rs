@@ -16,7 +16,9 @@ use super::refusal::Refusal;
 use super::reserved::FORWARDED;
 use super::unpack::Compression;
 use super::{Ingest, IngestError, Payload, Received, Report, direct, grpc, write_v2};
+use fabriclens_config::WriteMessage;
 use fabriclens_config::{Access, ServeRole};
+use fabriclens_core::prompb_v2::SAMPLES_WRITTEN;
 use fabriclens_core::protocol::Protocol;
 use fabriclens_server::auth::Caller;
 use fabriclens_server::body;
@@ -168,7 +170,7 @@ async fn remote_write(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let Some(version) = WriteVersion::of(&headers) else {
+    let Some(kind) = message_of(&headers) else {
         ingest.refused(Protocol::RemoteWrite, "encoding");
         return Refusal {
             status: StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -180,21 +182,21 @@ async fn remote_write(
         }
         .into_text();
     };
-    match take_remote_write(&ingest, caller, &headers, body, version).await {
-        Ok(report) => written(version, &report),
+    match take_remote_write(&ingest, caller, &headers, body, kind).await {
+        Ok(report) => written(kind, &report),
         Err(refusal) => refusal.into_text(),
     }
 }
 
 /// The answer to a request of which samples may be stored. A sender of version 2.0 learns how many.
-fn written(version: WriteVersion, report: &Report) -> Response {
+fn written(kind: WriteMessage, report: &Report) -> Response {
     let message = report.message();
     let mut response = match message.is_empty() {
         true => StatusCode::NO_CONTENT.into_response(),
         // All valid samples are stored. With status 400 the sender does not retry the rest.
         false => (StatusCode::BAD_REQUEST, format!("{message}\n")).into_response(),
     };
-    if version == WriteVersion::V2 {
+    if kind == WriteMessage::Version2 {
         let counts = [report.accepted - report.histograms, report.histograms, 0];
         for (name, count) in WRITTEN_HEADERS.into_iter().zip(counts) {
             response.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from(count));
@@ -204,31 +206,15 @@ fn written(version: WriteVersion, report: &Report) -> Response {
 }
 
 /// Headers of an answer to remote write 2.0: samples, histograms and exemplars that were stored.
-const WRITTEN_HEADERS: [&str; 3] = [
-    "x-prometheus-remote-write-samples-written",
-    "x-prometheus-remote-write-histograms-written",
-    "x-prometheus-remote-write-exemplars-written",
-];
+const WRITTEN_HEADERS: [&str; 3] =
+    [SAMPLES_WRITTEN, "x-prometheus-remote-write-histograms-written", "x-prometheus-remote-write-exemplars-written"];
 
-/// Version of remote write.
-#[derive(Clone, Copy, PartialEq)]
-enum WriteVersion {
-    V1,
-    V2,
-}
-
-impl WriteVersion {
-    /// By the message that `content-type` names; 1.0 if it names none.
-    fn of(headers: &HeaderMap) -> Option<Self> {
-        let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let parameters = kind.split(';').skip(1).filter_map(|parameter| parameter.trim().split_once('='));
-        let message = parameters.filter(|(name, _)| name.eq_ignore_ascii_case("proto")).map(|(_, value)| value).next();
-        match message.map(|message| message.trim_matches('"')) {
-            None | Some("prometheus.WriteRequest") => Some(Self::V1),
-            Some("io.prometheus.write.v2.Request") => Some(Self::V2),
-            Some(_) => None,
-        }
-    }
+/// The message of remote write that `content-type` names, that of 1.0 if it names none; `None` if it is unknown.
+fn message_of(headers: &HeaderMap) -> Option<WriteMessage> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let mut parameters = kind.split(';').skip(1).filter_map(|parameter| parameter.trim().split_once('='));
+    let named = parameters.find(|(name, _)| name.eq_ignore_ascii_case("proto"));
+    named.map_or(Some(WriteMessage::default()), |(_, message)| WriteMessage::by_name(message.trim_matches('"')))
 }
 
 async fn take_remote_write(
@@ -236,10 +222,10 @@ async fn take_remote_write(
     caller: Caller,
     headers: &HeaderMap,
     body: Body,
-    version: WriteVersion,
+    kind: WriteMessage,
 ) -> Result<Report, Refusal> {
     let (mut plain, _received) = plain_remote_write(ingest, &caller, headers, body).await?;
-    if version == WriteVersion::V2 {
+    if kind == WriteMessage::Version2 {
         let limit = ingest.message_size();
         let joined = tokio::task::spawn_blocking(move || write_v2::to_version_1(&plain, limit)).await;
         plain = joined.unwrap_or_else(|e| Err(IngestError::Internal(e.to_string()))).map_err(|e| {

@@ -81,11 +81,11 @@ impl From<SharedSeries> for Series {
 }
 
 /// Sorts by time and keeps the first sample of each time.
-pub fn settle(times: Vec<i64>, values: Vec<f64>) -> (Vec<i64>, Vec<f64>) {
+pub fn settle<T>(times: Vec<i64>, values: Vec<T>) -> (Vec<i64>, Vec<T>) {
     if times.is_sorted_by(|a, b| a < b) {
         return (times, values);
     }
-    let mut pairs: Vec<(i64, f64)> = times.into_iter().zip(values).collect();
+    let mut pairs: Vec<(i64, T)> = times.into_iter().zip(values).collect();
     pairs.sort_by_key(|p| p.0);
     pairs.dedup_by_key(|p| p.0);
     pairs.into_iter().unzip()

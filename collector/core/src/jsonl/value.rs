@@ -1,5 +1,6 @@
 //! Values of samples in JSON lines. As in VictoriaMetrics, a staleness marker is `null` and infinities are strings. The ordinary NaN
-//! is `"NaN"` and any other NaN carries its bits, so that an import restores exactly what was exported.
+//! is `"NaN"`; any other is written with its 64 bits in hexadecimal, `"NaN(7ff8000000000000)"`. So an import restores exactly what was
+//! exported.
 
 use std::fmt::Write as _;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fabriclens_core::prompb::Histogram as Message;
 use fabriclens_core::prompb_histogram::histogram_of;
-use fabriclens_model::{Budget, Histogram, HistogramSeries, Labels, ReadError, Selected, SharedSeries};
+use fabriclens_model::{Budget, Histogram, HistogramSeries, Labels, ReadError, Selected, SharedSeries, settle};
 
 /// Bytes accounted for a sample and for a series, as in the store.
 pub(super) const SAMPLE: usize = 16;
@@ -72,11 +72,14 @@ pub(super) fn decoded(mut message: &[u8], depth: usize) -> Result<usize, String>
     Ok(sum)
 }
 
+/// Times and values, in the order of the answer.
+type Samples<T> = (Vec<i64>, Vec<T>);
+
 /// Samples by series, in the order of labels.
 #[derive(Default)]
 pub(super) struct Found {
-    floats: BTreeMap<Labels, Vec<(i64, f64)>>,
-    histograms: BTreeMap<Labels, Vec<(i64, Arc<Histogram>)>>,
+    floats: BTreeMap<Labels, Samples<f64>>,
+    histograms: BTreeMap<Labels, Samples<Arc<Histogram>>>,
 }
 
 impl Found {
@@ -99,7 +102,7 @@ impl Found {
             match histogram_of(message) {
                 Ok(histogram) => {
                     budget.request(SAMPLE + histogram.bytes())?;
-                    all.push((message.timestamp, Arc::new(histogram)));
+                    all.extend([(message.timestamp, Arc::new(histogram))]);
                 }
                 Err(why) => return Ok(Err(format!("its answer has a histogram that cannot be: {why}"))),
             }
@@ -110,24 +113,28 @@ impl Found {
     /// All samples in a range, both ends included.
     pub(super) fn within(self, range: (i64, i64)) -> Selected {
         let floats = self.floats.into_iter().filter_map(|(labels, samples)| {
-            let (times, values) = settled(samples, range)?;
+            let (times, values) = within(samples, range)?;
             Some(SharedSeries { labels, times: times.into(), values })
         });
         let histograms = self.histograms.into_iter().filter_map(|(labels, samples)| {
-            let (times, values) = settled(samples, range)?;
+            let (times, values) = within(samples, range)?;
             Some(HistogramSeries { labels, times, values })
         });
         Selected { series: floats.collect(), histograms: histograms.collect(), resolution_ms: None }
     }
 }
 
-/// Sorts by time, keeps the first sample of each time, and cuts to the range; `None` if none is left. Chunks may overlap, and samples
-/// occur twice where a request was sent twice.
-fn settled<T>(mut samples: Vec<(i64, T)>, (start, end): (i64, i64)) -> Option<(Vec<i64>, Vec<T>)> {
-    samples.retain(|(time, _)| (start..=end).contains(time));
-    samples.sort_by_key(|(time, _)| *time);
-    samples.dedup_by_key(|(time, _)| *time);
-    (!samples.is_empty()).then(|| samples.into_iter().unzip())
+/// Settles samples and cuts them to the range; `None` if none is left. Chunks may overlap, and samples occur twice where a request was
+/// sent twice.
+fn within<T>((times, values): Samples<T>, (start, end): (i64, i64)) -> Option<Samples<T>> {
+    let (mut times, mut values) = settle(times, values);
+    let to = times.partition_point(|t| *t <= end);
+    times.truncate(to);
+    values.truncate(to);
+    let from = times.partition_point(|t| *t < start);
+    times.drain(..from);
+    values.drain(..from);
+    (!times.is_empty()).then_some((times, values))
 }
 
 /// A JSON object of strings.

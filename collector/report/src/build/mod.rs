@@ -32,6 +32,8 @@ use fabriclens_model::{Labels, Read};
 use fabriclens_promql::{CancelToken, Engine, QueryError};
 pub use paths::{KnownPaths, PathLookup};
 use ports::{Aggregation, Counter, Port, figure};
+use ranks::Ranks;
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 pub use summary::{Digest, digest};
 
@@ -64,6 +66,8 @@ pub(crate) struct ReportContext<'a> {
     /// Jobs on the hosts; the job of the report is the first.
     on: Occupancy<'a>,
     ports: Vec<Port>,
+    /// Read when first asked for.
+    ranks: OnceCell<Ranks>,
     /// Step lengths between the edges of the time grid, seconds.
     steps: Vec<f64>,
 }
@@ -85,7 +89,7 @@ pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Inpu
     source.choose_method(present(&source)?);
     let ports = ports::read(&source, &on)?;
     let steps = source.edges().windows(2).map(|e| (e[1] - e[0]) as f64 / 1000.0).collect();
-    let context = ReportContext { job, source, on, ports, steps };
+    let context = ReportContext { job, source, on, ports, ranks: OnceCell::new(), steps };
 
     let traffic = traffic::traffic(&context)?;
     let congestion = congestion::congestion(&context)?;

@@ -1,6 +1,7 @@
 //! Series that hosts tell of the job itself, by its name.
 
 use super::ReportContext;
+use super::ranks::Ranks;
 use crate::model::Grade;
 use fabriclens_model::Labels;
 use fabriclens_promql::QueryError;
@@ -24,5 +25,14 @@ impl ReportContext<'_> {
         let query = format!("{function}({}[{range}ms])", self.source.selector(metric, ""));
         let samples = self.source.at(&query, self.source.end_ms)?;
         Ok(samples.into_iter().filter(|s| self.is_own(&s.labels)).map(|s| (s.labels, s.value)).collect())
+    }
+
+    /// Ranks of the job's hosts and the ports of their processes.
+    pub(super) fn ranks(&self) -> Result<&Ranks, QueryError> {
+        if let Some(ranks) = self.ranks.get() {
+            return Ok(ranks);
+        }
+        let ranks = Ranks::read(|metric| self.own_over_time("last_over_time", metric))?;
+        Ok(self.ranks.get_or_init(|| ranks))
     }
 }

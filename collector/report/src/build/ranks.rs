@@ -1,8 +1,8 @@
 //! Ranks of the job's hosts, their GPUs and the ports that they use: those with queue pairs of their process. Agents tell the process
 //! and GPU of each rank of their host, and the process of each queue pair.
 
-use super::ReportContext;
 use super::ports::Port;
+use fabriclens_model::Labels;
 use fabriclens_promql::QueryError;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,10 +45,10 @@ pub(super) struct Ranks {
 }
 
 impl Ranks {
-    /// Reads both.
-    pub fn read(context: &ReportContext<'_>) -> Result<Self, QueryError> {
+    /// Puts both together from the job's own series of a metric, as `own` reads them.
+    pub fn read(own: impl Fn(&str) -> Result<Vec<(Labels, f64)>, QueryError>) -> Result<Self, QueryError> {
         let mut all = Self::default();
-        for (labels, _) in context.own_over_time("last_over_time", "fabric_collective_rank_info")? {
+        for (labels, _) in own("fabric_collective_rank_info")? {
             let label = |name: &str| labels.get(name).to_owned();
             let [host, communicator, rank, pid, gpu] = ["host", "communicator", "rank", "pid", "gpu"].map(label);
             all.ranks.insert(Rank { host, communicator, rank, pid, gpu });
@@ -56,7 +56,7 @@ impl Ranks {
         if all.ranks.is_empty() {
             return Ok(all);
         }
-        for (labels, _) in context.own_over_time("last_over_time", "fabric_queue_pair_info")? {
+        for (labels, _) in own("fabric_queue_pair_info")? {
             let [host, pid, device, port] = ["host", "pid", "device", "port"].map(|name| labels.get(name).to_owned());
             all.ports.entry((host, pid)).or_default().insert((device, port));
         }

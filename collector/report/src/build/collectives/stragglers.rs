@@ -3,7 +3,6 @@
 use super::rank_network::rank_network;
 use crate::build::ReportContext;
 use crate::build::ports::Port;
-use crate::build::ranks::Ranks;
 use crate::model::{RankNetwork, RankStraggler};
 use crate::read::Interval;
 use fabriclens_base::escape::promql_string;
@@ -70,8 +69,7 @@ pub(super) fn stragglers(
         b.seconds.total_cmp(&a.seconds).then_with(|| name(a).cmp(&name(b)))
     });
     all.truncate(LISTED);
-    let ranks = if all.is_empty() { Ranks::default() } else { Ranks::read(context)? };
-    all.into_iter().map(|candidate| straggler(context, candidate, &ranks)).collect()
+    all.into_iter().map(|candidate| straggler(context, candidate)).collect()
 }
 
 /// Intervals in which own series of a metric have samples.
@@ -160,13 +158,9 @@ fn candidate(context: &ReportContext<'_>, member: Member, seen: Seen) -> Option<
     Some(Candidate { member, start_ms, end_ms, seconds, ranks })
 }
 
-fn straggler(
-    context: &ReportContext<'_>,
-    candidate: Candidate,
-    known_ranks: &Ranks,
-) -> Result<RankStraggler, QueryError> {
+fn straggler(context: &ReportContext<'_>, candidate: Candidate) -> Result<RankStraggler, QueryError> {
     let Candidate { member: Member { host, rank, reason, operation }, start_ms, end_ms, seconds, ranks } = candidate;
-    let uses = known_ranks.ports(&host, &ranks);
+    let uses = context.ranks()?.ports(&host, &ranks);
     let known = context.job.hosts.contains_key(&host);
     let (network, evidence) = match known {
         true => rank_network(context, &host, &uses, (start_ms, end_ms.max(start_ms + 1))),

@@ -10,7 +10,7 @@ use fabriclens_model::Labels;
 use fabriclens_promql::QueryError;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An adapter carried nothing if it carried less than this share of the median of those that are near to other GPUs.
+/// An adapter counts as idle below this share of the bytes that the adapters of the host's other GPUs carried (their median).
 const NOTHING: f64 = 0.01;
 /// Distances in NVML's numbers, and their names.
 const DISTANCES: [(f64, &str); 5] = [(10.0, "PIX"), (20.0, "PXB"), (30.0, "PHB"), (40.0, "NODE"), (50.0, "SYS")];
@@ -20,8 +20,11 @@ const HOST_BRIDGE: f64 = 30.0;
 /// What is wrong between these GPUs and their adapters.
 pub(super) fn adapters(context: &ReportContext<'_>, gpus: &[Gpu]) -> Result<Vec<Finding>, QueryError> {
     let affinity = Affinity::read(context)?;
+    if affinity.nearest.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut found = far(&affinity.nearest);
-    let farther = farther(&affinity, gpus, &Ranks::read(context)?);
+    let farther = farther(&affinity, gpus, context.ranks()?);
     let is_told = |place: &str| farther.iter().any(|finding| finding.place == place);
     found.extend(idle(context, &affinity.nearest).into_iter().filter(|finding| !is_told(&finding.place)));
     found.extend(farther);
