@@ -25,4 +25,4 @@ pub mod terminal;
 pub mod time;
 
 pub use nearest::nearest;
-pub use sender::{Sender, SenderUsage, open_to_unbound};
+pub use sender::{Sender, SenderUsage, is_large_share, open_to_unbound};

@@ -18,6 +18,12 @@ pub fn open_to_unbound(limit: usize) -> usize {
     limit - limit / 4
 }
 
+/// Whether a sender bound to no host may have `own` of a limit of which all have `claimed` then, where one sender may speak for
+/// the whole fleet: eight times what it leaves free. One gateway has 8/9 of the limit, two have 8/17 each.
+pub fn is_large_share(limit: usize, own: usize, claimed: usize) -> bool {
+    own <= 8_usize.saturating_mul(limit.saturating_sub(claimed))
+}
+
 /// The part of a limit that one sender bound to no host may fill: a quarter.
 fn of_one(limit: usize) -> usize {
     limit / 4

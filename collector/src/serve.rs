@@ -134,7 +134,7 @@ pub async fn start(mut config: Config) -> Result<Running, ServeError> {
         sink.sample_feed().open();
     }
     let incidents = Arc::new(IncidentStore::open(&store, config.retention.incidents)?);
-    let topologies = Arc::new(Topologies::open(&store, &config)?);
+    let topologies = Arc::new(Topologies::open(&store, &config, telemetry.host_senders.clone())?);
     let jobs = Arc::new(Jobs::open(&store, Limits::of_memory(pressure.limit()))?);
     let (limits, switches) = (config.ingest, config.switches.clone());
     let memory = pressure.limit();

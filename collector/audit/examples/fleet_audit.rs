@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fabriclens_audit::{Auditor, KEYS, Reading, Services, run};
 use fabriclens_config::Config;
+use fabriclens_core::host_senders::HostSenders;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time::now_ms;
 use fabriclens_data::Data;
@@ -61,7 +62,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let services = Services {
         data: Arc::new(Data::new(store.clone(), &config, &telemetry)?),
         engine: Engine::default(),
-        topologies: Arc::new(Topologies::open(&store, &config)?),
+        topologies: Arc::new(Topologies::open(&store, &config, HostSenders::default())?),
         sink: Arc::new(Sink::start(store.clone(), &config, &telemetry)?),
         store,
         telemetry: telemetry.clone(),

@@ -11,6 +11,7 @@ pub mod failover_client;
 pub mod fair_turn;
 pub mod forward_telemetry;
 pub mod gnmi_telemetry;
+pub mod host_senders;
 pub mod json_text;
 pub mod jsonl;
 pub mod judge_lease;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::forward_telemetry::{ForwardQueues, ForwardTelemetry};
 use crate::gnmi_telemetry::GnmiTelemetry;
+use crate::host_senders::HostSenders;
 use crate::judge_telemetry::JudgeTelemetry;
 use crate::probe_telemetry::ProbeTelemetry;
 use crate::protocol::Protocol;
@@ -55,6 +56,8 @@ pub struct Telemetry {
     pub gnmi: GnmiTelemetry,
     /// Switches that push or are read by gNMI.
     pub switches: SwitchList,
+    /// Which sender tells the ports of each host.
+    pub host_senders: HostSenders,
     /// Readers of InfiniBand subnets.
     pub reader_leases: ReaderLeases,
     /// Paths and probes.
@@ -179,6 +182,7 @@ impl Telemetry {
             )?,
             gnmi: GnmiTelemetry::new(&registry)?,
             switches: SwitchList::new(&registry)?,
+            host_senders: HostSenders::default(),
             reader_leases: ReaderLeases::new(&registry)?,
             probes: ProbeTelemetry::new(&registry)?,
             judges: JudgeTelemetry::new(&registry)?,

@@ -134,7 +134,7 @@ impl Ingest {
             tables: Semaphore::new(1),
             otlp: (0..DECODERS).map(|_| otlp::Batcher::new(caches.clone())).collect(),
             remote: (0..DECODERS).map(|_| Mutex::new(remote::Decoder::new(caches.clone()))).collect(),
-            foreign: foreign::Foreign::new(switches, telemetry.foreign.clone(), telemetry.switches.clone()),
+            foreign: foreign::Foreign::new(switches, &telemetry),
             conflicts: conflict::ConflictDetector::new(telemetry.host_conflicts.clone()),
             telemetry,
             caches,

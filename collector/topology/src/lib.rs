@@ -3,6 +3,7 @@
 //!
 //! ```
 //! use fabriclens_config::Config;
+//! use fabriclens_core::host_senders::HostSenders;
 //! use fabriclens_store::{Options, Store};
 //! use fabriclens_topology::Topologies;
 //! use std::sync::Arc;
@@ -11,7 +12,8 @@
 //! let file = dir.path().join("topology.conf");
 //! std::fs::write(&file, "SwitchName=leaf1 Nodes=gpu-[01-02]\n")?;
 //! let store = Arc::new(Store::open(&dir.path().join("data"), Options::default())?);
-//! let topologies = Topologies::open(&store, &Config { topology: vec![file], ..Config::default() })?;
+//! let config = Config { topology: vec![file], ..Config::default() };
+//! let topologies = Topologies::open(&store, &config, HostSenders::default())?;
 //! assert_eq!(topologies.current().links.len(), 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -42,6 +44,7 @@ use tokio::sync::{Notify, watch};
 use bounds::BeyondLog;
 use change::Change;
 use fabriclens_config::Config;
+use fabriclens_core::host_senders::HostSenders;
 use fabriclens_core::periodic::{Trigger, periodic};
 use fabriclens_core::time::now_ms;
 use fabriclens_data::Data;
@@ -89,7 +92,6 @@ pub struct Topologies {
 struct Round {
     files: Files,
     reported: ReportedPorts,
-    /// Neighbors that switches report.
     neighbors: Neighbors,
     /// Cables inferred from counters and from traces.
     inferred: BTreeMap<TopologyInference, TopologySource>,
@@ -100,21 +102,26 @@ struct Round {
 }
 
 impl Topologies {
-    /// Restores the last version and reads the files.
+    /// Restores the last version and reads the files. `senders` tell who reports the ports of each host.
     ///
     /// # Errors
     /// [`TopologiesError`] if the table cannot be opened. Unreadable files are logged.
-    pub fn open(store: &Arc<Store>, config: &Config) -> Result<Self, TopologiesError> {
+    pub fn open(store: &Arc<Store>, config: &Config, senders: HostSenders) -> Result<Self, TopologiesError> {
         let history = History::open(store.table(TABLE), config.retention.jobs, store.retention_clock())
             .map_err(|e| TopologiesError(e.to_string()))?;
-        Ok(Self::with_history(history, config.topology.clone(), config.jobs.hosts.clone(), now_ms()))
+        Ok(Self::with_history(history, config.topology.clone(), config.jobs.hosts.clone(), senders, now_ms()))
     }
 
-    fn with_history(history: History, files: Vec<PathBuf>, aliases: BTreeMap<String, String>, now_ms: i64) -> Self {
+    fn with_history(
+        history: History,
+        files: Vec<PathBuf>,
+        aliases: BTreeMap<String, String>,
+        senders: HostSenders,
+        now_ms: i64,
+    ) -> Self {
         let (since, topology, ports) = history.last().unwrap_or_default();
-        let reported = ReportedPorts::resume(ports, now_ms);
-        let mut neighbors = Neighbors::default();
-        neighbors.update(SwitchNeighbor::known(&topology), now_ms);
+        let reported = ReportedPorts::resume(ports, senders.clone(), now_ms);
+        let neighbors = Neighbors::resume(SwitchNeighbor::known(&topology), senders, now_ms);
         let (files, inferred, beyond) = (Files::new(files), BTreeMap::new(), Default::default());
         let round = Mutex::new(Round { files, reported, neighbors, inferred, failing: false, beyond });
         let current = RwLock::new((since, Arc::new(topology)));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fabriclens_core::host_senders::HostSenders;
 use fabriclens_correlate::topology::SwitchNeighbor;
 
 use super::bounds::{self, NodeUsage};
@@ -9,21 +10,32 @@ use super::bounds::{self, NodeUsage};
 /// How long the neighbors of a silent switch stay, ms.
 const REMEMBERED_MS: i64 = 600_000;
 
-/// Time of the last report, and neighbors in order of ports, by switch.
+/// Neighbors that switches report.
 #[derive(Default)]
-pub(super) struct Neighbors(BTreeMap<String, (i64, Vec<SwitchNeighbor>)>);
+pub(super) struct Neighbors {
+    /// Time of the last report, and neighbors in order of ports, by switch.
+    of: BTreeMap<String, (i64, Vec<SwitchNeighbor>)>,
+    senders: HostSenders,
+}
 
 impl Neighbors {
+    /// Restores the neighbors known when the collector stopped, as if reported now.
+    pub(super) fn resume(reports: Vec<SwitchNeighbor>, senders: HostSenders, now_ms: i64) -> Self {
+        let mut neighbors = Self { senders, ..Self::default() };
+        neighbors.update(reports, now_ms);
+        neighbors
+    }
+
     /// Takes the present neighbors of all switches; a switch that reports replaces what it reported before. Returns a switch
     /// with ports beyond the bounds, if there is one.
     pub(super) fn update(&mut self, mut reports: Vec<SwitchNeighbor>, now_ms: i64) -> Option<String> {
         reports.sort();
-        self.0.retain(|_, (reported_ms, _)| now_ms.saturating_sub(*reported_ms) < REMEMBERED_MS);
+        self.of.retain(|_, (reported_ms, _)| now_ms.saturating_sub(*reported_ms) < REMEMBERED_MS);
         let of_switch = |reports: &[SwitchNeighbor]| reports[0].switch.clone();
         let chunks = || reports.chunk_by(|a, b| a.switch == b.switch);
-        chunks().for_each(|ports| _ = self.0.remove(&of_switch(ports)));
-        let (mut usage, mut beyond) = (NodeUsage::default(), None);
-        for (switch, (_, ports)) in &self.0 {
+        chunks().for_each(|ports| _ = self.of.remove(&of_switch(ports)));
+        let (mut usage, mut beyond) = (NodeUsage::new(&self.senders), None);
+        for (switch, (_, ports)) in &self.of {
             ports.iter().for_each(|port| _ = usage.take(switch, None, bytes(port).unwrap_or_default()));
         }
         for ports in chunks() {
@@ -33,7 +45,7 @@ impl Neighbors {
                 beyond = Some(of_switch(ports));
             }
             if !kept.is_empty() {
-                self.0.insert(of_switch(ports), (now_ms, kept));
+                self.of.insert(of_switch(ports), (now_ms, kept));
             }
         }
         beyond
@@ -41,7 +53,7 @@ impl Neighbors {
 
     /// All neighbors.
     pub(super) fn all(&self) -> Vec<SwitchNeighbor> {
-        self.0.values().flat_map(|(_, ports)| ports).cloned().collect()
+        self.of.values().flat_map(|(_, ports)| ports).cloned().collect()
     }
 }
 

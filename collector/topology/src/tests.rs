@@ -27,7 +27,13 @@ std::thread_local! {
 fn over(dir: &Path, files: &[&str], now_ms: i64) -> Topologies {
     AGE.set(now_ms);
     let history = History::open(table(dir), Duration::from_secs(86_400), Arc::new(|| AGE.get())).unwrap();
-    Topologies::with_history(history, files.iter().map(|f| dir.join(f)).collect(), BTreeMap::new(), now_ms)
+    Topologies::with_history(
+        history,
+        files.iter().map(|f| dir.join(f)).collect(),
+        BTreeMap::new(),
+        HostSenders::default(),
+        now_ms,
+    )
 }
 
 fn report_ports(topologies: &Topologies, at_ms: i64, ports: &[PortInfo]) {

@@ -3,6 +3,7 @@
 use super::*;
 use fabriclens_audit::Auditor;
 use fabriclens_config::Config;
+use fabriclens_core::host_senders::HostSenders;
 use fabriclens_core::newest_signals::NewestSignals;
 use fabriclens_core::pressure::Pressure;
 use fabriclens_core::telemetry::Telemetry;
@@ -35,7 +36,7 @@ pub(super) fn state_of(config: Config) -> AppState {
         sink: Arc::new(Sink::start(store.clone(), &config, &telemetry).unwrap()),
         jobs: Arc::new(Jobs::open(&store, Default::default()).unwrap()),
         incidents: Arc::new(IncidentStore::open(&store, config.retention.incidents).unwrap()),
-        topologies: Arc::new(Topologies::open(&store, &config).unwrap()),
+        topologies: Arc::new(Topologies::open(&store, &config, HostSenders::default()).unwrap()),
         auditor: Arc::new(Auditor::new(Vec::new())),
         probing: Arc::new(Probing::new(config.probes, Default::default(), telemetry.probes.clone(), usize::MAX)),
         newest_signals: Arc::new(NewestSignals::new([Signal::Tx, Signal::Up])),

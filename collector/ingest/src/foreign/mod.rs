@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use fabriclens_base::infiniband::is_switch_type;
 use fabriclens_config::Switches;
+use fabriclens_core::host_senders::HostSenders;
 use fabriclens_core::switch_list::SwitchList;
+use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time::now_ms;
 use fabriclens_foreign::{Describes, SOURCES, Value, canonical};
 use fabriclens_model::{
@@ -29,6 +31,8 @@ use translation::{Column, Senders, Translation, no_switch};
 
 /// Source of switches that agents read in-band, in the list of switches.
 const IN_BAND: &str = "in_band";
+/// Series from which the topology is made: of a host's ports, and of a switch's neighbors.
+const OF_TOPOLOGY: [&str; 2] = ["fabric_port_info", "fabric_port_neighbor_info"];
 /// Most column lists that are remembered; beyond it all are forgotten.
 const LISTS: usize = 200_000;
 
@@ -36,12 +40,18 @@ const LISTS: usize = 200_000;
 pub(super) struct Foreign {
     context: Context,
     switches: SwitchList,
+    host_senders: HostSenders,
     points: IntCounterVec,
 }
 
 impl Foreign {
-    pub(super) fn new(config: Switches, points: IntCounterVec, switches: SwitchList) -> Self {
-        Self { context: Context { config, ..Context::default() }, switches, points }
+    pub(super) fn new(config: Switches, telemetry: &Telemetry) -> Self {
+        Self {
+            context: Context { config, ..Context::default() },
+            switches: telemetry.switches.clone(),
+            host_senders: telemetry.host_senders.clone(),
+            points: telemetry.foreign.clone(),
+        }
     }
 
     /// Takes over how the topology calls its switches.
@@ -112,11 +122,9 @@ impl Translations {
         let sender = foreign.context.sender(caller);
         let unbound = caller.unbound();
         // Names first: series that need them may come earlier in the request.
-        if let Some(unbound) = &unbound {
-            let new = |group: &&RowGroup| !self.known.contains_key(&(group.series.id(), sender.clone()));
-            let lists = groups.iter().filter(new).map(|group| &*group.series);
-            foreign.context.names.learn(unbound, lists.flatten());
-        }
+        let new = |group: &&RowGroup| !self.known.contains_key(&(group.series.id(), sender.clone()));
+        let lists = groups.iter().filter(new).map(|group| &*group.series);
+        foreign.context.names.learn(caller, lists.flatten());
         let by = fabriclens_base::Sender::of(unbound.as_deref());
         let mut out = Vec::with_capacity(groups.len());
         for group in groups.drain(..) {
@@ -126,6 +134,10 @@ impl Translations {
                 continue;
             }
             let (Known { translation, switch, .. }, fresh) = self.of(foreign, &sender, &group.series);
+            if fresh {
+                let own = translation.iter().flat_map(|translation| &*translation.own);
+                foreign.tell_hosts(caller, by, group.series.iter().chain(own));
+            }
             let Some(translation) = translation else {
                 if let Some(switch) = switch.as_ref().filter(|switch| caller.hosts.has(switch)) {
                     foreign.switches.received(by, switch, IN_BAND, [newest(&group), now_ms()], &[]);
@@ -219,6 +231,12 @@ impl Foreign {
                 out.push(RowGroup { series: series.clone(), times: group.times.clone(), values });
             }
         }
+    }
+
+    /// Records which hosts and switches a new column list describes, as far as its sender may write for them.
+    fn tell_hosts<'a>(&self, caller: &Caller, by: fabriclens_base::Sender<'_>, list: impl Iterator<Item = &'a Labels>) {
+        let hosts = list.filter(|labels| OF_TOPOLOGY.contains(&labels.metric())).map(|labels| labels.get("host"));
+        hosts.filter(|host| caller.hosts.has(host)).for_each(|host| self.host_senders.tells(by, host));
     }
 
     /// Records that the switches of a column list sent samples, the newest at `newest` (Unix milliseconds). Switches that the

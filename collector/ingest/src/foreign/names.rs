@@ -1,12 +1,14 @@
 //! Names of switches: by GUID, as series of InfiniBand exporters tell them, and as the topology has them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use fabriclens_base::{Sender, SenderUsage, host_name, infiniband};
 use fabriclens_foreign::{SOURCES, SwitchFrom};
 use fabriclens_model::Labels;
+use fabriclens_server::auth::Caller;
 use parking_lot::{Mutex, RwLock};
 
 /// Longest name of a switch, bytes; DNS allows 253. Lists of switches keep names for as long as the collector runs.
@@ -31,11 +33,18 @@ pub(super) struct SwitchNames {
     made: Mutex<Option<Instant>>,
 }
 
-/// Names by GUID, and how many each sender told first.
+/// Switches by GUID, and how many each sender told first.
 #[derive(Default)]
 struct Guids {
-    names: HashMap<u64, String>,
+    switches: HashMap<u64, Switch>,
     usage: SenderUsage,
+}
+
+/// The name of a switch, and the credential under which it was told first: only under that one it may be renamed, from any
+/// address. Callers without authentication are one.
+struct Switch {
+    name: String,
+    credential: Arc<str>,
 }
 
 impl SwitchNames {
@@ -56,8 +65,10 @@ impl SwitchNames {
         self.version.load(Relaxed)
     }
 
-    /// Takes the names that series of a sender, which is bound to no host, tell together with a GUID.
-    pub(super) fn learn<'a>(&self, sender: &str, series: impl Iterator<Item = &'a Labels>) {
+    /// Takes the names that series of a caller, which is bound to no host, tell together with a GUID.
+    pub(super) fn learn<'a>(&self, caller: &Caller, series: impl Iterator<Item = &'a Labels>) {
+        let Some(sender) = caller.unbound() else { return };
+        let credential = caller.name.as_deref().unwrap_or_default();
         for labels in series {
             let told = SOURCES.iter().flat_map(|source| source.switch.iter().map(move |from| (source, from)));
             for (source, from) in told {
@@ -66,17 +77,16 @@ impl SwitchNames {
                 let (Some(guid), name) = (number(labels.get(guid)), labels.get(name)) else { continue };
                 let fits = (1..=NAME_BYTES).contains(&name.len());
                 if known && fits && !infiniband::is_factory(name) {
-                    self.set_guid(sender, guid, infiniband::switch(name));
+                    self.set_guid([&sender, credential], guid, infiniband::switch(name));
                 }
             }
         }
     }
 
-    fn set_guid(&self, sender: &str, guid: u64, name: String) {
-        let sender = Sender::Unbound(sender);
-        let changes = |known: &Guids| match known.names.get(&guid) {
-            Some(known) => *known != name,
-            None => known.usage.room(sender, GUIDS) > 0,
+    fn set_guid(&self, [sender, credential]: [&str; 2], guid: u64, name: String) {
+        let changes = |known: &Guids| match known.switches.get(&guid) {
+            Some(switch) => switch.name != name && *switch.credential == *credential,
+            None => known.usage.room(Sender::Unbound(sender), GUIDS) > 0,
         };
         if !changes(&self.guids.read()) {
             return;
@@ -86,8 +96,12 @@ impl SwitchNames {
         if !changes(&known) {
             return;
         }
-        if known.names.insert(guid, name).is_none() {
-            known.usage.add(sender, 1);
+        match known.switches.get_mut(&guid) {
+            Some(switch) => switch.name = name,
+            None => {
+                known.usage.add(Sender::Unbound(sender), 1);
+                known.switches.insert(guid, Switch { name, credential: credential.into() });
+            }
         }
         self.is_changed.store(true, Relaxed);
     }
@@ -95,7 +109,7 @@ impl SwitchNames {
     /// Name of the switch with a GUID; the GUID itself, as topologies write it, while the name is unknown.
     pub(super) fn of_guid(&self, text: &str) -> String {
         let Some(guid) = number(text) else { return text.to_owned() };
-        self.guids.read().names.get(&guid).cloned().unwrap_or_else(|| infiniband::hex(guid))
+        self.guids.read().switches.get(&guid).map_or_else(|| infiniband::hex(guid), |switch| switch.name.clone())
     }
 
     /// Replaces the switches of the topology.
@@ -118,7 +132,7 @@ impl SwitchNames {
     }
 
     /// The name as the topology has it: another case, or with its domain, or without.
-    pub(super) fn as_in_topology(&self, name: &str) -> std::sync::Arc<str> {
+    pub(super) fn as_in_topology(&self, name: &str) -> Arc<str> {
         let names = self.topology.read();
         let found = |key: &str| names.get(&host_name::key(key)).and_then(Option::as_deref);
         let short = || Some(host_name::short(name)).filter(|_| name.parse::<std::net::IpAddr>().is_err());
@@ -158,7 +172,7 @@ mod tests {
             |guid, switch| Labels::new([("__name__", "infiniband_switch_info"), ("guid", guid), ("switch", switch)]);
         assert_eq!(names.of_guid("0x506b4b03005c2740"), "0x506b4b03005c2740");
         let told = [info("0x506b4b03005c2740", "ib-i4l1s01"), info("0x2", "SwitchX -  Mellanox Technologies")];
-        names.learn("exporter", told.iter());
+        names.learn(&Caller::anonymous([127, 0, 0, 1].into()), told.iter());
         assert_eq!(names.of_guid("506b:4b03:005c:2740"), "ib-i4l1s01");
         assert_eq!(names.of_guid("0x2"), "0x0000000000000002", "a factory name is no name");
     }
@@ -167,12 +181,14 @@ mod tests {
     fn one_sender_cannot_fill_the_names() {
         let names = SwitchNames::default();
         let fill = |sender: &str, first: u64| {
-            (first..first + GUIDS as u64 / 3).for_each(|guid| names.set_guid(sender, guid, "leaf".into()));
-            names.guids.read().names.len()
+            (first..first + GUIDS as u64 / 3).for_each(|guid| names.set_guid([sender, "token"], guid, "leaf".into()));
+            names.guids.read().switches.len()
         };
         assert_eq!(fill("a", 1), GUIDS / 4);
-        names.set_guid("a", 1, "spine".into());
+        names.set_guid(["z", "token"], 1, "spine".into());
         assert_eq!(names.of_guid("0x1"), "spine", "a known one may be renamed");
+        names.set_guid(["a", "other token"], 1, "other".into());
+        assert_eq!(names.of_guid("0x1"), "spine", "but not with another credential");
         let filled = [("b", 200_000), ("c", 300_000), ("d", 400_000)].map(|(sender, first)| fill(sender, first));
         assert_eq!(filled, [GUIDS / 2, GUIDS / 4 * 3, GUIDS / 4 * 3]);
     }
@@ -183,7 +199,7 @@ mod tests {
         let version = |ms| names.version_at(|| began + Duration::from_millis(ms));
         let versions: Vec<u64> = (0..100)
             .map(|n| {
-                names.set_guid("a", 1, format!("leaf{n}"));
+                names.set_guid(["a", ""], 1, format!("leaf{n}"));
                 version(n * 100)
             })
             .collect();

@@ -3,9 +3,9 @@
 //! with the limit they exceed.
 
 use super::account::{Charges, accounts};
-use super::senders::{Amount, Exceeded, Senders, is_share, open};
+use super::senders::{Amount, Exceeded, Senders, open};
 use crate::options::SeriesLimits;
-use fabriclens_base::Sender;
+use fabriclens_base::{Sender, is_large_share};
 use fabriclens_model::names::COMPONENT;
 use fabriclens_model::{Component, Labels, Layout, LayoutId};
 use foldhash::fast::RandomState;
@@ -254,7 +254,7 @@ impl Limits {
             }
             let fresh = of(&pending.metrics, metric) + 1;
             let sent = self.of_sender.get(&self.hasher.hash_one((metric, name))).copied().unwrap_or(0);
-            if !further && !is_share(open(limits, limits.of_metric), sent + fresh, known_of_metric + fresh) {
+            if !further && !is_large_share(open(limits, limits.of_metric), sent + fresh, known_of_metric + fresh) {
                 return share(format!("ingest.series_per_metric for {metric:?}"), limits.of_metric);
             }
         }

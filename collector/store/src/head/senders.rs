@@ -1,15 +1,11 @@
 //! How many series each sender may add. A sender whose credential names no host can invent hosts, so the bound of one
-//! host does not hold it: it may have [`FACTOR`] times what it leaves free to others. What a sender had in the previous
-//! generation stays reserved for it, so that nobody takes its place when a generation starts without series.
+//! host does not hold it: [`is_large_share`] does. What a sender had in the previous generation stays reserved for it, so
+//! that nobody takes its place when a generation starts without series.
 
 use crate::options::SeriesLimits;
-use fabriclens_base::{Sender, open_to_unbound};
+use fabriclens_base::{Sender, is_large_share, open_to_unbound};
 use foldhash::HashMap;
 use std::ops::AddAssign;
-
-/// Part of a limit that a sender bound to no host may use, as a multiple of what is left free after it: one gateway has
-/// 8/9 of the limit, two have 8/17 each.
-const FACTOR: usize = 8;
 
 /// Key of a sender's account. All bound senders share one, since the bounds of hosts hold them.
 fn key<'a>(sender: Sender<'a>) -> &'a str {
@@ -101,7 +97,7 @@ impl Senders {
         let mut claimed = idle;
         claimed += all;
         claimed += new;
-        let may = |limit, own, reserved, claimed| own <= reserved || is_share(open(limits, limit), own, claimed);
+        let may = |limit, own, reserved, claimed| own <= reserved || is_large_share(open(limits, limit), own, claimed);
         if !may(limits.all, own.series, account.reserved.series, claimed.series) {
             return Err(Exceeded::Series);
         }
@@ -126,11 +122,6 @@ impl Senders {
 /// The part of a limit that senders may fill that are bound to no host.
 pub fn open(limits: &SeriesLimits, limit: usize) -> usize {
     if limits.keep_for_bound { open_to_unbound(limit) } else { limit }
-}
-
-/// Whether a sender may have so much of a limit of which `claimed` is taken then.
-pub fn is_share(open: usize, own: usize, claimed: usize) -> bool {
-    own <= FACTOR.saturating_mul(open.saturating_sub(claimed))
 }
 
 #[cfg(test)]
