@@ -29,6 +29,7 @@ use core::Core;
 use fabriclens_agent_host::inventory::Inventory;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_samplers::microburst::Microburst;
+use fabriclens_agent_uplink::TroubledJobs;
 use fabriclens_agent_uplink::ring::Reader;
 use fabriclens_wire::Section;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -105,6 +106,11 @@ impl Engine {
     /// Reader `number` of the ring: sections in the order in which they were read.
     pub fn reader(&self, number: usize) -> Reader<Section> {
         self.core.ring.reader(number)
+    }
+
+    /// Jobs that incidents touch, as collectors say.
+    pub fn troubled_jobs(&self) -> &Arc<TroubledJobs> {
+        &self.core.troubled_jobs
     }
 
     /// Number of sections in the ring, and of sections that it dropped because it was full.

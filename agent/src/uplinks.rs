@@ -32,6 +32,7 @@ pub fn uplinks(
     for (i, way) in ways.iter().enumerate() {
         tracing::info!(collector = way.url, others = ?way.others, host, "sending samples");
         let uplink = Uplink::new(way.clone(), host, engine.reader(i), names[i])?;
+        let uplink = uplink.with_troubled_jobs(engine.troubled_jobs());
         uplinks.push(match dir {
             Some(dir) => uplink.with_spool(&dir.join(&folders[i]), spool),
             None => uplink,

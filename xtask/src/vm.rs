@@ -35,7 +35,7 @@ pub const MUSL: Need = Need {
 /// Options of `vm`.
 #[derive(clap::Args, Default)]
 pub struct Args {
-    /// Scenarios to run [default: all]
+    /// Scenarios to run [default: those of `cargo xtask test`]
     names: Vec<String>,
     /// Lists the scenarios
     #[arg(long)]

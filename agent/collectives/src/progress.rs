@@ -1,16 +1,16 @@
 //! Progress of communicators over several snapshots.
 //!
 //! Ranks answer at slightly different times, so differences within one snapshot are normal. A rank is **behind** if it has not
-//! reached now what another rank had reached at the snapshot before, at two snapshots in a row: the others have then waited for
-//! it for at least one interval.
+//! reached now what another rank had reached at the snapshot before, at two snapshots in a row or more, for at least a period:
+//! the others have then waited for it for that long, however often the job is asked.
 
 use crate::model::{Communicator, CommunicatorId, Process, RankState, Snapshot};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Comparisons in a row after which a rank is behind, or without an answer.
-const CONFIRMED: u8 = 2;
+/// Part of a period for which a rank must be behind, or without an answer: snapshots are not exactly a period apart.
+const CONFIRMED: f64 = 0.8;
 /// Most ranks that are named for one communicator.
 const NAMED: usize = 16;
 
@@ -70,9 +70,11 @@ pub struct CommunicatorStatus {
 }
 
 /// Compares snapshots of one job.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Progress {
     of: HashMap<CommunicatorId, Tracked>,
+    /// Time for which a rank must be behind, or without an answer.
+    confirmed: Duration,
 }
 
 #[derive(Debug)]
@@ -89,11 +91,17 @@ struct Tracked {
 #[derive(Debug, Default)]
 struct Seen {
     counts: Box<[Option<u64>]>,
-    behind: u8,
-    silent: u8,
+    /// Since when it is behind, or without an answer.
+    behind: Option<Instant>,
+    silent: Option<Instant>,
 }
 
 impl Progress {
+    /// Nothing is known yet; the job is asked each `period`, or more often.
+    pub fn new(period: Duration) -> Self {
+        Self { of: HashMap::new(), confirmed: period.mul_f64(CONFIRMED) }
+    }
+
     /// Takes a snapshot into account; returns the state of each of its communicators. Communicators that are not in it are
     /// forgotten.
     pub fn observe(&mut self, snapshot: &Snapshot, now: Instant) -> Vec<CommunicatorStatus> {
@@ -102,7 +110,7 @@ impl Progress {
         let mut all = Vec::with_capacity(snapshot.communicators.len());
         for communicator in &snapshot.communicators {
             let tracked = self.of.entry(communicator.id).or_insert_with(|| Tracked::new(now));
-            all.push(tracked.observe(communicator, now));
+            all.push(tracked.observe(communicator, now, self.confirmed));
         }
         all
     }
@@ -114,7 +122,9 @@ impl Tracked {
         Self { names: Vec::new(), highest, former, lowest, ranks: HashMap::new(), advanced: now }
     }
 
-    fn observe(&mut self, communicator: &Communicator, now: Instant) -> CommunicatorStatus {
+    fn observe(&mut self, communicator: &Communicator, now: Instant, confirmed: Duration) -> CommunicatorStatus {
+        let is_confirmed =
+            |since: Option<Instant>| since.is_some_and(|since| now.saturating_duration_since(since) >= confirmed);
         let positions: Vec<usize> = communicator.operations.iter().map(|name| self.position(name)).collect();
         self.former.clone_from(&self.highest);
         let mut states = [0; RankState::ALL.len()];
@@ -145,14 +155,14 @@ impl Tracked {
                 }
             }
             seen.counts = counts;
-            seen.behind = if lacks.is_some() { seen.behind.saturating_add(1) } else { 0 };
+            seen.behind = lacks.and(seen.behind.or(Some(now)));
             let silent = matches!(rank.state, RankState::Unresponsive | RankState::WithoutCommunicator);
-            seen.silent = if silent { seen.silent.saturating_add(1) } else { 0 };
+            seen.silent = if silent { seen.silent.or(Some(now)) } else { None };
             let Some(number) = rank.number else { continue };
             let stopped = matches!(rank.state, RankState::Dead | RankState::Failed | RankState::Aborted);
-            if stopped || seen.silent >= CONFIRMED {
+            if stopped || is_confirmed(seen.silent) {
                 stragglers.push((u64::MAX, number, &rank.process, Err(rank.state)));
-            } else if let Some((at, by)) = lacks.filter(|_| seen.behind >= CONFIRMED) {
+            } else if let Some((at, by)) = lacks.filter(|_| is_confirmed(seen.behind)) {
                 stragglers.push((by, number, &rank.process, Ok(at)));
             }
         }

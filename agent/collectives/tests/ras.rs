@@ -7,6 +7,9 @@ use fabriclens_agent_collectives::ras::{Limits, RasError, ask, parse_json, parse
 use fabriclens_testing::ras::{Behavior, RasRank, RasServer, status_json};
 use std::time::{Duration, Instant};
 
+/// Period of questions.
+const PERIOD: Duration = Duration::from_secs(30);
+
 fn short() -> Limits {
     Limits { first: Duration::from_millis(400), whole: Duration::from_secs(10), ..Limits::default() }
 }
@@ -55,11 +58,11 @@ fn every_version_with_json_is_read() {
 #[test]
 fn counts_that_stop_name_the_rank_after_several_polls() {
     let server = RasServer::start(Behavior::Silent);
-    let mut progress = Progress::default();
+    let mut progress = Progress::new(PERIOD);
     let begin = Instant::now();
-    let mut poll = |number: u64, counts: &[Option<u64>]| -> CommunicatorStatus {
+    let mut poll = |number: u32, counts: &[Option<u64>]| -> CommunicatorStatus {
         server.set(Behavior::Json(status_json("2.30.4", 1, &ranks(counts.iter().copied()))));
-        progress.observe(&asked(&server), begin + Duration::from_secs(30 * number)).remove(0)
+        progress.observe(&asked(&server), begin + number * PERIOD).remove(0)
     };
     let mut all = vec![Some(100); 32];
     // One look: a difference is normal.
@@ -83,23 +86,38 @@ fn counts_that_stop_name_the_rank_after_several_polls() {
 
 #[test]
 fn a_rank_that_is_late_by_less_than_an_interval_is_not_behind() {
-    let mut progress = Progress::default();
-    for number in 0..20_u64 {
-        let counts = (0..8).map(|rank| Some(100 * number + if rank == 3 { 0 } else { 90 }));
+    let (mut progress, begin) = (Progress::new(PERIOD), Instant::now());
+    for number in 0..20 {
+        let counts = (0..8).map(|rank| Some(100 * u64::from(number) + if rank == 3 { 0 } else { 90 }));
         let status = status_json("2.30.4", 1, &ranks(counts));
         let found = parse_json(status.as_bytes(), &short()).unwrap();
-        let status = progress.observe(&found, Instant::now()).remove(0);
+        let status = progress.observe(&found, begin + number * PERIOD).remove(0);
         assert_eq!((status.behind, status.stragglers.len()), (0, 0), "at {number}");
     }
 }
 
 #[test]
+fn a_job_that_is_asked_more_often_names_no_rank_sooner() {
+    let (mut progress, begin) = (Progress::new(PERIOD), Instant::now());
+    let mut behind = |seconds: u64, late: u64| {
+        let counts = (0..8).map(|rank| Some(if rank == 3 { late } else { 100 + seconds }));
+        let found = parse_json(status_json("2.30.4", 1, &ranks(counts)).as_bytes(), &short()).unwrap();
+        progress.observe(&found, begin + Duration::from_secs(seconds)).remove(0).behind
+    };
+    // It does not move from second 0 on.
+    assert_eq!([0, 10, 20, 30, 40, 50].map(|seconds| behind(seconds, 100)), [0, 0, 0, 0, 0, 1]);
+    assert_eq!(behind(60, 160), 0, "it has caught up");
+}
+
+#[test]
 fn silent_and_dead_ranks_are_told_apart_and_keep_their_counts() {
-    let mut progress = Progress::default();
+    let mut progress = Progress::new(PERIOD);
     let mut all = ranks([Some(50), Some(50), Some(50)]);
+    let mut at = Instant::now();
     let mut look = |all: &[RasRank]| {
         let found = parse_json(status_json("2.28.9", 1, all).as_bytes(), &short()).unwrap();
-        progress.observe(&found, Instant::now()).remove(0)
+        at += PERIOD;
+        progress.observe(&found, at).remove(0)
     };
     look(&all);
     (all[0].launched, all[1].launched, all[2].launched) = (Some(80), None, None);
@@ -133,8 +151,9 @@ fn text_of_older_versions_is_asked_for_and_read() {
     let named: Vec<_> = communicator.ranks.iter().filter(|rank| rank.number.is_some()).collect();
     assert_eq!((named.len(), named[0].number, named[0].counts[0]), (1, Some(5), Some(6250)));
     assert_eq!((named[0].process.gpu, named[0].process.pid, &*named[0].process.host), (Some(5), Some(77), "10.0.0.1"));
-    let mut progress = Progress::default();
-    let status = (0..3).map(|_| progress.observe(&found, Instant::now()).remove(0)).last().unwrap();
+    let mut progress = Progress::new(PERIOD);
+    let begin = Instant::now();
+    let status = (0..3).map(|number| progress.observe(&found, begin + number * PERIOD).remove(0)).last().unwrap();
     assert_eq!((status.behind, status.operations[0].highest, status.operations[0].lowest), (1, 6650, 6250));
 }
 
@@ -204,8 +223,9 @@ fn ten_thousand_ranks_are_read_within_bounds() {
     let server = RasServer::start(Behavior::Json(status_json("2.31.2", 9, &all)));
     let found = asked(&server);
     assert_eq!((found.communicators[0].ranks.len(), found.communicators_omitted), (10_000, 0));
-    let mut progress = Progress::default();
-    let status = (0..3).map(|_| progress.observe(&found, Instant::now()).remove(0)).last().unwrap();
+    let mut progress = Progress::new(PERIOD);
+    let begin = Instant::now();
+    let status = (0..3).map(|number| progress.observe(&found, begin + number * PERIOD).remove(0)).last().unwrap();
     assert_eq!((status.behind, status.stragglers[0].rank), (1, 7777));
 
     let few = Limits { ranks: 9_999, ..short() };

@@ -2,7 +2,8 @@
 //! Inspector and the counters of MPI operations.
 //!
 //! One thread of the engine finds the services and asks each on a thread that is restricted to that connection. Of a job, the host
-//! of the lowest rank asks each period and the others rarely, because each question reaches all processes of the job.
+//! of the lowest rank asks each period (more often while an incident touches the job) and the others rarely, because each question
+//! reaches all processes of the job.
 
 mod answer;
 mod doctor;
@@ -23,7 +24,7 @@ pub use inspector::InspectorReader;
 pub use logs::check_pattern;
 pub use mpi::MpiReader;
 pub use question::Enter;
-pub use reader::Reader;
+pub use reader::{IN_TROUBLE, Reader};
 pub use settings::Collectives;
 
 /// Job of a file or of what stands in it, and its cluster; `None` where nothing tells.

@@ -9,6 +9,7 @@ use fabriclens_agent_collectives::model::{Communicator, CommunicatorId, Rank, Ra
 use fabriclens_agent_collectives::progress::Progress;
 use fabriclens_agent_collectives::ras::RasError;
 use fabriclens_agent_host::batch::Batch;
+use fabriclens_agent_uplink::TroubledJobs;
 use fabriclens_agent_workload::{Jobs, Key};
 use fabriclens_base::error_chain::with_causes;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -19,12 +20,16 @@ use std::time::{Duration, Instant};
 
 /// Periods between two questions of a host that is not the one that asks, and longest pause after failures, in periods.
 const RARELY: u32 = 20;
+/// Shortest time between two questions to a job that an incident touches.
+pub const IN_TROUBLE: Duration = Duration::from_secs(10);
 
 /// Reader of the services of a host.
 pub struct Reader {
     config: Collectives,
     proc: PathBuf,
     jobs: Arc<Jobs>,
+    /// Jobs that incidents touch: they are asked more often.
+    troubled: Arc<TroubledJobs>,
     enter: Enter,
     services: HashMap<(u64, SocketAddr), State>,
     /// Questions by result.
@@ -37,6 +42,7 @@ struct State {
     sockets: BTreeSet<u64>,
     job: Option<(Key, String)>,
     role: Role,
+    asked: Instant,
     due: Instant,
     failures: u32,
     progress: Progress,
@@ -54,9 +60,9 @@ enum Role {
 
 impl Reader {
     /// Reads the processes of this procfs; `enter` restricts the threads that connect.
-    pub fn new(config: Collectives, proc: PathBuf, jobs: Arc<Jobs>, enter: Enter) -> Self {
+    pub fn new(config: Collectives, proc: PathBuf, jobs: Arc<Jobs>, troubled: Arc<TroubledJobs>, enter: Enter) -> Self {
         let (services, questions) = (HashMap::new(), BTreeMap::new());
-        Self { config, proc, jobs, enter, services, questions, longest: Duration::ZERO }
+        Self { config, proc, jobs, troubled, enter, services, questions, longest: Duration::ZERO }
     }
 
     /// Finds services, asks those that are due, and writes the series of all. `stopping` ends it between two questions.
@@ -69,9 +75,9 @@ impl Reader {
             .retain(|id, state| present.get(id).is_some_and(|service| !service.sockets.is_disjoint(&state.sockets)));
         self.longest = Duration::ZERO;
         for service in &services {
-            let state = self.services.entry(service.id).or_insert_with(|| State::new(now));
+            let state = self.services.entry(service.id).or_insert_with(|| State::new(now, self.config.period));
             state.sockets.clone_from(&service.sockets);
-            if state.role == Role::Foreign || now < state.due || stopping() {
+            if state.role == Role::Foreign || now < state.due(&self.troubled, now) || stopping() {
                 continue;
             }
             let begin = Instant::now();
@@ -120,9 +126,19 @@ impl Reader {
 }
 
 impl State {
-    fn new(due: Instant) -> Self {
-        let (sockets, progress) = (BTreeSet::new(), Progress::default());
-        Self { sockets, job: None, role: Role::Asks, due, failures: 0, progress, last: Err("silent") }
+    fn new(now: Instant, period: Duration) -> Self {
+        let (sockets, progress, last) = (BTreeSet::new(), Progress::new(period), Err("silent"));
+        Self { sockets, job: None, role: Role::Asks, asked: now, due: now, failures: 0, progress, last }
+    }
+
+    /// When to ask next: sooner if an incident touches the job and it answers.
+    fn due(&self, troubled: &TroubledJobs, now: Instant) -> Instant {
+        let answers = self.role == Role::Asks && self.failures == 0;
+        let is_in_trouble = |(key, _): &(Key, String)| troubled.has(&key.job, now);
+        match answers && self.job.as_ref().is_some_and(is_in_trouble) {
+            true => self.due.min(self.asked + IN_TROUBLE),
+            false => self.due,
+        }
     }
 
     /// Takes an answer into account; returns its result for the count of questions.
@@ -134,11 +150,12 @@ impl State {
         now: Instant,
         period: Duration,
     ) -> &'static str {
+        self.asked = now;
         match answer {
             Ok(snapshot) => {
                 let job = job(&snapshot, service, processes);
                 if self.job != job {
-                    (self.job, self.progress) = (job, Progress::default());
+                    (self.job, self.progress) = (job, Progress::new(period));
                 }
                 self.failures = 0;
                 self.role = if asks(&snapshot, &service.addresses) { Role::Asks } else { Role::Follows };

@@ -2,7 +2,7 @@
 //! hangs, and one reads counters of MPI operations.
 
 use super::core::Core;
-use crate::collectives::{Collectives, Enter, InspectorReader, MpiReader, Reader};
+use crate::collectives::{Collectives, Enter, IN_TROUBLE, InspectorReader, MpiReader, Reader};
 use crate::sandbox::Role;
 use fabriclens_agent_host::batch::Batch;
 use fabriclens_agent_host::capabilities;
@@ -24,8 +24,11 @@ pub(super) fn services(core: &Arc<Core>, config: &Collectives) {
         capabilities::none();
         sandbox.enter(Role::Question);
     });
-    let mut reader = Reader::new(config.clone(), core.roots.proc().to_owned(), Arc::clone(&core.jobs), enter);
-    each_period(core, config.period, 0, &mut |now, out| reader.look(now, &|| core.is_stopping(), out));
+    let (proc, jobs, troubled) =
+        (core.roots.proc().to_owned(), Arc::clone(&core.jobs), Arc::clone(&core.troubled_jobs));
+    let mut reader = Reader::new(config.clone(), proc, jobs, troubled, enter);
+    let period = |now| if core.troubled_jobs.is_any(now) { IN_TROUBLE.min(config.period) } else { config.period };
+    each_period(core, &period, 0, &mut |now, out| reader.look(now, &|| core.is_stopping(), out));
 }
 
 /// Follows files until the engine stops.
@@ -33,7 +36,7 @@ pub(super) fn files(core: &Arc<Core>, config: &Collectives) {
     restrict(core);
     let mut reader = InspectorReader::new(core.roots.proc().to_owned(), config, Arc::clone(&core.jobs));
     let wall = || UNIX_EPOCH + Duration::from_nanos(core.clock.now());
-    each_period(core, config.period, 1, &mut |_, out| reader.look(wall(), out));
+    each_period(core, &|_| config.period, 1, &mut |_, out| reader.look(wall(), out));
 }
 
 /// Reads counters of MPI operations until the engine stops.
@@ -43,7 +46,7 @@ pub(super) fn mpi(core: &Arc<Core>, config: &Collectives) {
     // Processes of jobs have the time of the same clock in their files.
     let monotonic = || Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default().as_nanos();
     let look = &mut |_, out: &mut Batch| reader.look(u64::try_from(monotonic()).unwrap_or(u64::MAX), out);
-    each_period(core, config.period, 2, look);
+    each_period(core, &|_| config.period, 2, look);
 }
 
 fn restrict(core: &Core) {
@@ -51,15 +54,22 @@ fn restrict(core: &Core) {
     core.settings.sandbox.enter(Role::Jobs { processes: capabilities::may_look() });
 }
 
-/// Sends what `look` writes, and ends its series with the engine. `slot` is the place of its latest section.
-fn each_period(core: &Core, period: Duration, slot: usize, look: &mut dyn FnMut(Instant, &mut Batch)) {
+/// Sends what `look` writes each period, which may change, and ends its series with the engine. `slot` is the place of its latest
+/// section.
+fn each_period(
+    core: &Core,
+    period: &dyn Fn(Instant) -> Duration,
+    slot: usize,
+    look: &mut dyn FnMut(Instant, &mut Batch),
+) {
     let resource = Arc::new(Resource { host: Arc::clone(&core.host), device: None, port: None });
     let (mut batch, start) = (Batch::default(), core.clock.now());
     let mut had: Arc<[Column]> = Arc::from([]);
     core.jobs.wait(FIRST);
-    let mut due = Instant::now() + core.phase;
+    let (mut last, mut earliest): (Option<Instant>, _) = (None, Instant::now() + core.phase);
     while !core.is_stopping() {
         let now = Instant::now();
+        let due = last.map_or(earliest, |last| earliest.max(last + period(now)));
         if now < due {
             std::thread::sleep(TURN.min(due - now));
             continue;
@@ -73,7 +83,7 @@ fn each_period(core: &Core, period: Duration, slot: usize, look: &mut dyn FnMut(
         core.collectives.lock()[slot] = Some(section.clone());
         core.ring.push(section);
         // A round that takes longer than the period is followed by the next one without overlap.
-        due = (now + period).max(Instant::now() + period / 4);
+        (last, earliest) = (Some(now), Instant::now() + period(now) / 4);
     }
     end(core, &resource, had, core.clock.now());
     core.collectives.lock()[slot] = None;

@@ -12,6 +12,7 @@ use fabriclens_agent_host::inventory::Inventory;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_agent_samplers::Period;
 use fabriclens_agent_samplers::kernel_log::position::{LogPosition, Start};
+use fabriclens_agent_uplink::TroubledJobs;
 use fabriclens_agent_uplink::ring::Ring;
 use fabriclens_agent_workload::Jobs;
 use fabriclens_wire::Section;
@@ -34,6 +35,8 @@ pub(super) struct Core {
     pub kernel_log: Arc<LogPosition>,
     pub inventory: Mutex<Arc<Inventory>>,
     pub jobs: Arc<Jobs>,
+    /// Jobs that incidents touch, as collectors say.
+    pub troubled_jobs: Arc<TroubledJobs>,
     /// Sections without a sampler: facts of the host and the agent's own metrics.
     pub own: Mutex<Vec<Section>>,
     /// Set when a thread sees a device vanish or appear.
@@ -71,6 +74,7 @@ impl Core {
             shared: Mutex::default(),
             inventory: Mutex::default(),
             jobs: settings.jobs(),
+            troubled_jobs: Arc::default(),
             own: Mutex::default(),
             rediscover: Signal::default(),
             host_control: Control::default(),

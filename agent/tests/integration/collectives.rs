@@ -4,6 +4,7 @@ use crate::support::procfs::Procfs;
 use fabriclens_agent::collectives::{Collectives, Enter, Reader};
 use fabriclens_agent_collectives::ras::Limits;
 use fabriclens_agent_host::batch::Batch;
+use fabriclens_agent_uplink::TroubledJobs;
 use fabriclens_agent_workload::Jobs;
 use fabriclens_testing::ras::{Behavior, RasRank, RasServer, status_json};
 use fabriclens_wire::Value;
@@ -15,10 +16,14 @@ const PERIOD: Duration = Duration::from_secs(30);
 const HERE: &str = "10.0.0.1";
 
 fn reader(server: &RasServer, procfs: &Procfs) -> Reader {
+    reader_with(server, procfs, &Arc::default())
+}
+
+fn reader_with(server: &RasServer, procfs: &Procfs, troubled: &Arc<TroubledJobs>) -> Reader {
     let limits = Limits { first: Duration::from_millis(300), whole: Duration::from_secs(6), ..Limits::default() };
     let config = Collectives { port: server.address().port(), limits, ..Collectives::default() };
     let enter: Enter = Arc::new(|| {});
-    Reader::new(config, procfs.path().to_owned(), Arc::new(Jobs::default()), enter)
+    Reader::new(config, procfs.path().to_owned(), Arc::new(Jobs::default()), Arc::clone(troubled), enter)
 }
 
 /// Four ranks on this host and four on another.
@@ -195,6 +200,25 @@ fn the_host_of_the_lowest_rank_asks_and_the_others_rarely() {
     let lines = look(&mut reader, begin + PERIOD * 21);
     assert_eq!(server.lines().iter().filter(|line| *line == "STATUS").count(), 3);
     assert_eq!(with(&lines, "state=unresponsive")[0].rsplit(' ').next(), Some("4"));
+}
+
+#[test]
+fn a_job_that_an_incident_touches_is_asked_more_often_by_the_host_that_asks() {
+    let server = RasServer::start(status([Some(1); 8]));
+    let (procfs, troubled, begin) = (host_of_job(&server), Arc::new(TroubledJobs::default()), Instant::now());
+    let mut reader = reader_with(&server, &procfs, &troubled);
+    let mut asked = |seconds: u64| {
+        let lines = look(&mut reader, begin + Duration::from_secs(seconds));
+        let counts = with(&lines, "collectives.questions").into_iter().map(|line| line.rsplit(' ').next().unwrap());
+        counts.map(|count| count.parse::<u32>().unwrap()).sum::<u32>()
+    };
+    assert_eq!([0, 10, 20, 30].map(&mut asked), [1, 1, 1, 2], "each period");
+    troubled.tell(vec!["8".into()], begin + Duration::from_secs(31));
+    assert_eq!(asked(40), 2, "another job is in trouble");
+    troubled.tell(vec!["7".into()], begin + Duration::from_secs(41));
+    assert_eq!([42, 47, 52, 62].map(&mut asked), [3, 3, 4, 5]);
+    server.set(Behavior::Silent);
+    assert_eq!([72, 82, 92].map(&mut asked), [6, 6, 6], "a service without an answer is not pressed");
 }
 
 #[test]

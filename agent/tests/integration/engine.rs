@@ -9,10 +9,11 @@ use fabriclens_agent_host::discover::discover;
 use fabriclens_agent_host::roots::Roots;
 use fabriclens_kernel::Event;
 use fabriclens_wire::{Section, Value};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Two devices with a netdev each, written by hand.
@@ -283,6 +284,56 @@ fn changed_dcb_configuration_is_read_at_once() {
     fake.tell(Event::DcbChanged("ens0".into()));
     until("the change", || on().filter(|v| *v == 0.0));
     engine.shutdown(Duration::from_secs(5));
+}
+
+#[test]
+fn settings_that_change_while_they_are_read_are_old_or_new_or_absent() {
+    let dir = host();
+    let (dcb, mtu) = (dir.path().join("dcb/ens0.json"), dir.path().join("sys/class/net/ens0/mtu"));
+    fs::create_dir_all(dcb.parent().unwrap()).unwrap();
+    let pfc = |on: bool| format!(r#"{{"pfc": {{"prio_pfc": [{on}, {on}, {on}, {on}, {on}, {on}, {on}, {on}]}}}}"#);
+    // Ends the writer, also if the test fails.
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let stopping = AtomicBool::new(false);
+    let rewrite = || {
+        // In place, so that readers see empty and half files now and then.
+        for on in [true, false].into_iter().cycle().take_while(|_| !stopping.load(Ordering::Relaxed)) {
+            let text = pfc(on);
+            for part in [&text[..0], &text[..40], &text] {
+                fs::write(&dcb, part).unwrap();
+            }
+            fs::write(&mtu, if on { "9000\n" } else { "1500\n" }).unwrap();
+            std::thread::sleep(Duration::from_millis(3));
+        }
+    };
+    let mut values = BTreeSet::new();
+    std::thread::scope(|scope| {
+        let stop = Stop(&stopping);
+        scope.spawn(rewrite);
+        let roots = Roots::with_calls(dir.path().to_path_buf(), Fake::new(dir.path()));
+        let settings = Settings { slow: Duration::from_millis(40), full: Duration::from_millis(20), ..settings() };
+        let engine = Engine::start(Arc::new(roots), settings).unwrap();
+        until("all values", || {
+            for section in engine.reader(0).take(usize::MAX) {
+                let all = series(&[section]);
+                let on = all.iter().filter(|(name, _)| name.starts_with("mlx5_0/1 fabric.pfc.enabled{"));
+                let on: Vec<f64> = on.map(|(_, value)| *value).collect();
+                assert!(on.is_empty() || on == [0.0; 8] || on == [1.0; 8], "half of a change: {on:?}");
+                values.extend(on.iter().map(|value| *value as u64));
+                values.extend(value(&all, "mlx5_0/1 fabric.netdev.mtu{}").map(|mtu| mtu as u64));
+            }
+            (values.len() >= 4).then_some(())
+        });
+        drop(stop);
+        assert_eq!(engine.troubles(), [""; 0]);
+        engine.shutdown(Duration::from_secs(5));
+    });
+    assert_eq!(values, BTreeSet::from([0, 1, 1500, 9000]));
 }
 
 #[test]

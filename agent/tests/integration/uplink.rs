@@ -4,7 +4,7 @@ use crate::support::otlp;
 use crate::support::otlp::{Act, Fake, config, section, sorted, start, until};
 use fabriclens_agent_uplink::config::{Collector, Tls};
 use fabriclens_agent_uplink::ring::Ring;
-use fabriclens_agent_uplink::{State, Uplink};
+use fabriclens_agent_uplink::{State, TroubledJobs, Uplink};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,6 +29,21 @@ async fn urgent_ticks_skip_batching() {
     // The collector has the request before its answer arrives.
     until("the answer", || run.counters.state() == State::Up).await;
     run.end().await;
+}
+
+#[tokio::test]
+async fn jobs_in_trouble_are_learned_from_answers() {
+    let fake = Fake { troubled_jobs: Some("7,a%2F8"), ..Fake::default() };
+    let jobs = Arc::new(TroubledJobs::default());
+    let ring = Arc::new(Ring::new(64, 1));
+    let uplink = Uplink::new(config(fake.zstd().await), "h", ring.reader(0), None).unwrap().with_troubled_jobs(&jobs);
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let task = tokio::spawn(uplink.run(stopped));
+    ring.push(section(0, true, 1));
+    until("jobs", || jobs.has("a/8", Instant::now())).await;
+    assert_eq!(["7", "8"].map(|job| jobs.has(job, Instant::now())), [true, false]);
+    stop.send(true).unwrap();
+    task.await.unwrap();
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use fabriclens_agent_uplink::spool::Limits;
 use fabriclens_agent_uplink::{Counters, Uplink};
 use fabriclens_catalog::metrics::traffic;
 use fabriclens_testing::eventually_async;
-use fabriclens_wire::{Column, Resource, Section, Value};
+use fabriclens_wire::{Column, Resource, Section, Value, troubled_jobs};
 use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_server::MetricsService;
 pub use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_server::MetricsServiceServer;
 use opentelemetry_proto::tonic::collector::metrics::v1::{
@@ -45,6 +45,8 @@ pub struct Fake {
     pub seen: Arc<Mutex<HashMap<String, u32>>>,
     /// Required `authorization` header.
     pub wants: Option<&'static str>,
+    /// Jobs in trouble, as the header of each answer has them.
+    pub troubled_jobs: Option<&'static str>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -121,7 +123,11 @@ impl MetricsService for Fake {
                 }
             }
         }
-        Ok(Response::new(ExportMetricsServiceResponse { partial_success }))
+        let mut response = Response::new(ExportMetricsServiceResponse { partial_success });
+        if let Some(jobs) = self.troubled_jobs {
+            response.metadata_mut().insert(troubled_jobs::HEADER, jobs.parse().expect("a header"));
+        }
+        Ok(response)
     }
 }
 

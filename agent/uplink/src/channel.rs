@@ -4,6 +4,7 @@ use crate::codec::Answer;
 use crate::config::{Collector, Compression};
 use crate::frame::{Frame, Framer, plain};
 use crate::response::{self, ResponseClass};
+use crate::troubled_jobs::TroubledJobs;
 use fabriclens_base::reload::WatchedFiles;
 use http_body_util::Full;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceResponse;
@@ -11,10 +12,10 @@ use parking_lot::Mutex;
 use prost::Message;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tonic::body::Body;
 use tonic::client::GrpcService;
-use tonic::codegen::http::{HeaderValue, Method, Request, Uri, Version, header};
+use tonic::codegen::http::{HeaderMap, HeaderValue, Method, Request, Uri, Version, header};
 use tonic::transport::{self, Certificate, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Status, Streaming};
 
@@ -104,6 +105,7 @@ pub(crate) struct Channel {
     config: Collector,
     compression: Compression,
     framer: Framer,
+    troubled_jobs: Arc<TroubledJobs>,
 }
 
 impl Channel {
@@ -114,6 +116,7 @@ impl Channel {
             shared: Arc::new(SharedConnection(Mutex::new((Connection::new(config)?, files)))),
             compression: config.compression,
             framer: Framer::default(),
+            troubled_jobs: Arc::default(),
             config: config.clone(),
         })
     }
@@ -125,7 +128,13 @@ impl Channel {
             config: self.config.clone(),
             compression: self.compression,
             framer: Framer::default(),
+            troubled_jobs: Arc::clone(&self.troubled_jobs),
         }
+    }
+
+    /// Notes here which jobs the collector says are in trouble.
+    pub(crate) fn note_troubled_jobs(&mut self, jobs: Arc<TroubledJobs>) {
+        self.troubled_jobs = jobs;
     }
 
     /// Shared connection, for the counters.
@@ -166,7 +175,7 @@ impl Channel {
         let frame = plain(&request.encode_to_vec());
         let answer = async {
             link.ready().await.map_err(|e| Status::from_error(e.into()))?;
-            link.unary(method, frame).await
+            link.unary(method, frame).await.map(|(_, message)| message)
         };
         let late = |_| Err(Status::deadline_exceeded(format!("no answer within {timeout:?}")));
         tokio::time::timeout(timeout, answer).await.unwrap_or_else(late)
@@ -175,19 +184,20 @@ impl Channel {
     /// Sends one frame.
     pub(crate) async fn send(&mut self, frame: Frame, timeout: Duration) -> ResponseClass {
         let link = self.shared.link(&self.config);
-        let answer = tokio::time::timeout(timeout, link.call(frame)).await;
+        let answer = tokio::time::timeout(timeout, link.call(frame, &self.troubled_jobs)).await;
         answer
             .unwrap_or_else(|_| ResponseClass::Retry { after: None, message: format!("no answer within {timeout:?}") })
     }
 }
 
 impl Connection {
-    async fn call(mut self, frame: Frame) -> ResponseClass {
+    async fn call(mut self, frame: Frame, troubled_jobs: &TroubledJobs) -> ResponseClass {
         if let Err(e) = self.ready().await {
             return ResponseClass::Retry { after: None, message: response::chain(&e) };
         }
         match self.unary::<ExportMetricsServiceResponse>(EXPORT, frame).await {
-            Ok(response) => {
+            Ok((headers, response)) => {
+                troubled_jobs.take(&headers, Instant::now());
                 let partial = response.partial_success.unwrap_or_default();
                 let rejected = u64::try_from(partial.rejected_data_points).unwrap_or(0);
                 ResponseClass::Accepted { rejected, message: partial.error_message }
@@ -200,8 +210,13 @@ impl Connection {
         std::future::poll_fn(|cx| GrpcService::<Body>::poll_ready(&mut self.channel, cx)).await
     }
 
-    /// Unary call, as `tonic::client::Grpc` makes it, of a message that is already encoded and compressed.
-    async fn unary<M: Message + Default + 'static>(&mut self, method: &'static str, frame: Frame) -> Result<M, Status> {
+    /// Unary call, as `tonic::client::Grpc` makes it, of a message that is already encoded and compressed. Returns the headers of
+    /// the answer, too.
+    async fn unary<M: Message + Default + 'static>(
+        &mut self,
+        method: &'static str,
+        frame: Frame,
+    ) -> Result<(HeaderMap, M), Status> {
         let encoding = match frame.compression {
             Compression::Zstd => Some("zstd"),
             Compression::Gzip => Some("gzip"),
@@ -229,7 +244,7 @@ impl Connection {
         };
         let message = answer.message().await?.ok_or_else(|| Status::internal("the answer holds no message"))?;
         answer.trailers().await?;
-        Ok(message)
+        Ok((parts.headers, message))
     }
 }
 

@@ -46,6 +46,7 @@ pub mod spool;
 mod spool_task;
 mod spread;
 mod targets;
+mod troubled_jobs;
 
 pub use channel::ConnectError;
 pub use counters::{Counters, PointBalance, SpoolStatus, State};
@@ -53,6 +54,7 @@ pub use forwarding::{ForwardingTask, SharedTables};
 pub use lease::{LeaseTask, Outlook, ReaderLease};
 pub use probe_plan::{Finding, Part, Plan, PlanState, PlanStats, PlanTask, ProbePlans, ReportTask};
 pub use targets::authority;
+pub use troubled_jobs::TroubledJobs;
 
 use crate::config::{Collector, Spool as SpoolConfig};
 use crate::ring::Reader;
@@ -124,6 +126,13 @@ impl Uplink {
     #[must_use]
     pub fn with_extra(mut self, make: impl Fn(&Arc<Resource>, u64) -> Vec<Section> + Send + Sync + 'static) -> Self {
         self.live.extra = Some(Extra(Box::new(make)));
+        self
+    }
+
+    /// Notes which jobs the collectors say are in trouble. To be called before [`Self::with_spool`].
+    #[must_use]
+    pub fn with_troubled_jobs(mut self, jobs: &Arc<TroubledJobs>) -> Self {
+        self.live.targets.note_troubled_jobs(jobs);
         self
     }
 

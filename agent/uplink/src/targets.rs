@@ -7,6 +7,7 @@ use crate::channel::{Channel, ConnectError, SharedConnection};
 use crate::config::Collector;
 use crate::frame::plain;
 use crate::response::ResponseClass;
+use crate::troubled_jobs::TroubledJobs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -32,6 +33,11 @@ impl Targets {
         let urls = std::iter::once(&config.url).chain(&config.others);
         let list = urls.map(|url| Channel::new(&Collector { url: url.clone(), ..config.clone() }));
         Ok(Self { list: list.collect::<Result<_, _>>()?, at: Arc::default(), failures: 0, failed: 0 })
+    }
+
+    /// Notes in `jobs` which jobs the collectors say are in trouble, also for tasks that share the connections from now on.
+    pub(crate) fn note_troubled_jobs(&mut self, jobs: &Arc<TroubledJobs>) {
+        self.list.iter_mut().for_each(|channel| channel.note_troubled_jobs(Arc::clone(jobs)));
     }
 
     /// Same collectors over the same connections, for another task.

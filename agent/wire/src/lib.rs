@@ -27,6 +27,7 @@
 pub mod decode;
 pub mod encode;
 pub mod proto;
+pub mod troubled_jobs;
 
 use fabriclens_catalog::Metric;
 use std::sync::Arc;

@@ -32,3 +32,4 @@ pub mod sample_feed;
 pub mod switch_list;
 pub mod telemetry;
 pub mod time;
+pub mod troubled_jobs;

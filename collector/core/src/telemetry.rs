@@ -18,6 +18,7 @@ use crate::probe_telemetry::ProbeTelemetry;
 use crate::protocol::Protocol;
 use crate::reader_leases::ReaderLeases;
 use crate::switch_list::SwitchList;
+use crate::troubled_jobs::TroubledJobs;
 use fabriclens_subnet_paths::SubnetPaths;
 use parking_lot::Mutex;
 use prometheus::{
@@ -58,6 +59,8 @@ pub struct Telemetry {
     pub switches: SwitchList,
     /// Which sender tells the ports of each host.
     pub host_senders: HostSenders,
+    /// Running jobs that open incidents touch.
+    pub troubled_jobs: TroubledJobs,
     /// Readers of InfiniBand subnets.
     pub reader_leases: ReaderLeases,
     /// Paths and probes.
@@ -183,6 +186,7 @@ impl Telemetry {
             gnmi: GnmiTelemetry::new(&registry)?,
             switches: SwitchList::new(&registry)?,
             host_senders: HostSenders::default(),
+            troubled_jobs: TroubledJobs::default(),
             reader_leases: ReaderLeases::new(&registry)?,
             probes: ProbeTelemetry::new(&registry)?,
             judges: JudgeTelemetry::new(&registry)?,

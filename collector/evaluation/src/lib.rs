@@ -13,3 +13,4 @@ pub mod live;
 mod newest_signals;
 mod probe_feed;
 mod queue_pairs;
+mod troubled_jobs;

@@ -18,6 +18,7 @@ use super::late::{self, LateSamples};
 use super::newest_signals::publish_newest;
 use super::probe_feed::ProbeFeed;
 use super::queue_pairs::QueuePairQueries;
+use super::troubled_jobs::TroubledJobsFeed;
 use crate::backfill::{Backfill, STEP_MS, frame_of};
 use fabriclens_core::periodic::{Trigger, periodic};
 use fabriclens_core::time::now_ms;
@@ -80,6 +81,7 @@ struct LiveEvaluation {
     probes: ProbeFeed,
     forwarding_paths: ForwardingPaths,
     collectives: CollectivesFeed,
+    troubled_jobs: TroubledJobsFeed,
     running: Running,
     topology: Option<Arc<Topology>>,
     /// Number of ports ever added when jobs were last assigned theirs.
@@ -119,6 +121,7 @@ impl LiveEvaluation {
             probes: ProbeFeed::default(),
             forwarding_paths: ForwardingPaths::default(),
             collectives: CollectivesFeed::default(),
+            troubled_jobs: TroubledJobsFeed::default(),
             running: Running::default(),
             topology: None,
             ports: 0,
@@ -168,7 +171,9 @@ impl LiveEvaluation {
         self.state.telemetry.verdict_seconds.with_label_values(&["take"]).observe(began.elapsed().as_secs_f64());
         let began = Instant::now();
         let mut seen = self.backfill.tracker.evaluate();
-        seen.extend(self.backfill.tracker.open());
+        let open = self.backfill.tracker.open();
+        self.troubled_jobs.round(&self.state.telemetry.troubled_jobs, &open, &self.running.jobs);
+        seen.extend(open);
         self.state.incidents.update(now.saturating_mul(1_000_000), &seen);
         if self.backfill.tracker.is_at_limit() && !self.full {
             tracing::warn!(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::metrics::v1::{ExportMetricsPartialSuccess, ExportMetricsServiceResponse};
@@ -17,8 +17,9 @@ use super::grpc_status::status_of;
 use super::{Compression, Ingest, Payload, Report, direct, relay};
 use fabriclens_config::{Access, ServeRole};
 use fabriclens_core::protocol::Protocol;
-use fabriclens_server::auth::Caller;
+use fabriclens_server::auth::{Caller, Hosts};
 use fabriclens_server::route::{Route, route};
+use fabriclens_wire::troubled_jobs;
 
 const EXPORT: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 
@@ -42,8 +43,17 @@ fn agent_route(method: AgentMethod, role: ServeRole) -> Route<Arc<Ingest>> {
 }
 
 async fn export(State(ingest): State<Arc<Ingest>>, Extension(caller): Extension<Caller>, request: Request) -> Response {
+    let jobs = match &caller.hosts {
+        Hosts::Any => ingest.telemetry.troubled_jobs.of_all(),
+        Hosts::Only(own) => ingest.telemetry.troubled_jobs.of_host(own),
+    };
     match take(&ingest, caller, request).await {
-        Ok(report) => grpc_frame::reply(&answer(&report)),
+        Ok(report) => {
+            let mut reply = grpc_frame::reply(&answer(&report));
+            let jobs = jobs.and_then(|jobs| HeaderValue::from_str(&jobs).ok());
+            reply.headers_mut().extend(jobs.map(|jobs| (HeaderName::from_static(troubled_jobs::HEADER), jobs)));
+            reply
+        }
         Err(status) => status.into_http::<Body>(),
     }
 }

@@ -12,7 +12,7 @@ mod summary;
 mod traffic;
 
 pub use collectives::{
-    Bandwidth, Collectives, Communicator, Conclusion, Dip, Operation, RankNetwork, RankStraggler, WaitsFor,
+    Bandwidth, Collectives, Communicator, Conclusion, Dip, Operation, RankNetwork, RankStraggler, WaitsFor, WorkRequest,
 };
 pub use congestion::{CongestedPort, Congestion};
 pub use cost::{Cost, Slowed, Why};

@@ -80,9 +80,12 @@ fn answer(job: &str, at_ns: u64, idle_s: f64, rank: Option<(&str, &str)>) -> Exp
     gauges("h1", at_ns, &all)
 }
 
-async fn send(c: &Collector, request: ExportMetricsServiceRequest) {
-    let reply = c.grpc().await.export(request).await.unwrap().into_inner();
-    assert_eq!(reply.partial_success, None);
+/// Sends a request; the jobs that the answer says are in trouble.
+async fn send(c: &Collector, request: ExportMetricsServiceRequest) -> Option<String> {
+    let reply = c.grpc().await.export(request).await.unwrap();
+    let jobs = reply.metadata().get("fabriclens-troubled-jobs").map(|jobs| jobs.to_str().unwrap().to_owned());
+    assert_eq!(reply.into_inner().partial_success, None);
+    jobs
 }
 
 async fn begin(c: &Collector, job: &str, hosts: &[&str]) {
@@ -172,6 +175,8 @@ async fn dead_rank_is_an_incident_of_its_host_that_survives_a_restart_and_ends_w
             && text.contains("The counters of its host's ports show nothing"),
         "{text}"
     );
+    let beat = || send(&c, answer("4712", now_ns(), 600.0, None));
+    assert_eq!(beat().await.as_deref(), Some("4711"), "agents learn which job is in trouble");
     let began_ms = found["start_ns"].as_i64().unwrap() / 1_000_000;
     assert!((began_ms - (now as i64 / 1_000_000 - 100_000)).abs() < 2000, "{found}");
 
@@ -190,6 +195,7 @@ async fn dead_rank_is_an_incident_of_its_host_that_survives_a_restart_and_ends_w
     assert_eq!(post(url, &[], Vec::new()).await.0, 200);
     let over = until(&c, "stuck_collective", "it does not end", |one| !one["end_ns"].is_null()).await;
     assert_eq!(over["id"], found["id"]);
+    assert_eq!(send(&c, answer("4712", now_ns(), 700.0, None)).await, None, "it has ended");
     c.running.stop().await;
 }
 

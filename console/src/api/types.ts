@@ -314,6 +314,17 @@ export interface ReportPlot {
 }
 
 /** A rank that held others back, and what the ports of its host counted at that time. */
+/** A queue pair whose work requests were slow or failed, by the job's log. */
+export interface WorkRequest {
+  readonly kind: "failed" | "slow";
+  /** Ports, or what is known of them; `to` may be empty. */
+  readonly from: string;
+  readonly to: string;
+  readonly local: string;
+  readonly network: "clean" | "troubled" | "like_others" | "unknown";
+  readonly text: string;
+}
+
 export interface RankStraggler {
   readonly host: string;
   readonly rank: string;
@@ -449,6 +460,7 @@ export interface Report {
   readonly collectives: {
     readonly operations: readonly ReportOperation[];
     readonly stragglers: readonly RankStraggler[];
+    readonly work_requests: readonly WorkRequest[];
     readonly bandwidth: { readonly plot: ReportPlot } | null;
     readonly conclusion: { readonly agree: boolean | null; readonly text: string } | null;
   };

@@ -50,7 +50,7 @@ function report(changed: { mean?: number; paused?: Figure; seconds?: number; rai
     incidents: [],
     neighbours: [],
     health: { findings: [], link_errors: none("{count}"), discards: none("{count}"), retransmits: none("{count}") },
-    collectives: { operations: [], stragglers: [], bandwidth: null, conclusion: null },
+    collectives: { operations: [], stragglers: [], work_requests: [], bandwidth: null, conclusion: null },
     inside: { gpus: 0, findings: [] },
     transport: { rdma: none("By"), tcp: none("By"), tcp_share: null, red_flag: null },
     peers: { pattern: "ring", text: "", pairs: 0 },

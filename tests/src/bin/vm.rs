@@ -17,7 +17,9 @@ fn main() -> Result<()> {
             "--collector" => programs.collector = path()?,
             "--prober" => programs.prober = path()?,
             "--list" => {
-                vm::ALL.iter().for_each(|scenario| println!("{:<20} {}", scenario.name, scenario.shows));
+                for vm::Scenario { name, shows, often, .. } in vm::ALL {
+                    println!("{name:<20} {shows}{}", if *often { "" } else { " (only by name)" });
+                }
                 return Ok(());
             }
             option if option.starts_with('-') => bail!("unknown option {option}"),

@@ -16,6 +16,19 @@ pub enum Cable {
     },
 }
 
+/// What the PCIe cards of a guest are plugged into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Slots {
+    /// Each is below a root port of its own.
+    #[default]
+    Root,
+    /// The first one is behind a PCIe switch, beside a GPU; the others are below root ports.
+    Switch {
+        /// Whether there is an IOMMU, and the kernel uses it.
+        iommu: bool,
+    },
+}
+
 /// Hardware and modules of a guest.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -29,6 +42,8 @@ pub struct Config {
     pub cables: Vec<Cable>,
     /// PCIe cards (82574L, never driven by their own driver) for a test module to claim.
     pub cards: u8,
+    /// What these are plugged into.
+    pub slots: Slots,
     /// Memory, MiB.
     pub memory: u32,
 }
@@ -37,7 +52,7 @@ impl Config {
     /// A guest without a fabric card.
     #[must_use]
     pub fn new(name: &str, number: u8, modules: &'static str) -> Self {
-        Self { name: name.to_owned(), number, modules, cables: Vec::new(), cards: 0, memory: 256 }
+        Self { name: name.to_owned(), number, modules, cables: Vec::new(), cards: 0, slots: Slots::Root, memory: 256 }
     }
 
     /// With a fabric card on a switch port.
@@ -60,9 +75,42 @@ impl Config {
         self
     }
 
+    /// With its PCIe cards plugged in like this.
+    #[must_use]
+    pub fn slots(mut self, slots: Slots) -> Self {
+        self.slots = slots;
+        self
+    }
+
+    /// The kernel's arguments for the cards.
+    pub(super) fn kernel_arguments(&self) -> &'static str {
+        if self.slots == (Slots::Switch { iommu: true }) { "intel_iommu=on" } else { "" }
+    }
+
     /// QEMU's arguments for the cards.
     pub(super) fn devices(&self) -> Vec<String> {
         let mut arguments = Vec::new();
+        let mut device = |device: String| arguments.extend(["-device".to_owned(), device]);
+        // It must come before the devices that it serves.
+        if self.slots == (Slots::Switch { iommu: true }) {
+            device("intel-iommu".to_owned());
+        }
+        for card in 0..self.cards {
+            let number = card + 1;
+            device(format!("pcie-root-port,id=slot{card},hotplug=off,chassis={number},slot={number}"));
+            let mut bus = format!("slot{card}");
+            if card == 0 && self.slots != Slots::Root {
+                device(format!("x3130-upstream,id=switch,bus={bus}"));
+                for (port, chassis) in [("beside", 101), ("behind", 102)] {
+                    device(format!(
+                        "xio3130-downstream,id={port},bus=switch,hotplug=off,chassis={chassis},slot={chassis}"
+                    ));
+                }
+                device("ati-vga,bus=beside,romfile=".to_owned());
+                bus = "behind".to_owned();
+            }
+            device(format!("e1000e,id=hca{card},bus={bus},romfile="));
+        }
         for (card, cable) in self.cables.iter().enumerate() {
             let far_end = match cable {
                 Cable::Switch(port) => {
@@ -80,12 +128,6 @@ impl Config {
                 self.number
             );
             arguments.extend(["-netdev".to_owned(), far_end, "-device".to_owned(), device]);
-        }
-        for card in 0..self.cards {
-            let (slot, chassis) = (card + 1, card + 1);
-            let port = format!("pcie-root-port,id=slot{card},hotplug=off,chassis={chassis},slot={slot}");
-            let nic = format!("e1000e,id=hca{card},bus=slot{card},romfile=");
-            arguments.extend(["-device".to_owned(), port, "-device".to_owned(), nic]);
         }
         arguments
     }

@@ -47,8 +47,10 @@ impl Vm {
             .arg(initrd)
             .arg("-append")
             .arg(format!(
-                "console=ttyS0 quiet panic=-1 tsc=unstable no_timer_check lab.name={} lab.modules={}",
-                config.name, config.modules
+                "console=ttyS0 quiet panic=-1 tsc=unstable no_timer_check {} lab.name={} lab.modules={}",
+                config.kernel_arguments(),
+                config.name,
+                config.modules
             ))
             .args(["-serial", &format!("file:{}", path("console.log"))])
             .args(["-qmp", &format!("unix:{},server=on,wait=off", path("qmp.sock"))])

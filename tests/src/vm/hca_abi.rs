@@ -10,6 +10,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "hca-abi",
     shows: "the fake HCA gives sysfs, netlink, ethtool and DCB as a real one; it unloads under load",
     limit: Duration::from_secs(300),
+    often: true,
     alone: false,
     run,
 };

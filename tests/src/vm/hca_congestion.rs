@@ -9,6 +9,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "hca-congestion",
     shows: "PFC pause per priority, CNP, ECN, optional counters of an mlx5 as canonical series",
     limit: Duration::from_secs(300),
+    often: true,
     alone: false,
     run,
 };

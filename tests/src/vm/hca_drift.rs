@@ -14,6 +14,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "hca-drift",
     shows: "PFC of one host of three is moved to another priority: named with the time of the change; moved back: over",
     limit: Duration::from_secs(300),
+    often: false,
     alone: true,
     run,
 };

@@ -9,6 +9,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "hca-hang",
     shows: "a read that hangs for 12 s delays no other device, and is reported; errors too",
     limit: Duration::from_secs(300),
+    often: true,
     alone: true,
     run,
 };

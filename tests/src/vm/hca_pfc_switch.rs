@@ -9,6 +9,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "hca-pfc-switch",
     shows: "PFC switched on and off at run time: series come and go, none takes another's value",
     limit: Duration::from_secs(300),
+    often: true,
     alone: false,
     run,
 };

@@ -9,6 +9,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "hca-port",
     shows: "a port going down and up: state, down reason, link counts; the other port unmoved",
     limit: Duration::from_secs(300),
+    often: true,
     alone: false,
     run,
 };

@@ -9,6 +9,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "hca-saturation",
     shows: "a saturated counter is a gap and a flag, not a rate of zero; a reset is no spike",
     limit: Duration::from_secs(300),
+    often: true,
     alone: false,
     run,
 };

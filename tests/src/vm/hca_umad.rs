@@ -13,6 +13,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "hca-umad",
     shows: "the agent reads a subnet through ib_umad: nodes, links, paths, counters; a silent node; a lost device",
     limit: Duration::from_secs(300),
+    often: true,
     alone: false,
     run,
 };

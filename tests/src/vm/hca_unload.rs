@@ -9,6 +9,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "hca-unload",
     shows: "the driver unloads under a sampling agent and comes back; the agent stays up",
     limit: Duration::from_secs(300),
+    often: true,
     alone: false,
     run,
 };

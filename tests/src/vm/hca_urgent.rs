@@ -10,6 +10,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "hca-urgent",
     shows: "pause of an agent that sends once a minute: its incident is open before the minute is over",
     limit: Duration::from_secs(300),
+    often: true,
     alone: false,
     run,
 };

@@ -4,6 +4,7 @@ mod hca_abi;
 mod hca_congestion;
 mod hca_drift;
 mod hca_hang;
+mod hca_pcie;
 mod hca_pfc_switch;
 mod hca_port;
 mod hca_saturation;
@@ -44,6 +45,8 @@ pub struct Scenario {
     pub shows: &'static str,
     /// Time limit.
     pub limit: Duration,
+    /// Whether it runs without being named. Not if it takes minutes, or measures rather than checks.
+    pub often: bool,
     /// Measures times, or starts more guests than a small machine has processors: no other scenario runs beside it.
     pub alone: bool,
     /// Starts guests and checks; everything that it started ends when it returns.
@@ -66,6 +69,7 @@ pub const ALL: &[Scenario] = &[
     hca_saturation::SCENARIO,
     hca_port::SCENARIO,
     hca_pfc_switch::SCENARIO,
+    hca_pcie::SCENARIO,
     hca_drift::SCENARIO,
     hca_urgent::SCENARIO,
     hca_umad::SCENARIO,
@@ -76,6 +80,3 @@ pub const ALL: &[Scenario] = &[
     paths_hosts::SCENARIO,
     paths_faults::SCENARIO,
 ];
-
-/// Scenarios that take minutes, or measure rather than check; they run only when named.
-pub const BY_NAME: &[&str] = &["rxe-faults", "hca-drift", "paths-hosts", "paths-faults"];

@@ -12,6 +12,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "paths",
     shows: "source ports over two spines: counters of the routers, routes of the kernel, replies to short TTLs, the API's traces",
     limit: Duration::from_secs(420),
+    often: false,
     alone: true,
     run,
 };

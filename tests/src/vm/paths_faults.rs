@@ -10,6 +10,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "paths-faults",
     shows: "a trunk that loses 2 %, delays 5 ms, is down, or loses only RDMA: the link that is named",
     limit: Duration::from_secs(900),
+    often: false,
     alone: true,
     run,
 };

@@ -11,6 +11,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "paths-hosts",
     shows: "probes beside a firewall that drops ICMP, a stopped agent, a busy host and a new device: nobody blames the network",
     limit: Duration::from_secs(600),
+    often: false,
     alone: true,
     run,
 };

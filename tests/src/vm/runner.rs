@@ -1,7 +1,7 @@
 //! Runs scenarios: two at a time, because most of a scenario is waiting for samples, then one by one those that must be alone.
 
 use super::lab::{Lab, Prepared, Programs};
-use super::{ALL, BY_NAME, Scenario};
+use super::{ALL, Scenario};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use std::time::Instant;
 /// Scenarios that run at once.
 const LANES: usize = 2;
 
-/// Runs the scenarios called `names`; if there are none, all but [`BY_NAME`].
+/// Runs the scenarios called `names`; if there are none, those that run often.
 ///
 /// # Errors
 /// When a name is unknown, the guest cannot be built or a scenario fails twice; the others still run.
@@ -24,7 +24,7 @@ pub fn run(names: &[String], cache: &Path, programs: &Programs) -> Result<()> {
         );
     }
     let is_chosen = |scenario: &&Scenario| match names {
-        [] => !BY_NAME.contains(&scenario.name),
+        [] => scenario.often,
         names => names.iter().any(|name| name == scenario.name),
     };
     let (alone, beside): (Vec<_>, Vec<_>) = ALL.iter().filter(is_chosen).partition(|scenario| scenario.alone);

@@ -12,6 +12,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "rxe-congestion",
     shows: "CE marks of the switch arrive as InCEPkts; lossless back-pressure loses nothing",
     limit: Duration::from_secs(300),
+    often: true,
     alone: false,
     run,
 };

@@ -10,6 +10,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "rxe-counts",
     shows: "packets and bytes by PromQL equal perftest, `rdma statistic` and the switch",
     limit: Duration::from_secs(300),
+    often: true,
     alone: false,
     run,
 };

@@ -13,6 +13,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "rxe-faults",
     shows: "injected loss, rate limits and flaps, beside the incidents that open: kind and place",
     limit: Duration::from_secs(600),
+    often: false,
     alone: true,
     run,
 };

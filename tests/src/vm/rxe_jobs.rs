@@ -10,6 +10,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "rxe-jobs",
     shows: "queue pairs by job on two hosts, paired by their numbers, with the address that the connection manager knows",
     limit: Duration::from_secs(240),
+    often: true,
     alone: false,
     run,
 };

@@ -9,6 +9,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "rxe-link",
     shows: "a link down and up: state series and event within 200 ms of the kernel's",
     limit: Duration::from_secs(300),
+    often: true,
     alone: true,
     run,
 };

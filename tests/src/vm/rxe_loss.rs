@@ -10,6 +10,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "rxe-loss",
     shows: "injected loss moves the retransmit counters of the right host",
     limit: Duration::from_secs(300),
+    often: true,
     alone: false,
     run,
 };

@@ -10,6 +10,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "rxe-probes",
     shows: "probes and TCP twins over soft-RoCE: source ports, DSCP, loss, a stopped responder, a device that is replaced",
     limit: Duration::from_secs(300),
+    often: false,
     alone: true,
     run,
 };

@@ -10,6 +10,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "rxe-replug",
     shows: "the agent survives `rdma link del` and `add`, under traffic too",
     limit: Duration::from_secs(300),
+    often: true,
     alone: false,
     run,
 };

@@ -14,6 +14,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "slurm-rdma",
     shows: "reports of a real Slurm's jobs: RDMA bytes within 5 % of perftest's, exclusive alone and shared beside another",
     limit: Duration::from_secs(420),
+    often: true,
     alone: false,
     run,
 };

@@ -12,6 +12,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "tcp-probes",
     shows: "probes on an older kernel: round trips as `ss`, bytes as the interface, retransmits as nstat, marks as the switch",
     limit: Duration::from_secs(300),
+    often: true,
     alone: false,
     run,
 };

@@ -2,11 +2,12 @@
 //!
 //! The tree is plain files that a simulated fabric updates each second, so kernel and firmware cost nothing and only the
 //! programs are measured. node_exporter's ethtool collector asks the kernel by ioctl and finds no netdev of the tree. The agent
-//! reads recorded text instead of ioctls; parsing it is no cost of a real host, so only the last row has such text.
+//! reads recorded text instead of ioctls; parsing it is no cost of a real host, so only the last rows have such text. The last
+//! one reads GPUs and the kernel log, too, and says what each sampler costs.
 
 use super::agent_table::{self, Figure};
-use super::scrape::{Sources, counters_per_second, node_exporter_series, scrape, sources, wait_for};
-use super::syscalls;
+use super::scrape::{Busy, Sources, busy, counters_per_second, node_exporter_series, scrape, sources, wait_for};
+use super::{inside, syscalls};
 use crate::process::Process;
 use crate::setup;
 use crate::sim::fabric::Fabric;
@@ -49,28 +50,21 @@ struct Plan {
     rival: bool,
     recorded: bool,
     fast: bool,
+    /// Reads GPUs and the kernel log, too.
+    inside: bool,
     output: Output,
 }
 
-const PLANS: [Plan; 6] = [
-    Plan {
-        name: "agent, 1 s, scraped each second",
-        rival: false,
-        recorded: false,
-        fast: false,
-        output: Output::Scraped,
-    },
-    Plan {
-        name: "node_exporter, scraped each second",
-        rival: true,
-        recorded: false,
-        fast: false,
-        output: Output::Scraped,
-    },
-    Plan { name: "agent, 1 s, only reading", rival: false, recorded: false, fast: false, output: Output::None },
-    Plan { name: "agent, 1 s, sends OTLP", rival: false, recorded: false, fast: false, output: Output::Sent },
-    Plan { name: "agent, 1 s + 100 ms, sends OTLP", rival: false, recorded: false, fast: true, output: Output::Sent },
-    Plan { name: "the same, with ethtool as text", rival: false, recorded: true, fast: true, output: Output::Sent },
+const AGENT: Plan = Plan { name: "", rival: false, recorded: false, fast: false, inside: false, output: Output::Sent };
+
+const PLANS: [Plan; 7] = [
+    Plan { name: "agent, 1 s, scraped each second", output: Output::Scraped, ..AGENT },
+    Plan { name: "node_exporter, scraped each second", rival: true, output: Output::Scraped, ..AGENT },
+    Plan { name: "agent, 1 s, only reading", output: Output::None, ..AGENT },
+    Plan { name: "agent, 1 s, sends OTLP", ..AGENT },
+    Plan { name: "agent, 1 s + 100 ms, sends OTLP", fast: true, ..AGENT },
+    Plan { name: "the same, with ethtool as text", recorded: true, fast: true, ..AGENT },
+    Plan { name: "the same, with GPUs and kernel log", recorded: true, fast: true, inside: true, ..AGENT },
 ];
 
 struct Running {
@@ -79,6 +73,7 @@ struct Running {
     url: String,
     cpu: u64,
     before: Sources,
+    busy: Busy,
 }
 
 /// Builds, measures and prints.
@@ -102,11 +97,13 @@ pub fn run(args: Args) -> Result<()> {
     let mut tree = HostTree::create(&dir.join("recorded"), 0)?;
     // The same files without the recorded system calls.
     std::fs::create_dir(dir.join("sysfs"))?;
-    for part in ["sys", "proc"] {
+    inside::add(&dir.join("recorded"))?;
+    for part in ["sys", "proc", "dev"] {
         symlink(dir.join("recorded").join(part), dir.join("sysfs").join(part))?;
     }
     let mut tick = || {
         fabric.step(1.0);
+        inside::log(&dir.join("recorded"))?;
         tree.write(&fabric.nics)
     };
     tick()?;
@@ -120,7 +117,8 @@ pub fn run(args: Args) -> Result<()> {
         each_second(&running)?;
     }
     for r in &mut running {
-        r.before = sources(&scrape(&r.url)?);
+        let text = scrape(&r.url)?;
+        (r.before, r.busy) = (sources(&text), busy(&text));
     }
     for r in &mut running {
         r.cpu = r.process.cpu_ns()?;
@@ -138,6 +136,9 @@ pub fn run(args: Args) -> Result<()> {
         figures.push(r.figure(cpu, took, strace)?);
     }
     agent_table::print(&figures);
+    if let Some(all) = running.last() {
+        agent_table::samplers(&all.busy, &busy(&scrape(&all.url)?), begin.elapsed().as_secs_f64());
+    }
     agent_table::sizes(&agent, &dir)
 }
 
@@ -172,7 +173,8 @@ fn start(plan: &'static Plan, agent: &Path, dir: &Path, grpc: u16) -> Result<Run
         // A congestion interval of 1 s means no congestion samples. The host name sets the phase of the samples.
         let config = log.with_extension("toml");
         let fast = if plan.fast { "100ms" } else { "1s" };
-        std::fs::write(&config, format!("host = {:?}\n[sampling]\nfast = {fast:?}\n", plan.name))?;
+        let samplers = if plan.inside { "" } else { inside::OFF };
+        std::fs::write(&config, format!("host = {:?}\n[sampling]\nfast = {fast:?}\n{samplers}", plan.name))?;
         let (root, config) = (tree.display().to_string(), config.display().to_string());
         let mut args = vec!["run", "--root", &root, "--http", &http, "--config", &config];
         let url = format!("http://{}", local(grpc));
@@ -182,7 +184,7 @@ fn start(plan: &'static Plan, agent: &Path, dir: &Path, grpc: u16) -> Result<Run
         Process::start(agent, &args.into_iter().map(String::from).collect::<Vec<_>>(), &log)?
     };
     let url = format!("http://{http}/metrics");
-    let mut running = Running { plan, process, url, cpu: 0, before: Sources::new() };
+    let mut running = Running { plan, process, url, cpu: 0, before: Sources::new(), busy: Busy::new() };
     if let Err(error) = wait_for(&running.url) {
         let ended = if running.process.is_alive() { "" } else { "; it ended" };
         return Err(error.context(format!("{}{ended}; its log: {}", plan.name, log.display())));

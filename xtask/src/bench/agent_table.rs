@@ -1,6 +1,7 @@
 //! The table of `bench agent`: figures, ratios to node_exporter, and goals.
 
 use super::judged;
+use super::scrape::Busy;
 use super::syscalls::Calls;
 use crate::process::Size;
 use anyhow::Result;
@@ -61,6 +62,15 @@ pub fn print(figures: &[Figure]) {
     goal("RSS of that", fast.size.rss as f64 / MB, 15.0, "MB");
     println!("nine congestion samples a second cost {:.0} µs", fast.cpu_us - sending.cpu_us);
     println!("sending costs {:.0} µs a second", sending.cpu_us - reading.cpu_us);
+}
+
+/// Prints what each sampler cost in `seconds`, between what had been spent before and after.
+pub fn samplers(before: &Busy, after: &Busy, seconds: f64) {
+    let cost = |(name, spent): (&String, &f64)| (name.clone(), (spent - before.get(name).unwrap_or(&0.0)) / seconds);
+    let mut all: Vec<(String, f64)> = after.iter().map(cost).collect();
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    println!("\nwall time of a second that each sampler of the last row reads:");
+    all.iter().for_each(|(name, share)| println!("{name:<36}{:>8.1} µs", share * 1e6));
 }
 
 /// Prints the size of the program.

@@ -7,6 +7,7 @@ mod console;
 mod detect;
 mod fleet;
 mod herd;
+mod inside;
 mod job_report;
 mod kernel_probes;
 mod probes;

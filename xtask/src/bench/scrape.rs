@@ -45,6 +45,23 @@ pub fn sources(text: &str) -> Sources {
     found
 }
 
+/// Seconds spent reading, by sampler of the agent.
+pub type Busy = BTreeMap<String, f64>;
+
+/// Reads what samplers cost from the agent's self-metrics.
+pub fn busy(text: &str) -> Busy {
+    let mut found = Busy::new();
+    for line in text.lines() {
+        let Some(rest) = line.strip_prefix("fabriclens_agent_sampler_busy_seconds_total{") else { continue };
+        let Some((labels, value)) = rest.rsplit_once(' ') else { continue };
+        let sampler = labels.split_once("sampler=\"").and_then(|(_, rest)| rest.split_once('"'));
+        if let (Some((sampler, _)), Ok(seconds)) = (sampler, value.parse::<f64>()) {
+            *found.entry(sampler.to_owned()).or_default() += seconds;
+        }
+    }
+    found
+}
+
 /// Counters read per second between two scrapes. Congestion samples read a part of a source several times a second; each
 /// source counts at most once a second.
 pub fn counters_per_second(before: &Sources, after: &Sources, seconds: f64) -> f64 {
@@ -72,6 +89,17 @@ mod tests {
         };
         let (before, after) = (sources(&text([100, 1])), sources(&text([200, 6])));
         assert_eq!(counters_per_second(&before, &after, 10.0), 30.0 + 10.0);
+    }
+
+    #[test]
+    fn samplers_are_summed_over_their_targets() {
+        let line = |sampler, target, value| {
+            format!(
+                "fabriclens_agent_sampler_busy_seconds_total{{sampler=\"{sampler}\",target=\"{target}\"}} {value}\n"
+            )
+        };
+        let text = [line("a", "x", "0.25"), line("b", "x", "1"), line("a", "y", "0.5"), "other 1\n".into()].concat();
+        assert_eq!(busy(&text), Busy::from([("a".into(), 0.75), ("b".into(), 1.0)]));
     }
 
     #[test]

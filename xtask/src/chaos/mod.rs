@@ -26,7 +26,7 @@ use faults::Fault;
 use monitor::Monitor;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use testbed::TestBed;
 
@@ -48,6 +48,9 @@ pub struct Args {
     /// Injects only this fault; may be given several times
     #[arg(long, value_name = "NAME")]
     fault: Vec<String>,
+    /// Fleets that are hurt at the same time, each by a part of the faults
+    #[arg(long, default_value_t = 1, conflicts_with = "minutes", value_parser = clap::value_parser!(u64).range(1..=8))]
+    lanes: u64,
     /// Lists the faults and their expected behavior
     #[arg(long)]
     list: bool,
@@ -63,29 +66,27 @@ pub struct Args {
 }
 
 impl Args {
-    /// Each fault once, on few hosts; takes minutes.
+    /// Each fault of `cargo xtask test` once, on few hosts; takes minutes.
     pub fn short() -> Self {
-        let (hosts, hold, seed) = (3, 4, 1);
-        Self {
-            hosts,
-            minutes: None,
-            hold,
-            seed,
-            fault: Vec::new(),
-            list: false,
-            programs: None,
-            dir: None,
-            inside: None,
-        }
+        // A fleet waits most of the time.
+        let (hosts, hold, seed, lanes) = (3, 4, 1, 2);
+        let fault = faults::all().filter(|fault| fault.often).map(|fault| fault.name.to_owned()).collect();
+        Self { hosts, minutes: None, hold, seed, fault, lanes, list: false, programs: None, dir: None, inside: None }
     }
 
-    /// The same run inside new namespaces, with data in `dir`.
-    fn command(&self, dir: &Path, programs: &Path) -> Result<Command> {
+    /// The faults to inject.
+    fn faults(&self) -> Vec<&'static Fault> {
+        let is_chosen = |fault: &&Fault| self.fault.is_empty() || self.fault.iter().any(|name| name == fault.name);
+        faults::all().filter(is_chosen).collect()
+    }
+
+    /// A run of these faults inside new namespaces, with data in `dir`.
+    fn command(&self, faults: &[&Fault], dir: &Path, programs: &Path) -> Result<Command> {
         let mut command = unshare();
         command.arg(std::env::current_exe()?).args(["chaos", "--hosts", &self.hosts.to_string()]);
         command.args(["--hold", &self.hold.to_string(), "--seed", &self.seed.to_string()]);
-        for name in &self.fault {
-            command.args(["--fault", name]);
+        for fault in faults {
+            command.args(["--fault", fault.name]);
         }
         if let Some(minutes) = self.minutes {
             command.args(["--minutes", &minutes.to_string()]);
@@ -128,7 +129,22 @@ pub fn run(args: &Args) -> Result<()> {
         fs::remove_dir_all(&dir).with_context(|| format!("empty {}", dir.display()))?;
     }
     fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
-    must(args.command(&dir, &programs)?)
+    let (faults, lanes) = (args.faults(), usize::try_from(args.lanes)?);
+    if lanes == 1 {
+        return must(args.command(&faults, &dir, &programs)?);
+    }
+    // Every second fault, because neighbors of the table take similar time.
+    let lane = |n: usize| -> Result<Child> {
+        let part: Vec<&Fault> = faults.iter().skip(n).step_by(lanes).copied().collect();
+        let mut command = args.command(&part, &dir.join(format!("lane-{}", n + 1)), &programs)?;
+        command.spawn().with_context(|| format!("start {command:?}"))
+    };
+    let running = (0..lanes.min(faults.len())).map(lane).collect::<Result<Vec<Child>>>()?;
+    let ended = running.into_iter().map(|mut lane| lane.wait()).collect::<std::io::Result<Vec<_>>>()?;
+    match ended.iter().find(|status| !status.success()) {
+        Some(status) => bail!("a fleet ended with {status}; see above"),
+        None => Ok(()),
+    }
 }
 
 fn inside(args: &Args, programs: &Path, dir: &Path) -> Result<()> {
@@ -137,9 +153,7 @@ fn inside(args: &Args, programs: &Path, dir: &Path) -> Result<()> {
     println!("{hosts} hosts, seed {}; logs are in {}", args.seed, dir.join("logs").display());
     let mut bed = TestBed::start(programs, dir, hosts)?;
     let monitor = Monitor::start(&bed.url, hosts);
-    let chosen: Vec<&Fault> = faults::all()
-        .filter(|fault| args.fault.is_empty() || args.fault.iter().any(|name| name == fault.name))
-        .collect();
+    let chosen = args.faults();
     let (begin, mut rows) = (Instant::now(), Vec::new());
     std::thread::sleep(Duration::from_secs(5));
     println!("{:<20} {:>6} {:>9}  observed", "fault", "s", "recovered");

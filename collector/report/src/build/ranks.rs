@@ -14,6 +14,11 @@ type PortId = (String, String);
 pub(super) struct UsedPorts(BTreeSet<PortId>);
 
 impl UsedPorts {
+    /// A single port.
+    pub fn one(device: String, port: String) -> Self {
+        Self(BTreeSet::from([(device, port)]))
+    }
+
     /// Whether nothing tells which ports it uses.
     pub fn are_unknown(&self) -> bool {
         self.0.is_empty()

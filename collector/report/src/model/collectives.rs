@@ -19,6 +19,8 @@ pub struct Collectives {
     pub bandwidth: Option<Bandwidth>,
     /// Ranks that held others back, those that did so for the longest time first.
     pub stragglers: Vec<RankStraggler>,
+    /// Queue pairs of slow and failed work requests, by the library's log; failed ones first.
+    pub work_requests: Vec<WorkRequest>,
     /// What the ranks waited for, and whether the counters of the network agree; absent if nothing was read.
     pub conclusion: Option<Conclusion>,
 }
@@ -26,7 +28,10 @@ pub struct Collectives {
 impl Collectives {
     /// Whether nothing was read.
     pub fn is_empty(&self) -> bool {
-        self.communicators.is_empty() && self.operations.is_empty() && self.stragglers.is_empty()
+        self.communicators.is_empty()
+            && self.operations.is_empty()
+            && self.stragglers.is_empty()
+            && self.work_requests.is_empty()
     }
 }
 
@@ -120,6 +125,25 @@ pub struct RankStraggler {
     /// Ports of its host with queue pairs of its process; empty if they are unknown.
     #[serde(default)]
     pub ports: Vec<String>,
+    /// That in words.
+    pub text: String,
+}
+
+/// A queue pair whose work requests were slow or failed.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
+pub struct WorkRequest {
+    /// `failed` or `slow`.
+    pub kind: String,
+    /// Port of the queue pair, such as `gpu-03 mlx5_1/1`; host and device, or the host, if no agent lists it.
+    pub from: String,
+    /// Port of the peer; its address if no agent lists it; empty if unknown.
+    pub to: String,
+    /// Number of the queue pair.
+    pub local: String,
+    /// Number of the peer's queue pair; empty if unknown.
+    pub remote: String,
+    /// What the counters of the port say of the job's time.
+    pub network: RankNetwork,
     /// That in words.
     pub text: String,
 }

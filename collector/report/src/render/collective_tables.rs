@@ -14,6 +14,20 @@ pub(super) fn stragglers(collectives: &Collectives) -> Table {
     Table::new(&["Host", "Rank", "From", "For", "It"], rows.collect())
 }
 
+/// Slow and failed work requests.
+pub(super) fn work_requests(collectives: &Collectives) -> Table {
+    let rows = collectives.work_requests.iter().map(|w| {
+        let to = if w.to.is_empty() { NONE } else { &w.to };
+        let numbers = if w.remote.is_empty() { w.local.clone() } else { format!("{} to {}", w.local, w.remote) };
+        vec![text(&w.kind), text(&w.from), text(to), text(numbers), text(&w.text)]
+    });
+    let mut table = Table::new(&["Work requests", "From", "To", "Queue pair", "Port"], rows.collect());
+    table.note = (!table.rows.is_empty()).then(|| {
+        "By the log of the job, the last ones of each host; what the port counted is of the whole job.".to_owned()
+    });
+    table
+}
+
 /// Operations by kind and class of message size.
 pub(super) fn operations(collectives: &Collectives) -> Table {
     let value = |v: Option<f64>, unit| fact(v.map_or(NONE.to_owned(), |v| words::value(v, unit)));

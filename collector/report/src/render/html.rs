@@ -78,6 +78,7 @@ fn collectives(out: &mut String, report: &Report) {
     }
     for (head, rows) in [
         ("Ranks that held others back", collective_tables::stragglers(c)),
+        ("Slow and failed work requests", collective_tables::work_requests(c)),
         ("Operations", collective_tables::operations(c)),
         ("Communicators", collective_tables::communicators(c)),
     ] {

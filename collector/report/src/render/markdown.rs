@@ -92,6 +92,7 @@ fn collectives(out: &mut String, report: &Report) {
         plot(out, &bandwidth.plot);
     }
     table(out, &collective_tables::stragglers(c));
+    table(out, &collective_tables::work_requests(c));
     table(out, &collective_tables::operations(c));
     table(out, &collective_tables::communicators(c));
 }

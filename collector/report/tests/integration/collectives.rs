@@ -386,3 +386,61 @@ fn jobs_without_collectives_have_no_section() {
     assert!(report.collectives.is_empty() && report.collectives.conclusion.is_none());
     assert!(!html(&report).contains("Collectives") && !markdown(&report).contains("Collectives"));
 }
+
+#[test]
+fn work_requests_of_the_log_are_joined_with_queue_pairs_and_their_ports() {
+    let fabric = ports(|host, _| if host == "gpu-03" { 0.3 } else { 0.0 });
+    let pair = |host: &str, [local, remote]: [&str; 2]| {
+        let labels = [
+            ("__name__", "fabric_queue_pair_info"),
+            ("host", host),
+            ("device", "mlx5_0"),
+            ("port", "1"),
+            ("job", "1"),
+            ("local", local),
+            ("remote", remote),
+        ];
+        fabric.put(&labels, (30..HOUR).step_by(30), |_| 1.0);
+    };
+    pair("gpu-03", ["1204", "77"]);
+    pair("gpu-02", ["77", "1204"]);
+    // Of these two either may be the peer.
+    pair("gpu-01", ["5", "6"]);
+    pair("gpu-02", ["6", "5"]);
+    pair("gpu-04", ["6", "5"]);
+    let named = |kind: &str, host: &str, local: &str| {
+        let labels = [
+            ("__name__", "fabric_collective_queue_pair_info"),
+            ("host", host),
+            ("job", "1"),
+            ("kind", kind),
+            ("local", local),
+            ("peer", "10.0.0.9"),
+            ("rdma_device", "mlx5_0"),
+        ];
+        fabric.put(&labels, (600..1200).step_by(30), |_| 1.0);
+    };
+    named("slow_work_request", "gpu-03", "1204");
+    named("failed_work_request", "gpu-01", "5");
+    named("slow_work_request", "gpu-04", "999");
+    let report = report(&fabric);
+    let all: Vec<[&str; 5]> =
+        report.collectives.work_requests.iter().map(|w| [&*w.kind, &*w.from, &*w.to, &*w.local, &*w.remote]).collect();
+    let wanted = [
+        ["failed", "gpu-01 mlx5_0/1", "10.0.0.9", "5", "6"],
+        ["slow", "gpu-03 mlx5_0/1", "gpu-02 mlx5_0/1", "1204", "77"],
+        ["slow", "gpu-04 mlx5_0", "10.0.0.9", "999", ""],
+    ];
+    assert_eq!(all, wanted);
+    let said: Vec<(RankNetwork, &str)> =
+        report.collectives.work_requests.iter().map(|w| (w.network, w.text.as_str())).collect();
+    assert_eq!(said[0].0, RankNetwork::Clean, "{said:?}");
+    assert!(
+        said[1].0 == RankNetwork::Troubled && said[1].1.contains("gpu-03 mlx5_0 was paused for 30.0 %"),
+        "{said:?}"
+    );
+    assert_eq!(said[2], (RankNetwork::Unknown, "the agent of gpu-04 does not list this queue pair"));
+    for rendered in [html(&report), markdown(&report)] {
+        assert!(rendered.contains("1204 to 77"), "{rendered}");
+    }
+}

@@ -1,23 +1,24 @@
 /** What the job's communication library reports, joined with the counters of its hosts. */
 
-import type { RankStraggler, Report, ReportOperation } from "../../api/types";
+import type { RankStraggler, Report, ReportOperation, WorkRequest } from "../../api/types";
 import { OnePlot } from "./report";
 import { clock, duration, inUnit, nsToMs, percent } from "../../lib/format";
 import { NodeLink } from "../../parts/links";
 
 export function Collectives({ of }: { of: Report }) {
-  const { operations, stragglers, bandwidth, conclusion } = of.collectives;
-  if (!conclusion) return null;
+  const { operations, stragglers, work_requests, bandwidth, conclusion } = of.collectives;
+  if (!conclusion && work_requests.length === 0) return null;
   return (
     <section>
       <h2>Collectives</h2>
-      <p>{conclusion.text}</p>
+      {conclusion && <p>{conclusion.text}</p>}
       {bandwidth && (
         <div class="plots">
           <OnePlot of={bandwidth.plot} />
         </div>
       )}
       <Stragglers of={stragglers} />
+      <WorkRequests of={work_requests} />
       <Operations of={operations} />
     </section>
   );
@@ -30,6 +31,20 @@ function Stragglers({ of }: { of: readonly RankStraggler[] }) {
       {of.map(({ host, rank, start_ns, seconds, network, text }) => (
         <li key={`${host} ${rank} ${start_ns}`} class={`point ${network === "troubled" ? "critical" : "warning"}`}>
           {host ? <NodeLink node={host} /> : "host not known"}, {rank}: {text} (from {clock(nsToMs(start_ns))}, for {duration(seconds)})
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function WorkRequests({ of }: { of: readonly WorkRequest[] }) {
+  if (of.length === 0) return null;
+  return (
+    <ul class="plain">
+      {of.map(({ kind, from, to, local, network, text }) => (
+        <li key={`${kind} ${from} ${local}`} class={`point ${network === "troubled" ? "critical" : "warning"}`}>
+          {kind} work requests from {from}
+          {to && ` to ${to}`} (queue pair {local}): {text}
         </li>
       ))}
     </ul>

@@ -21,51 +21,61 @@ const HALF_REQUESTS: usize = 4500;
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "hostile-queries",
+        often: true,
         expected: "they are refused or end in time; memory of queries is bounded, no sample waits",
         inject: |bed, _, hold| bounded(bed, |bed| attack(bed, hold, QUERY, query)),
     },
     Fault {
         name: "selector-lists",
+        often: false,
         expected: "lists of `match[]` are refused or end in time, no sample waits",
         inject: |bed, _, hold| bounded(bed, |bed| attack(bed, hold, QUERY, selectors)),
     },
     Fault {
         name: "host-lists",
+        often: false,
         expected: "jobs with long lists of hosts take their share of memory; after their deletion others are reported",
         inject: |bed, _, hold| bounded(bed, |bed| host_lists(bed, hold)),
     },
     Fault {
         name: "wide-histograms",
+        often: true,
         expected: "histograms with too many bounds are refused, other samples do not wait",
         inject: |bed, _, hold| bounded(bed, |bed| attack(bed, hold, SEND, histograms)),
     },
     Fault {
         name: "wide-labels",
+        often: false,
         expected: "series of one host with long labels take its share of memory, other hosts' are stored",
         inject: |bed, _, hold| bounded(bed, |bed| wide_labels(bed, hold)),
     },
     Fault {
         name: "blank-imports",
+        often: false,
         expected: "imports that decompress to gigabytes of blank lines make no sample wait",
         inject: |bed, _, hold| bounded(bed, |bed| attack(bed, hold, QUERY, blank_lines)),
     },
     Fault {
         name: "shuffled-samples",
+        often: true,
         expected: "samples of a series in random order are refused, other samples do not wait",
         inject: |bed, _, hold| bounded(bed, |bed| shuffled_samples(bed, hold)),
     },
     Fault {
         name: "forwarded-names",
+        often: false,
         expected: "names of one host that the receiver refuses cost no other host's samples",
         inject: |bed, _, hold| bounded(bed, |bed| forwarded_names(bed, hold)),
     },
     Fault {
         name: "slow-readers",
+        often: true,
         expected: "answers that nobody reads hold no more than their share",
         inject: |bed, _, hold| bounded(bed, |bed| slow_readers(bed, hold)),
     },
     Fault {
         name: "half-requests",
+        often: true,
         expected: "the oldest make way; health checks and queries are answered",
         inject: |bed, _, hold| {
             let mut half = Vec::new();

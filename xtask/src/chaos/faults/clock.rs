@@ -13,11 +13,13 @@ use std::time::Duration;
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "clock-steps",
+        often: true,
         expected: "the agent counts each step of its clock; no incident",
         inject: agent_steps,
     },
     Fault {
         name: "collector-clock",
+        often: true,
         expected: "retention removes nothing, no request is refused, queries are answered; each step is reported",
         inject: collector_steps,
     },

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "device-blocks",
+        often: true,
         expected: "its other devices continue, and the agent reports the stuck one",
         inject: |bed, _, hold| {
             let Some(device) = &bed.device else { return Outcome::skipped("no FUSE or no bindfs here") };
@@ -22,6 +23,7 @@ pub const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "unplug-storm",
+        often: true,
         expected: "other devices continue; the device is back when it stays plugged in",
         inject: |bed, random, hold| {
             let (begin, mut times) = (Instant::now(), 0);

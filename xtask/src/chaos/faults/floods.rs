@@ -17,11 +17,13 @@ const DESCRIPTIONS: usize = 16 << 20;
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "many-descriptions",
+        often: false,
         expected: "descriptions of metrics that change with each request take their share of memory, other samples do not wait",
         inject: |bed, _, hold| bounded(bed, |bed| descriptions(bed, hold)),
     },
     Fault {
         name: "empty-resources",
+        often: false,
         expected: "requests that decompress to millions of empty resources are refused, other samples do not wait",
         inject: |bed, _, hold| bounded(bed, |bed| attack(bed, hold, SEND, resources)),
     },

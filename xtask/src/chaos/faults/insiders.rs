@@ -29,31 +29,37 @@ const STREAMS: usize = 300;
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "invented-leases",
+        often: false,
         expected: "one caller that asks for leases of invented hosts is refused beyond its share; another host gets a lease",
         inject: |bed, _, hold| bounded(bed, |bed| leases(bed, hold)),
     },
     Fault {
         name: "plan-floods",
+        often: false,
         expected: "ports of invented hosts are refused beyond the caller's share; another host gets a plan",
         inject: |bed, _, hold| bounded(bed, |bed| plans(bed, hold)),
     },
     Fault {
         name: "table-floods",
+        often: false,
         expected: "forwarding tables of invented subnets are refused beyond the caller's share of memory",
         inject: |bed, _, hold| bounded(bed, |bed| tables(bed, hold)),
     },
     Fault {
         name: "invented-hosts",
+        often: true,
         expected: "series of invented hosts stay within the share of their caller; new series of others are stored",
         inject: |bed, _, hold| bounded(bed, |bed| hosts(bed, hold)),
     },
     Fault {
         name: "hostile-switch",
+        often: true,
         expected: "a switch that floods and one that sends garbage by gNMI take their share of memory, no sample waits",
         inject: |bed, _, hold| hostile_switch(bed, hold),
     },
     Fault {
         name: "many-event-streams",
+        often: false,
         expected: "one address takes a quarter of the event streams at most; another one gets one",
         inject: |bed, _, hold| bounded(bed, |bed| event_streams(bed, hold)),
     },

@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 /// A fault.
 pub struct Fault {
     pub name: &'static str,
+    /// Whether `cargo xtask test` injects it, too; `cargo xtask chaos` injects all.
+    pub often: bool,
     /// Expected behavior, in addition to what always holds.
     pub expected: &'static str,
     /// Injects the fault for about the given time and removes it.

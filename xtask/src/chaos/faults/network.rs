@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "partition",
+        often: true,
         expected: "hosts that cannot reach the collector spool; others continue",
         inject: |bed, random, hold| {
             if !setup::ensure(&setup::NETWORK)? {
@@ -32,6 +33,7 @@ pub const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "slow-wire",
+        often: false,
         expected: "samples are late, none is missing",
         inject: |bed, _, hold| {
             bed.proxies.iter().for_each(|proxy| proxy.delay(Duration::from_millis(400)));
@@ -43,6 +45,7 @@ pub const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "broken-connections",
+        often: false,
         expected: "unacknowledged samples are sent again",
         inject: |bed, _, hold| {
             let (begin, mut cuts) = (Instant::now(), 0);
@@ -58,6 +61,7 @@ pub const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "malformed-peers",
+        often: true,
         expected: "each is refused; other clients are not affected",
         inject: |bed, random, hold| {
             let [http, grpc, otlp] = bed.ports;

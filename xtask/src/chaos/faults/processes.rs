@@ -12,6 +12,7 @@ const IN_MEMORY: f64 = 30.0;
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "none",
+        often: true,
         expected: "no incident, no gap",
         inject: |_, _, hold| {
             std::thread::sleep(hold);
@@ -20,6 +21,7 @@ pub const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "collector-killed",
+        often: true,
         expected: "it starts within 5 s with all acknowledged samples; agents report that it is away",
         inject: |bed, _, hold| {
             bed.collector.kill();
@@ -32,6 +34,7 @@ pub const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "collector-restarted",
+        often: true,
         expected: "it stops on SIGTERM, and no series has a gap",
         inject: |bed, _, _| {
             let ended = bed.collector.end(TIMEOUT)?;
@@ -42,6 +45,7 @@ pub const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "collector-away",
+        often: true,
         expected: "agents spool samples on disk and send them when it is back",
         inject: |bed, _, hold| {
             bed.collector.end(TIMEOUT)?;
@@ -60,6 +64,7 @@ pub const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "collector-stopped",
+        often: true,
         expected: "agents time out waiting for its answer, and nothing is lost",
         inject: |bed, _, hold| {
             bed.collector.signal("STOP")?;
@@ -70,6 +75,7 @@ pub const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "agent-killed",
+        often: true,
         expected: "it resumes; only the time without an agent is missing",
         inject: |bed, random, _| {
             let host = random.below(bed.agents.len());
@@ -82,6 +88,7 @@ pub const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "agent-stopped",
+        often: true,
         expected: "it resumes; only that time is missing, and no rate jumps",
         inject: |bed, random, hold| {
             let (host, from) = (random.below(bed.agents.len()), now());
@@ -93,6 +100,7 @@ pub const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "random-kills",
+        often: false,
         expected: "every start succeeds",
         inject: |bed, random, hold| {
             let (begin, mut unsampled, mut kills, mut slowest) = (Instant::now(), Vec::new(), [0, 0], Duration::ZERO);

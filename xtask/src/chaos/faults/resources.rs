@@ -20,6 +20,7 @@ const MANY_HOSTS: usize = 400;
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "collector-disk-full",
+        often: true,
         expected: "it reports the full disk and refuses samples until there is space",
         inject: |bed, _, hold| {
             let ballast = fill(&bed.dir.join("data"))?;
@@ -30,6 +31,7 @@ pub const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "spool-disk-full",
+        often: true,
         expected: "the agent continues in memory and counts dropped samples",
         inject: |bed, _, hold| {
             let (ballast, from) = (fill(&bed.dir.join("spools"))?, now());
@@ -47,6 +49,7 @@ pub const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "no-more-files",
+        often: true,
         expected: "no new connection, no loss; then it continues",
         inject: |bed, _, hold| {
             let ids: Vec<u32> =
@@ -67,6 +70,7 @@ pub const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "ten-fold-load",
+        often: true,
         expected: "the fleet's samples are stored despite the load",
         inject: |bed, _, hold| {
             if !bed.load.exists() {
@@ -85,6 +89,7 @@ pub const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "memory-short",
+        often: true,
         expected: "memory stays below the limit; hosts that were there first are served",
         inject: |bed, _, hold| {
             if !bed.load.exists() {

@@ -7,6 +7,7 @@ mod late_hosts;
 mod operations;
 mod rank_network;
 mod stragglers;
+mod work_requests;
 
 use super::ReportContext;
 use crate::model::{Collectives, Communicator, Slowed};
@@ -29,6 +30,7 @@ pub(super) fn collectives(context: &ReportContext<'_>, slowed: &[Slowed]) -> Res
         bandwidth: bandwidth::bandwidth(context, &all, slowed),
         communicators,
         stragglers: stragglers::stragglers(context, candidates)?,
+        work_requests: work_requests::work_requests(context)?,
         conclusion: None,
     })
 }
