@@ -3,9 +3,10 @@
 
 /// The header.
 pub const HEADER: &str = "fabriclens-troubled-jobs";
-/// Most names in a header, and the longest name, bytes. Further ones are left out.
-const NAMES: usize = 64;
-const NAME: usize = 128;
+/// Most names in a header, and the longest name, bytes. Further ones are left out: encoded they take 6 KiB at most, and clients of
+/// HTTP/2 refuse an answer with more than 16 KiB of headers.
+const NAMES: usize = 32;
+const NAME: usize = 64;
 
 /// The value of the header: names separated by commas, in which all but letters, digits and `-._~` is percent-encoded. `None`
 /// without a name.
@@ -63,5 +64,7 @@ mod tests {
         assert_eq!(decode(&format!("%4,%zz,%ff, 7 ,,{long},8")), ["7", "8"]);
         let many: Vec<String> = (0..NAMES + 9).map(|n| n.to_string()).collect();
         assert_eq!(decode(&encode(many.iter().map(String::as_str)).unwrap()).len(), NAMES);
+        let largest = "\u{e9}".repeat(NAME / 2);
+        assert!(encode([&*largest; NAMES]).unwrap().len() < 8 << 10);
     }
 }
