@@ -32,7 +32,8 @@ fn run(lab: &Lab) -> Result<()> {
     }
     for guest in &guests {
         let value = |device: &str, metric: &str, labels: &str| {
-            settled(lab, &collector, &port(&guest.name, device, metric, labels), guest.now_ns()?)
+            // Slow facts: the sample of the agent's start is the newest one for a while.
+            settled(lab, &collector, &port(&guest.name, device, metric, labels), 0)
         };
         let distances =
             [value("mlx5_0", "fabric_gpu_nic_distance", "gpu=\"0\"")?, value("mlx5_1", "fabric_gpu_nic_distance", "")?];
@@ -42,8 +43,8 @@ fn run(lab: &Lab) -> Result<()> {
         let iommu = collector.query(&port(&guest.name, "mlx5_0", "fabric_pcie_iommu", ""))?;
         let kinds: Vec<&str> = iommu.iter().filter_map(|series| Some(series.labels.get("type")?.as_str())).collect();
         lab.say(&format!("{}: bridges that redirect requests {acs:?}, IOMMU {kinds:?}", guest.name));
-        // Downstream port of the switch and root port; root port alone.
-        let wanted = if guest.name == "iommu" { [2.0, 1.0] } else { [0.0, 0.0] };
+        // The root port; QEMU's PCIe switch has no access control.
+        let wanted = if guest.name == "iommu" { [1.0, 1.0] } else { [0.0, 0.0] };
         ensure!(acs == wanted, "{}: bridges that redirect requests: {acs:?}", guest.name);
         let is_off = kinds == ["none"];
         ensure!(kinds.len() == 1 && is_off == (guest.name == "plain"), "{}: IOMMU {kinds:?}", guest.name);
