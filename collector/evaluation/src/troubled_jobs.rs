@@ -7,7 +7,7 @@ use fabriclens_core::troubled_jobs::{TroubledJob, TroubledJobs};
 use fabriclens_correlate::{Incident, Severity};
 use fabriclens_jobs::Job;
 
-/// What agents were told last.
+/// The jobs that agents were told of last.
 #[derive(Default)]
 pub(super) struct TroubledJobsFeed {
     /// Keys of the jobs.

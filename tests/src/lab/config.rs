@@ -22,7 +22,7 @@ pub enum Slots {
     /// Each is below a root port of its own.
     #[default]
     Root,
-    /// The first one is behind a PCIe switch, beside a GPU; the others are below root ports.
+    /// The first card and a GPU are below two ports of one PCIe switch; the other cards are below root ports.
     Switch {
         /// Whether there is an IOMMU, and the kernel uses it.
         iommu: bool,

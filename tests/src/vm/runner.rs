@@ -11,7 +11,7 @@ use std::time::Instant;
 /// Scenarios that run at once.
 const LANES: usize = 2;
 
-/// Runs the scenarios called `names`; if there are none, those that run often.
+/// Runs the scenarios called `names`; if `names` is empty, those whose rows say `often`.
 ///
 /// # Errors
 /// When a name is unknown, the guest cannot be built or a scenario fails twice; the others still run.

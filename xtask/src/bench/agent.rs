@@ -131,13 +131,16 @@ pub fn run(args: Args) -> Result<()> {
     }
     let cpu: Vec<u64> = running.iter().map(|r| r.process.cpu_ns()).collect::<Result<_>>()?;
     let took = begin.elapsed().as_secs_f64();
+    // Before system calls are counted: the tree rests meanwhile.
+    let last =
+        running.last().map(|all| Ok::<_, anyhow::Error>((all.busy.clone(), busy(&scrape(&all.url)?)))).transpose()?;
     let mut figures = Vec::new();
     for (r, cpu) in running.iter_mut().zip(cpu) {
         figures.push(r.figure(cpu, took, strace)?);
     }
     agent_table::print(&figures);
-    if let Some(all) = running.last() {
-        agent_table::samplers(&all.busy, &busy(&scrape(&all.url)?), begin.elapsed().as_secs_f64());
+    if let Some((before, after)) = last {
+        agent_table::samplers(&before, &after, took);
     }
     agent_table::sizes(&agent, &dir)
 }

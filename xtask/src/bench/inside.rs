@@ -1,6 +1,7 @@
 //! What `bench agent` adds to its tree besides NICs: eight GPUs, and a kernel log that grows.
 
 use crate::sim::layout::RAILS;
+use crate::sim::tree::put;
 use anyhow::Result;
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -18,7 +19,6 @@ const LINES: usize = 100;
 pub fn add(root: &Path) -> Result<()> {
     for rail in 0..RAILS {
         let gpu = root.join(format!("sys/bus/pci/devices/0000:{:02x}:00.0", 0x12 + 0x11 * rail));
-        fs::create_dir_all(&gpu)?;
         let files = [
             ("class", "0x030200"),
             ("vendor", "0x10de"),
@@ -29,7 +29,7 @@ pub fn add(root: &Path) -> Result<()> {
             ("max_link_speed", "32.0 GT/s PCIe"),
             ("max_link_width", "16"),
         ];
-        files.iter().try_for_each(|(file, text)| fs::write(gpu.join(file), format!("{text}\n")))?;
+        files.iter().try_for_each(|(file, text)| put(&gpu.join(file), text))?;
     }
     fs::create_dir_all(root.join("dev"))?;
     File::create(root.join("dev/kmsg"))?;

@@ -144,7 +144,11 @@ pub enum Link {
     Up(u32),
 }
 
-fn put(path: &Path, text: &str) -> Result<()> {
+/// Writes a line into a file, whose directories are created.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn put(path: &Path, text: &str) -> Result<()> {
     let dir = path.parent().context("a file has a directory")?;
     fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
     fs::write(path, format!("{text}\n")).with_context(|| format!("write {}", path.display()))

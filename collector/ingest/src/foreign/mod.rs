@@ -122,9 +122,12 @@ impl Translations {
         let sender = foreign.context.sender(caller);
         let unbound = caller.unbound();
         // Names first: series that need them may come earlier in the request.
-        let new = |group: &&RowGroup| !self.known.contains_key(&(group.series.id(), sender.clone()));
-        let lists = groups.iter().filter(new).map(|group| &*group.series);
-        foreign.context.names.learn(caller, lists.flatten());
+        if let Some(unbound) = &unbound {
+            let new = |group: &&RowGroup| !self.known.contains_key(&(group.series.id(), sender.clone()));
+            let lists = groups.iter().filter(new).map(|group| &*group.series);
+            let credential = caller.name.as_deref().unwrap_or_default();
+            foreign.context.names.learn([unbound, credential], lists.flatten());
+        }
         let by = fabriclens_base::Sender::of(unbound.as_deref());
         let mut out = Vec::with_capacity(groups.len());
         for group in groups.drain(..) {

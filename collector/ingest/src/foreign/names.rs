@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use fabriclens_base::{Sender, SenderUsage, host_name, infiniband};
 use fabriclens_foreign::{SOURCES, SwitchFrom};
 use fabriclens_model::Labels;
-use fabriclens_server::auth::Caller;
 use parking_lot::{Mutex, RwLock};
 
 /// Longest name of a switch, bytes; DNS allows 253. Lists of switches keep names for as long as the collector runs.
@@ -33,15 +32,15 @@ pub(super) struct SwitchNames {
     made: Mutex<Option<Instant>>,
 }
 
-/// Switches by GUID, and how many each sender told first.
+/// Switches by GUID, and for each sender the number of GUIDs that it was the first to name.
 #[derive(Default)]
 struct Guids {
     switches: HashMap<u64, Switch>,
     usage: SenderUsage,
 }
 
-/// The name of a switch, and the credential under which it was told first: only under that one it may be renamed, from any
-/// address. Callers without authentication are one.
+/// Name of a switch, and the credential of the sender that named it first. Senders with another credential cannot rename it. All
+/// senders without authentication have the same one, the empty text.
 struct Switch {
     name: String,
     credential: Arc<str>,
@@ -65,10 +64,9 @@ impl SwitchNames {
         self.version.load(Relaxed)
     }
 
-    /// Takes the names that series of a caller, which is bound to no host, tell together with a GUID.
-    pub(super) fn learn<'a>(&self, caller: &Caller, series: impl Iterator<Item = &'a Labels>) {
-        let Some(sender) = caller.unbound() else { return };
-        let credential = caller.name.as_deref().unwrap_or_default();
+    /// Takes the names that series of a sender, which is bound to no host, tell together with a GUID. `credential` is empty without
+    /// authentication.
+    pub(super) fn learn<'a>(&self, [sender, credential]: [&str; 2], series: impl Iterator<Item = &'a Labels>) {
         for labels in series {
             let told = SOURCES.iter().flat_map(|source| source.switch.iter().map(move |from| (source, from)));
             for (source, from) in told {
@@ -77,7 +75,7 @@ impl SwitchNames {
                 let (Some(guid), name) = (number(labels.get(guid)), labels.get(name)) else { continue };
                 let fits = (1..=NAME_BYTES).contains(&name.len());
                 if known && fits && !infiniband::is_factory(name) {
-                    self.set_guid([&sender, credential], guid, infiniband::switch(name));
+                    self.set_guid([sender, credential], guid, infiniband::switch(name));
                 }
             }
         }
@@ -172,7 +170,7 @@ mod tests {
             |guid, switch| Labels::new([("__name__", "infiniband_switch_info"), ("guid", guid), ("switch", switch)]);
         assert_eq!(names.of_guid("0x506b4b03005c2740"), "0x506b4b03005c2740");
         let told = [info("0x506b4b03005c2740", "ib-i4l1s01"), info("0x2", "SwitchX -  Mellanox Technologies")];
-        names.learn(&Caller::anonymous([127, 0, 0, 1].into()), told.iter());
+        names.learn(["exporter", ""], told.iter());
         assert_eq!(names.of_guid("506b:4b03:005c:2740"), "ib-i4l1s01");
         assert_eq!(names.of_guid("0x2"), "0x0000000000000002", "a factory name is no name");
     }

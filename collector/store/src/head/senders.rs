@@ -1,6 +1,6 @@
 //! How many series each sender may add. A sender whose credential names no host can invent hosts, so the bound of one
-//! host does not hold it: [`is_large_share`] does. What a sender had in the previous generation stays reserved for it, so
-//! that nobody takes its place when a generation starts without series.
+//! host does not hold it: [`is_large_share`] does. What a sender had in the previous generation stays reserved for it:
+//! a generation may start without series, and other senders could take all room before this one sends again.
 
 use crate::options::SeriesLimits;
 use fabriclens_base::{Sender, is_large_share, open_to_unbound};

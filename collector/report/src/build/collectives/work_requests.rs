@@ -4,85 +4,70 @@ use super::rank_network::rank_network;
 use crate::build::ReportContext;
 use crate::build::ranks::UsedPorts;
 use crate::model::{RankNetwork, WorkRequest};
+use fabriclens_correlate::QueuePairIndex;
 use fabriclens_model::Labels;
 use fabriclens_promql::QueryError;
-use std::collections::BTreeMap;
 
 /// Maximum number of listed queue pairs.
 const LISTED: usize = 16;
 
-/// A queue pair by the host, device and number of one end.
-type End = (String, String, String);
-
-/// Both ends of each connection of the job that agents list.
-struct QueuePairs {
-    /// Labels by the local end.
-    by_end: BTreeMap<End, Labels>,
-    /// Local ends by their number and that of the peer.
-    by_numbers: BTreeMap<[String; 2], Vec<End>>,
-}
-
-impl QueuePairs {
-    fn read(context: &ReportContext<'_>) -> Result<Self, QueryError> {
-        let mut all = Self { by_end: BTreeMap::new(), by_numbers: BTreeMap::new() };
-        for (labels, _) in context.own_over_time("last_over_time", "fabric_queue_pair_info")? {
-            let [host, device, local, remote] = ["host", "device", "local", "remote"].map(|n| labels.get(n).to_owned());
-            let end = (host, device, local.clone());
-            all.by_numbers.entry([local, remote]).or_default().push(end.clone());
-            all.by_end.insert(end, labels);
-        }
-        Ok(all)
-    }
-
-    /// The end of this number on a host; on any of its devices if the log names none and only one has it.
-    fn end(&self, host: &str, device: &str, local: &str) -> Option<&Labels> {
-        if !device.is_empty() {
-            return self.by_end.get(&(host.to_owned(), device.to_owned(), local.to_owned()));
-        }
-        let mut found = self.by_end.iter().filter(|((of, _, number), _)| of == host && number == local);
-        found.next().filter(|_| found.next().is_none()).map(|(_, labels)| labels)
-    }
-
-    /// The far end: the only one with the reversed numbers on another host.
-    fn peer(&self, host: &str, local: &str, remote: &str) -> Option<&Labels> {
-        let ends = self.by_numbers.get(&[remote.to_owned(), local.to_owned()])?;
-        let mut far = ends.iter().filter(|(of, ..)| of != host);
-        far.next().filter(|_| far.next().is_none()).and_then(|end| self.by_end.get(end))
-    }
-}
-
 /// Queue pairs of slow and failed work requests, failed ones first.
 pub(super) fn work_requests(context: &ReportContext<'_>) -> Result<Vec<WorkRequest>, QueryError> {
-    let named = context.own_over_time("last_over_time", "fabric_collective_queue_pair_info")?;
+    let labels = |metric| -> Result<Vec<Labels>, QueryError> {
+        let series = context.own_over_time("last_over_time", metric)?;
+        Ok(series.into_iter().map(|(labels, _)| labels).collect())
+    };
+    let mut named = labels("fabric_collective_queue_pair_info")?;
     if named.is_empty() {
         return Ok(Vec::new());
     }
-    let pairs = QueuePairs::read(context)?;
-    let mut all: Vec<WorkRequest> = named.iter().map(|(labels, _)| of_log(context, &pairs, labels)).collect();
-    all.sort_by(|a, b| a.kind.cmp(&b.kind).then_with(|| (&a.from, &a.local).cmp(&(&b.from, &b.local))));
-    all.truncate(LISTED);
-    Ok(all)
+    let order = |labels: &Labels| ["kind", "host", "rdma_device", "local"].map(|name| labels.get(name).to_owned());
+    named.sort_by_cached_key(order);
+    named.truncate(LISTED);
+    let pairs = labels("fabric_queue_pair_info")?;
+    let ends = QueuePairIndex::of(&pairs);
+    Ok(named.iter().map(|one| of_log(context, one, near_end(&pairs, one), &ends)).collect())
 }
 
-fn of_log(context: &ReportContext<'_>, pairs: &QueuePairs, labels: &Labels) -> WorkRequest {
-    let [host, device, local, remote] = ["host", "rdma_device", "local", "remote"].map(|name| labels.get(name));
-    let near = pairs.end(host, device, local);
-    let remote = near.map(|near| near.get("remote")).filter(|number| !number.is_empty()).unwrap_or(remote);
-    let far = pairs.peer(host, local, remote);
-    let port = near.map(|near| (near.get("device").to_owned(), near.get("port").to_owned()));
-    let (network, text) = match port {
-        Some((device, port)) => {
-            let whole = (context.source.start_ms, context.source.end_ms);
-            rank_network(context, host, &UsedPorts::one(device, port), whole)
+/// The listed queue pair that the log means; on any device of the host if the log names none and only one device has the number.
+fn near_end<'a>(pairs: &'a [Labels], named: &Labels) -> Option<&'a Labels> {
+    let [host, device, local] = ["host", "rdma_device", "local"].map(|name| named.get(name));
+    let is_meant = |pair: &&Labels| {
+        pair.get("host") == host && pair.get("local") == local && (device.is_empty() || pair.get("device") == device)
+    };
+    only(pairs.iter().filter(is_meant))
+}
+
+/// The only one of these ends, if all are of one port.
+fn only<'a>(ends: impl Iterator<Item = &'a Labels>) -> Option<&'a Labels> {
+    let mut ends = ends;
+    let first = ends.next()?;
+    ends.all(|end| name_of(end) == name_of(first)).then_some(first)
+}
+
+fn of_log(
+    context: &ReportContext<'_>,
+    named: &Labels,
+    near: Option<&Labels>,
+    ends: &QueuePairIndex<'_>,
+) -> WorkRequest {
+    let [host, device, local] = ["host", "rdma_device", "local"].map(|name| named.get(name));
+    // The log may lack the number of the peer.
+    let numbers = near.unwrap_or(named);
+    let far = only(ends.other(numbers).iter().copied().filter(|end| end.get("host") != host));
+    let (network, text) = match near {
+        Some(near) => {
+            let port = UsedPorts::one(near.get("device").to_owned(), near.get("port").to_owned());
+            rank_network(context, host, &port, (context.source.start_ms, context.source.end_ms))
         }
         None => (RankNetwork::Unknown, format!("the agent of {host} does not list this queue pair")),
     };
     WorkRequest {
-        kind: if labels.get("kind") == "failed_work_request" { "failed" } else { "slow" }.to_owned(),
+        kind: if named.get("kind") == "failed_work_request" { "failed" } else { "slow" }.to_owned(),
         from: near.map_or_else(|| place(host, device), name_of),
-        to: far.map_or_else(|| labels.get("peer").to_owned(), name_of),
+        to: far.map_or_else(|| named.get("peer").to_owned(), name_of),
         local: local.to_owned(),
-        remote: remote.to_owned(),
+        remote: numbers.get("remote").to_owned(),
         network,
         text,
     }
