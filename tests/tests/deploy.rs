@@ -7,9 +7,12 @@ use clap::Parser as _;
 use fabriclens_agent::cli::Cli as AgentCli;
 use fabriclens_agent::config as agent_config;
 use fabriclens_agent_samplers as samplers;
+use fabriclens_agent_uplink::config::Mode;
+use fabriclens_config::ServeRole;
 use k8s_openapi::api::apps::v1::{DaemonSet, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde::de::DeserializeOwned;
@@ -52,6 +55,7 @@ fn misfits(object: &Value) -> Result<Vec<String>, String> {
         (Some("apps/v1"), Some("DaemonSet")) => unknown::<DaemonSet>(object),
         (Some("apps/v1"), Some("StatefulSet")) => unknown::<StatefulSet>(object),
         (Some("networking.k8s.io/v1"), Some("NetworkPolicy")) => unknown::<NetworkPolicy>(object),
+        (Some("policy/v1"), Some("PodDisruptionBudget")) => unknown::<PodDisruptionBudget>(object),
         (Some("rbac.authorization.k8s.io/v1"), Some("ClusterRole")) => unknown::<ClusterRole>(object),
         (Some("rbac.authorization.k8s.io/v1"), Some("ClusterRoleBinding")) => unknown::<ClusterRoleBinding>(object),
         (Some("scheduling.k8s.io/v1"), Some("PriorityClass")) => unknown::<PriorityClass>(object),
@@ -59,23 +63,26 @@ fn misfits(object: &Value) -> Result<Vec<String>, String> {
     }
 }
 
-fn manifests() -> Vec<Value> {
-    yaml("deploy/kubernetes/fabriclens.yaml")
-}
+/// One collector.
+const ONE: &str = "deploy/kubernetes/fabriclens.yaml";
+/// Ingest collectors, a judge and its standby.
+const ROLES: &str = "deploy/kubernetes/roles.yaml";
 
-fn find(kind: &str, name: &str) -> Value {
-    let found = manifests().into_iter().find(|o| o["kind"] == kind && o["metadata"]["name"] == name);
+fn find(manifests: &str, kind: &str, name: &str) -> Value {
+    let found = yaml(manifests).into_iter().find(|o| o["kind"] == kind && o["metadata"]["name"] == name);
     found.unwrap_or_else(|| panic!("there is no {kind} {name}"))
 }
 
 #[test]
 fn manifests_match_the_kubernetes_schema() {
-    let all = manifests();
-    assert_eq!(all.len(), 13);
-    for object in all {
-        assert_eq!(misfits(&object), Ok(Vec::new()), "{} {}", object["kind"], object["metadata"]["name"]);
+    for (manifests, objects) in [(ONE, 13), (ROLES, 21)] {
+        let all = yaml(manifests);
+        assert_eq!(all.len(), objects, "{manifests}");
+        for object in all {
+            assert_eq!(misfits(&object), Ok(Vec::new()), "{} {}", object["kind"], object["metadata"]["name"]);
+        }
     }
-    let mut wrong = find("DaemonSet", "fabriclens-agent");
+    let mut wrong = find(ONE, "DaemonSet", "fabriclens-agent");
     wrong["spec"]["template"]["spec"]["hostNetwrok"] = json!(true);
     assert_eq!(misfits(&wrong), Ok(vec!["spec.template.spec.hostNetwrok".to_owned()]));
 }
@@ -88,12 +95,12 @@ struct Container {
     config: tempfile::NamedTempFile,
 }
 
-fn container(owner: &Value, file: &str) -> Container {
+fn container(manifests: &str, owner: &Value, file: &str) -> Container {
     let pod = &owner["spec"]["template"]["spec"];
     let spec = pod["containers"][0].clone();
     let map = pod["volumes"].as_array().unwrap().iter().find(|v| v["name"] == "config").unwrap();
     let config = tempfile::NamedTempFile::new().unwrap();
-    let data = find("ConfigMap", map["configMap"]["name"].as_str().unwrap());
+    let data = find(manifests, "ConfigMap", map["configMap"]["name"].as_str().unwrap());
     std::fs::write(config.path(), data["data"][file].as_str().unwrap()).unwrap();
     let mount = format!("/etc/fabriclens/{file}");
     assert!(spec["volumeMounts"].as_array().unwrap().iter().any(|m| m["mountPath"] == mount.as_str()));
@@ -125,8 +132,8 @@ fn collector(args: &[String], env: &[(String, String)]) -> Result<fabriclens_con
 
 #[test]
 fn agent_accepts_its_pod_arguments() {
-    let owner = find("DaemonSet", "fabriclens-agent");
-    let mut pod = container(&owner, "agent.toml");
+    let owner = find(ONE, "DaemonSet", "fabriclens-agent");
+    let mut pod = container(ONE, &owner, "agent.toml");
     let config = agent(&pod.args, &pod.env).unwrap();
     assert_eq!(config.settings.host, "told by the node");
     assert_eq!(config.collector.unwrap().url, "http://fabriclens.fabriclens.svc:4317");
@@ -144,8 +151,8 @@ fn agent_accepts_its_pod_arguments() {
 
 #[test]
 fn collector_accepts_its_pod_arguments() {
-    let owner = find("StatefulSet", "fabriclens");
-    let pod = container(&owner, "collector.toml");
+    let owner = find(ONE, "StatefulSet", "fabriclens");
+    let pod = container(ONE, &owner, "collector.toml");
     let config = collector(&pod.args, &pod.env).unwrap();
     let mounts = pod.spec["volumeMounts"].as_array().unwrap();
     assert!(mounts.iter().any(|m| m["name"] == "data" && config.data == Path::new(m["mountPath"].as_str().unwrap())));
@@ -160,8 +167,61 @@ fn collector_accepts_its_pod_arguments() {
 }
 
 #[test]
+fn agents_ingest_collectors_and_judges_find_each_other() {
+    let set = |name: &str| find(ROLES, "StatefulSet", name);
+    let pod = |name: &str| container(ROLES, &set(name), "collector.toml");
+    let configured = |pod: &Container| collector(&pod.args, &pod.env).unwrap();
+    // DNS names of the pods of a StatefulSet, with the scheme and a port.
+    let urls = |name: &str, port: u16| -> Vec<String> {
+        let spec = &set(name)["spec"];
+        let service = spec["serviceName"].as_str().unwrap();
+        let headless = find(ROLES, "Service", service);
+        assert_eq!(headless["spec"]["clusterIP"], "None");
+        assert_eq!(headless["spec"]["publishNotReadyAddresses"], true, "a standby is not ready");
+        let labels = &spec["template"]["metadata"]["labels"];
+        for (key, value) in headless["spec"]["selector"].as_object().unwrap() {
+            assert_eq!(labels[key], *value, "{service} finds the pods of {name}");
+        }
+        let count = spec["replicas"].as_u64().unwrap();
+        (0..count).map(|i| format!("http://{name}-{i}.{service}.fabriclens.svc:{port}")).collect()
+    };
+
+    let judges = ["fabriclens", "fabriclens-standby"];
+    let shared: Vec<_> = judges.iter().map(|name| configured(&pod(name))).collect();
+    assert!(shared.iter().all(|config| config.role == ServeRole::Judge && config.store.is_some()));
+    assert_eq!(shared[0].judge.lease, Some(PathBuf::from("/var/lib/fabriclens/judge.lease")));
+    assert_eq!(
+        (&shared[0].data, &shared[0].judge),
+        (&shared[1].data, &shared[1].judge),
+        "one data directory, one lease"
+    );
+    let claim =
+        |name: &str| set(name)["spec"]["template"]["spec"]["volumes"][1]["persistentVolumeClaim"]["claimName"].clone();
+    assert_eq!((claim(judges[0]), claim(judges[1])), (json!("judges"), json!("judges")));
+    let service = find(ROLES, "Service", "fabriclens");
+    let selector = service["spec"]["selector"].as_object().unwrap();
+    for name in judges {
+        let labels = set(name)["spec"]["template"]["metadata"]["labels"].clone();
+        assert!(selector.iter().all(|(key, value)| labels[key] == *value), "the API of {name}");
+    }
+
+    let ingest = pod("fabriclens-ingest");
+    let ingest = configured(&ingest);
+    assert_eq!(ingest.role, ServeRole::Ingest);
+    let asked: Vec<String> = ingest.judge.endpoints.iter().map(|judge| judge.url.clone()).collect();
+    assert_eq!(asked, judges.iter().flat_map(|name| urls(name, 7470)).collect::<Vec<_>>());
+    assert_eq!(ingest.store.unwrap().read.url, shared[0].store.as_ref().unwrap().read.url);
+
+    let agents = container(ROLES, &find(ROLES, "DaemonSet", "fabriclens-agent"), "agent.toml");
+    let sending = agent(&agents.args, &agents.env).unwrap().collector.unwrap();
+    assert_eq!(sending.mode, Mode::Spread);
+    let receivers: Vec<String> = std::iter::once(sending.url).chain(sending.others).collect();
+    assert_eq!(receivers, urls("fabriclens-ingest", 4317));
+}
+
+#[test]
 fn collector_meets_restricted_pod_security() {
-    let pod = find("StatefulSet", "fabriclens")["spec"]["template"]["spec"].clone();
+    let pod = find(ONE, "StatefulSet", "fabriclens")["spec"]["template"]["spec"].clone();
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
     assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
     let own = &pod["containers"][0]["securityContext"];
@@ -181,7 +241,7 @@ fn chart_and_images_have_this_version() {
     for (kind, name, image) in
         [("DaemonSet", "fabriclens-agent", "fabriclens-agent"), ("StatefulSet", "fabriclens", "fabriclens")]
     {
-        let told = find(kind, name)["spec"]["template"]["spec"]["containers"][0]["image"].clone();
+        let told = find(ONE, kind, name)["spec"]["template"]["spec"]["containers"][0]["image"].clone();
         assert_eq!(told, format!("registry.example/{image}:{version}").as_str());
         assert!(text("deploy/container/Containerfile").contains(&format!(" AS {image}\n")));
     }
@@ -195,7 +255,7 @@ fn operator_gets_the_same_rules() {
     assert!(rules[0]["groups"][0]["rules"][0]["expr"].as_str().unwrap().contains("fabric_"));
     assert_eq!(rule["spec"], rules[0]);
     let monitor = &yaml("deploy/kubernetes/service-monitor.yaml")[0];
-    let service = find("Service", "fabriclens");
+    let service = find(ONE, "Service", "fabriclens");
     assert!(
         service["spec"]["ports"]
             .as_array()
@@ -287,6 +347,33 @@ fn ansible_and_opentelemetry_match_the_programs() {
     std::fs::write(file.path(), config(0, "fabriclens_collector_config")).unwrap();
     let listen = collector(&args("serve"), &[]).unwrap().listen.otlp_grpc;
     assert!(listen.ip().is_unspecified() && listen.port() == 4317, "{listen}");
+
+    // The example with roles. What Ansible makes of the names of a group is in the first of the two texts.
+    let plays = &yaml("deploy/ansible/large.yml")[0];
+    let filled = |play: usize, key: &str| {
+        let text = plays[play]["roles"][0][key].as_str().unwrap();
+        let text = text.replace(
+            r"{{ groups['judge'] | map('regex_replace', '^(.+)$', 'http://\1:7470') | to_json }}",
+            r#"["http://judge:7470"]"#,
+        );
+        let text = text.replace(
+            r"{{ groups['ingest'] | map('regex_replace', '^(.+)$', 'http://\1:4317') | to_json }}",
+            r#"["http://a:4317", "http://b:4317"]"#,
+        );
+        let text = text
+            .replace("{{ fabriclens_engine_url }}", "http://engine:8428")
+            .replace("{{ fabriclens_shared }}", "/shared");
+        std::fs::write(file.path(), text).unwrap();
+    };
+    filled(0, "fabriclens_collector_config");
+    let judge = collector(&args("serve"), &[]).unwrap();
+    assert_eq!((judge.role, judge.judge.lease), (ServeRole::Judge, Some(PathBuf::from("/shared/judge.lease"))));
+    filled(1, "fabriclens_collector_config");
+    let ingest = collector(&args("serve"), &[]).unwrap();
+    assert_eq!((ingest.role, ingest.judge.endpoints.len()), (ServeRole::Ingest, 1));
+    filled(2, "fabriclens_agent_config");
+    let sending = agent(&args("run"), &[]).unwrap().collector.unwrap();
+    assert_eq!((sending.mode, sending.others.len()), (Mode::Spread, 1));
 
     let otel = &yaml("deploy/opentelemetry/config.yaml")[0];
     let pipeline = &otel["service"]["pipelines"]["metrics"];

@@ -17,6 +17,13 @@ const KUBERNETES: &str = "1.33.0";
 const RENDERED: &[(&str, &[&str])] = &[
     ("fabriclens.yaml", &["--set", "namespace.create=true"]),
     (
+        "roles.yaml",
+        &[
+            "--set",
+            "namespace.create=true,ingest.replicas=2,engine.url=http://victoria.example:8428,collector.persistence.claim=judges",
+        ],
+    ),
+    (
         "service-monitor.yaml",
         &["--set", "prometheusOperator.serviceMonitor=true", "--show-only", "templates/prometheus-operator.yaml"],
     ),

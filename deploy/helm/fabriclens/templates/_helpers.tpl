@@ -54,3 +54,16 @@ readOnlyRootFilesystem: true
 capabilities:
   drop: [ALL]
 {{- end }}
+
+{{/* True if several collectors receive and this release's collector only judges. */}}
+{{- define "fabriclens.roles" -}}
+{{ if gt (int .Values.ingest.replicas) 0 }}true{{ end }}
+{{- end }}
+
+{{/* URLs of the ingest collectors for agents, with commas. */}}
+{{- define "fabriclens.ingest.urls" -}}
+{{- $name := include "fabriclens.name" . -}}
+{{- range $i := until (int .Values.ingest.replicas) -}}
+{{ if $i }},{{ end }}{{ include "fabriclens.scheme" $ }}://{{ $name }}-ingest-{{ $i }}.{{ $name }}-ingest.{{ $.Release.Namespace }}.svc:4317
+{{- end -}}
+{{- end }}
