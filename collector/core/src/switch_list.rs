@@ -1,25 +1,28 @@
 //! List of the switches that the collector hears of: which, by which source, when the last sample arrived, gNMI streams, and
-//! names that were not understood. The list begins anew at each start.
+//! names that were not understood. The list begins anew at each start. A judge lists what its ingest collectors report, too.
 
 mod entries;
+mod reported;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use fabriclens_base::Sender;
 use parking_lot::Mutex;
 use prometheus::{GaugeVec, Opts, Registry};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use entries::SILENT_MS;
 use entries::{Entries, Entry, key};
+use reported::Reported;
 
 /// A switch as one source reports it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SwitchSource {
     /// Name of the switch, as `host` in series.
     pub switch: String,
     /// Source: `cumulus`, `sonic_hft`, `gnmi`, `in_band`, …
-    pub source: &'static str,
+    pub source: Cow<'static, str>,
     /// Time of the newest sample, Unix milliseconds; `None` if none has arrived.
     pub last_ms: Option<i64>,
     /// Whether nothing arrives: no sample for [`SILENT_MS`], or no gNMI stream that works.
@@ -33,16 +36,16 @@ pub struct SwitchSource {
 }
 
 /// A gNMI stream.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamState {
     /// Name of the stream: `ports`, `queues`, …
-    pub stream: &'static str,
+    pub stream: Cow<'static, str>,
     /// Why it does not work: `refused`, `connection`, …; `None` if it works.
-    pub failed: Option<&'static str>,
+    pub failed: Option<Cow<'static, str>>,
 }
 
 /// A foreign name without a row.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnknownName {
     /// The name as it arrived.
     pub name: String,
@@ -54,6 +57,7 @@ pub struct UnknownName {
 #[derive(Clone)]
 pub struct SwitchList {
     all: Arc<Mutex<Entries>>,
+    reported: Arc<Mutex<Reported>>,
     received: GaugeVec,
 }
 
@@ -71,7 +75,7 @@ impl SwitchList {
             &["switch", "source"],
         )?;
         registry.register(Box::new(received.clone()))?;
-        Ok(Self { all: Arc::default(), received })
+        Ok(Self { all: Arc::default(), reported: Arc::default(), received })
     }
 
     /// Lists a switch that is configured, before anything arrives.
@@ -129,11 +133,25 @@ impl SwitchList {
         Some(entry.working())
     }
 
-    /// All switches by name and source, at `now_ms`.
+    /// Takes the list of an ingest collector, which replaces its previous one; `bytes` is its length as JSON.
+    pub fn report(&self, collector: &str, switches: Vec<SwitchSource>, bytes: usize, now_ms: i64) {
+        self.reported.lock().take(collector, switches, bytes, now_ms);
+    }
+
+    /// All switches by name and source, at `now_ms`, with those that ingest collectors report.
     pub fn list(&self, now_ms: i64) -> Vec<SwitchSource> {
+        let own = self.own(now_ms);
+        self.reported.lock().add_to(own, now_ms)
+    }
+
+    /// Switches that this collector hears of itself.
+    fn own(&self, now_ms: i64) -> Vec<SwitchSource> {
         let all = self.all.lock();
         let one = |(entry, source): (&Entry, &'static str)| {
-            let streams = entry.streams.iter().map(|(stream, failed)| StreamState { stream, failed: *failed });
+            let streams = entry
+                .streams
+                .iter()
+                .map(|(stream, failed)| StreamState { stream: (*stream).into(), failed: failed.map(Cow::Borrowed) });
             let unknown = entry.unknown.iter().map(|(name, last)| UnknownName { name: name.clone(), last_ms: *last });
             let silent = match entry.streams.is_empty() {
                 true => now_ms - entry.received_ms > SILENT_MS,
@@ -141,7 +159,7 @@ impl SwitchList {
             };
             SwitchSource {
                 switch: entry.switch.to_string(),
-                source,
+                source: source.into(),
                 last_ms: entry.last_ms,
                 silent,
                 streams: streams.collect(),

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use fabriclens_base::host_name;
 use fabriclens_wire::troubled_jobs::encode;
 use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
 
 /// A job in trouble.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TroubledJob {
     /// All its names.
     pub names: Vec<String>,
@@ -18,11 +19,12 @@ pub struct TroubledJob {
 
 /// See the module. Clones share one table.
 #[derive(Clone, Default)]
-pub struct TroubledJobs(Arc<RwLock<Headers>>);
+pub struct TroubledJobs(Arc<RwLock<Table>>);
 
-/// Values of the header: for those who speak for any host, and by host.
+/// The jobs, and values of the header: for those who speak for any host, and by host.
 #[derive(Default)]
-struct Headers {
+struct Table {
+    jobs: Arc<[TroubledJob]>,
     all: Option<Arc<str>>,
     by_host: HashMap<String, Arc<str>>,
 }
@@ -40,7 +42,12 @@ impl TroubledJobs {
             }
         }
         let by_host = of_host.into_iter().filter_map(|(host, jobs)| Some((host, header(&jobs)?))).collect();
-        *self.0.write() = Headers { all: header(&jobs.iter().collect::<Vec<_>>()), by_host };
+        *self.0.write() = Table { jobs: jobs.into(), all: header(&jobs.iter().collect::<Vec<_>>()), by_host };
+    }
+
+    /// All jobs.
+    pub fn all(&self) -> Arc<[TroubledJob]> {
+        self.0.read().jobs.clone()
     }
 
     /// The header for a sender that may speak for any host.
@@ -50,10 +57,10 @@ impl TroubledJobs {
 
     /// The header for a host that goes by these names.
     pub fn of_host(&self, names: &[String]) -> Option<Arc<str>> {
-        let headers = self.0.read();
+        let table = self.0.read();
         // Names need no work while no job is in trouble.
-        headers.all.as_ref()?;
-        names.iter().find_map(|name| headers.by_host.get(&host_name::key(name)).cloned())
+        table.all.as_ref()?;
+        names.iter().find_map(|name| table.by_host.get(&host_name::key(name)).cloned())
     }
 }
 

@@ -1,18 +1,24 @@
 //! What a judge offers to ingest collectors, on the main listener: it takes samples for the detectors, which they have already
-//! written to the engine, answers requests of agents that they pass on, and tells the names of switches.
+//! written to the engine, and answers requests of agents that they pass on. Every ten seconds each of them reports the switches that
+//! it hears of, and learns the names of switches and the jobs in trouble.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{Extension, Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use fabriclens_config::Access;
 use fabriclens_core::protocol::Protocol;
+use fabriclens_core::switch_list::SwitchSource;
+use fabriclens_core::time::now_ms;
+use fabriclens_core::troubled_jobs::TroubledJob;
 use fabriclens_forward::JUDGE_WRITE;
 use fabriclens_server::auth::{Caller, Hosts};
+use fabriclens_server::body::{self, BODY_TIME, BodyError};
 use fabriclens_server::route::{Route, route};
+use serde::{Deserialize, Serialize};
 use tonic::Status;
 
 use super::agent_identity::{self, AGENT};
@@ -22,14 +28,34 @@ use super::http::plain_remote_write;
 use super::refusal::Refusal;
 use super::{Ingest, IngestError, admission, shard};
 
-/// Path of the names of switches.
-pub const SWITCH_NAMES: &str = "/api/v1/judge/switch_names";
+/// Path at which an ingest collector reports every ten seconds.
+pub const COLLECTOR: &str = "/api/v1/judge/collector";
+/// Largest report and largest answer, bytes. Bounds of what they list keep them smaller.
+pub const REPORT_BYTES: usize = 16 << 20;
+
+/// What an ingest collector tells its judge.
+#[derive(Serialize, Deserialize)]
+pub struct CollectorReport {
+    /// Which collector: a number that it draws at its start.
+    pub collector: u64,
+    /// Switches that it hears of.
+    pub switches: Vec<SwitchSource>,
+}
+
+/// What an ingest collector learns in return.
+#[derive(Serialize, Deserialize)]
+pub struct JudgeAnswer {
+    /// Names of switches in the topology.
+    pub switch_names: Vec<String>,
+    /// Running jobs that open incidents touch.
+    pub troubled_jobs: Vec<TroubledJob>,
+}
 
 /// Routes for ingest collectors, on the main listener.
 pub fn routes() -> Vec<Route<Arc<Ingest>>> {
     let mut all = vec![
         route(Access::Ingest, &[Method::POST], JUDGE_WRITE, write),
-        route(Access::Ingest, &[Method::GET], SWITCH_NAMES, switch_names),
+        route(Access::Ingest, &[Method::POST], COLLECTOR, collector),
         route(Access::Ingest, &[Method::POST], "/api/v1/write", refuse),
         route(Access::Ingest, &[Method::POST], "/api/v1/import", refuse),
     ];
@@ -65,14 +91,36 @@ async fn relayed(method: AgentMethod, ingest: Arc<Ingest>, caller: Caller, reque
     }
 }
 
-/// Names of switches in the topology, one a line.
-async fn switch_names(State(ingest): State<Arc<Ingest>>, Extension(caller): Extension<Caller>) -> Response {
+/// Takes the report of an ingest collector, and answers with what it needs to know of the fabric.
+async fn collector(
+    State(ingest): State<Arc<Ingest>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
     if !is_collector(&caller) {
         return not_a_collector(&caller);
     }
-    let names = ingest.switch_names.lock().clone();
-    let text: String = names.iter().flat_map(|name| [name.as_str(), "\n"]).collect();
-    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+    let read = body::read::<BodyError>(&headers, body, REPORT_BYTES, |_| Ok(()));
+    let bytes = match tokio::time::timeout(BODY_TIME, read).await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(error)) => return (error.status(), format!("{error}\n")).into_response(),
+        Err(_) => return (StatusCode::REQUEST_TIMEOUT, "the report took too long\n").into_response(),
+    };
+    match serde_json::from_slice(&bytes) {
+        Ok(report) => axum::Json(answer(&ingest, report, bytes.len())).into_response(),
+        Err(error) => (StatusCode::BAD_REQUEST, format!("no report of a collector: {error}\n")).into_response(),
+    }
+}
+
+/// Takes a report of so many bytes.
+fn answer(ingest: &Ingest, report: CollectorReport, bytes: usize) -> JudgeAnswer {
+    let CollectorReport { collector, switches } = report;
+    ingest.telemetry.switches.report(&collector.to_string(), switches, bytes, now_ms());
+    JudgeAnswer {
+        switch_names: ingest.switch_names.lock().to_vec(),
+        troubled_jobs: ingest.telemetry.troubled_jobs.all().to_vec(),
+    }
 }
 
 async fn write(
@@ -104,4 +152,24 @@ async fn take(ingest: &Arc<Ingest>, caller: Caller, headers: &HeaderMap, body: B
         Ok::<_, IngestError>(report)
     });
     Ok(report.await?.message())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::bench;
+    use super::*;
+
+    #[test]
+    fn a_collector_learns_names_of_switches_and_jobs_in_trouble() {
+        let bench = bench();
+        let ingest = bench.ingest();
+        let report = || CollectorReport { collector: 7, switches: Vec::new() };
+        let nothing = answer(ingest, report(), 2);
+        assert!(nothing.switch_names.is_empty() && nothing.troubled_jobs.is_empty());
+        ingest.name_switches_as(["leaf1".to_owned()].into_iter());
+        let job = TroubledJob { names: vec!["7".into(), "train".into()], hosts: vec!["gpu-01".into()] };
+        ingest.telemetry.troubled_jobs.set(std::slice::from_ref(&job));
+        let learned = answer(ingest, report(), 2);
+        assert_eq!((learned.switch_names, learned.troubled_jobs), (vec!["leaf1".to_owned()], vec![job]));
+    }
 }

@@ -1,5 +1,7 @@
-//! What an ingest collector asks its judges every ten seconds: which of them is active, and how the topology names switches.
+//! What an ingest collector does every ten seconds: it reports the switches that it hears of to its judges, and learns which judge
+//! is active, how the topology names switches, and which jobs are in trouble.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +10,10 @@ use fabriclens_core::failover_client::FailoverClient;
 use fabriclens_core::periodic::{Trigger, periodic};
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_ingest::Ingest;
-use fabriclens_ingest::judge::SWITCH_NAMES;
+use fabriclens_ingest::judge::{COLLECTOR, CollectorReport, JudgeAnswer, REPORT_BYTES};
 use tokio::sync::watch;
 
 const INTERVAL: Duration = Duration::from_secs(10);
-/// Longest list of names, bytes.
-const NAMES: u64 = 4 << 20;
 
 /// Asks all judges until `stop` becomes true.
 pub(super) async fn watch(
@@ -22,27 +22,32 @@ pub(super) async fn watch(
     telemetry: Telemetry,
     stop: watch::Receiver<bool>,
 ) {
+    let collector = RandomState::new().hash_one(());
     let work = move |trigger| {
         if trigger != Trigger::Stop {
-            look(&judges, &ingest, &telemetry);
+            look(collector, &judges, &ingest, &telemetry);
         }
     };
     periodic(INTERVAL, Arc::default(), stop, "the judge is no longer watched", work).await;
 }
 
-fn look(judges: &FailoverClient, ingest: &Ingest, telemetry: &Telemetry) {
-    let (mut active, mut failed, mut names) = (Vec::new(), Vec::new(), None);
+fn look(collector: u64, judges: &FailoverClient, ingest: &Ingest, telemetry: &Telemetry) {
+    let report = CollectorReport { collector, switches: ingest.switches() };
+    // Numbers and texts are always valid JSON.
+    let report = serde_json::to_vec(&report).unwrap_or_default();
+    let (mut active, mut failed, mut answer) = (Vec::new(), Vec::new(), None);
     for judge in judges.clients() {
-        match switch_names(judge) {
+        match tell(judge, &report) {
             Ok(found) => {
                 active.push(judge.url());
-                names.get_or_insert(found);
+                answer.get_or_insert(found);
             }
             Err(why) => failed.push(format!("{}: {why}", judge.url())),
         }
     }
-    if let Some(names) = names {
-        ingest.name_switches_as(names.lines().map(str::to_owned));
+    if let Some(JudgeAnswer { switch_names, troubled_jobs }) = answer {
+        ingest.name_switches_as(switch_names.into_iter());
+        telemetry.troubled_jobs.set(&troubled_jobs);
     }
     let before = telemetry.judges.active.get();
     telemetry.judges.active.set(i64::try_from(active.len()).unwrap_or(i64::MAX));
@@ -60,11 +65,14 @@ fn look(judges: &FailoverClient, ingest: &Ingest, telemetry: &Telemetry) {
     telemetry.judges.set_remarks(remark.into_iter().collect());
 }
 
-fn switch_names(judge: &Client) -> Result<String, String> {
-    let request = judge.get(&format!("{}{SWITCH_NAMES}", judge.url())).map_err(|e| e.to_string())?;
-    let mut response = request.call().map_err(|e| e.to_string())?;
+/// Reports to a judge.
+fn tell(judge: &Client, report: &[u8]) -> Result<JudgeAnswer, String> {
+    let request = judge.post(&format!("{}{COLLECTOR}", judge.url())).map_err(|e| e.to_string())?;
+    let mut response = request.content_type("application/json").send(report).map_err(|e| e.to_string())?;
     if !response.status().is_success() {
         return Err(endpoint::error_text(&mut response));
     }
-    response.body_mut().with_config().limit(NAMES).read_to_string().map_err(|e| e.to_string())
+    let limited = response.body_mut().with_config().limit(REPORT_BYTES as u64);
+    let answer = limited.read_to_vec().map_err(|e| e.to_string())?;
+    serde_json::from_slice(&answer).map_err(|e| format!("its answer is not understood: {e}"))
 }

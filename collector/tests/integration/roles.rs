@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use crate::common::unary::unary;
 use crate::common::{Collector, now_ms, now_ns, otlp, series, until};
+use crate::switches::{cumulus, post};
 use fabriclens_config::{Config, Endpoint, Forward, Judge, Remote, ServeRole};
 use fabriclens_forward::JUDGE_WRITE;
 use fabriclens_reader_lease::{ASK, AskReply, AskRequest};
+use serde_json::json;
 use tonic::Code;
 use tonic::transport::Channel;
 
@@ -111,6 +113,40 @@ async fn requests_of_agents_are_answered_by_the_judge() {
 }
 
 #[tokio::test]
+async fn the_judge_lists_the_switches_of_its_ingest_collectors() {
+    let judge = judge().await;
+    let ingest = ingest_of(&[&url(&judge)]).await;
+    let listed = async |of: &Collector| of.json("/api/v1/switches").await.1["data"]["switches"].take();
+    assert_eq!(listed(&judge).await, json!([]));
+    post(&ingest, cumulus("leaf1", &[("nvswitch_interface_if_out_octets", 1.0), ("nvswitch_new", 1.0)])).await;
+    let own = listed(&ingest).await;
+    assert_eq!((&own[0]["switch"], &own[0]["unknown"][0]["name"]), (&json!("leaf1"), &json!("nvswitch_new")), "{own}");
+    until("the judge lists it, too", async || listed(&judge).await == own).await;
+    for wrong in ["", "{}", r#"{"collector": 1, "switches": [{"switch": 7}]}"#] {
+        let to = format!("{}{}", url(&judge), fabriclens_ingest::judge::COLLECTOR);
+        let (status, text) = crate::common::post(to, &[], wrong.into()).await;
+        assert!(status == 400 && text.contains("no report of a collector"), "{status} {text}");
+    }
+    assert_eq!(listed(&judge).await, own);
+}
+
+#[tokio::test]
+async fn agents_learn_from_an_ingest_collector_which_jobs_are_in_trouble() {
+    let told = json!({"switch_names": [], "troubled_jobs": [{"names": ["7"], "hosts": ["h1"]}]}).to_string();
+    let judge = axum::Router::new().route(fabriclens_ingest::judge::COLLECTOR, axum::routing::post(|| async { told }));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async { axum::serve(listener, judge).await });
+    let ingest = ingest_of(&[&url]).await;
+    let mut grpc = ingest.grpc().await;
+    until("it answers with the judge's jobs", async || {
+        let reply = grpc.export(otlp("h1", "fabric_port_io_bytes_total", &[])).await.unwrap();
+        reply.metadata().get("fabriclens-troubled-jobs").is_some_and(|jobs| jobs == "7")
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_ingest_collector_names_the_judge_for_everything_else() {
     let judge = judge().await;
     let ingest = ingest_of(&[&url(&judge), "http://127.0.0.1:9"]).await;
@@ -183,12 +219,10 @@ async fn only_credentials_with_the_role_write_speak_for_agents() {
         let (status, text) = crate::common::post(format!("{}{JUDGE_WRITE}", url(&judge)), &headers, body).await;
         assert_eq!(status, want, "{text}");
         assert!(want == 204 || text.contains("give its credential the role write and no host"), "{text}");
-        let names = format!("{}{}", url(&judge), fabriclens_ingest::judge::SWITCH_NAMES);
-        let asked = tokio::task::spawn_blocking(move || {
-            let agent = crate::common::process::agent();
-            agent.get(&names).header("authorization", header).call().unwrap().status().as_u16()
-        });
-        assert_eq!(asked.await.unwrap(), if want == 204 { 200 } else { 403 });
+        let report = format!("{}{}", url(&judge), fabriclens_ingest::judge::COLLECTOR);
+        let told = br#"{"collector": 1, "switches": []}"#.to_vec();
+        let (status, _) = crate::common::post(report, &[("authorization", header)], told).await;
+        assert_eq!(status, if want == 204 { 200 } else { 403 });
     }
 }
 

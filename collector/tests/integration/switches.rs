@@ -20,25 +20,31 @@ fn at_present(value: &mut Value, now: &str) {
     }
 }
 
-async fn post(c: &Collector, mut request: Value) -> Value {
+pub(crate) async fn post(c: &Collector, mut request: Value) -> Value {
     at_present(&mut request, &now_ns().to_string());
     let (status, body) = c.otlp_http(&[("content-type", "application/json")], request.to_string().into_bytes()).await;
     assert_eq!(status, 200, "{body}");
     serde_json::from_str(&body).unwrap()
 }
 
-#[tokio::test]
-async fn a_switch_is_listed_with_what_is_not_understood() {
-    let c = Collector::start().await;
-    assert_eq!(c.json("/api/v1/switches").await.1["data"]["switches"], json!([]));
-    let gauge = |name: &str, value: f64| {
+/// Metrics of a port, as a Cumulus switch pushes them.
+pub(crate) fn cumulus(switch: &str, metrics: &[(&str, f64)]) -> Value {
+    let gauge = |(name, value): &(&str, f64)| {
         let interface = json!({"key": "interface", "value": {"stringValue": "swp1s0"}});
         let point = json!({"attributes": [interface], "timeUnixNano": "", "asDouble": value});
         json!({"name": name, "gauge": {"dataPoints": [point]}})
     };
-    let metrics = [gauge("nvswitch_interface_if_out_octets", 4928.0), gauge("nvswitch_of_a_later_release", 1.0)];
-    let host = json!({"attributes": [{"key": "net.host.name", "value": {"stringValue": "leaf1"}}]});
-    let request = json!({"resourceMetrics": [{"resource": host, "scopeMetrics": [{"metrics": metrics}]}]});
+    let metrics: Vec<Value> = metrics.iter().map(gauge).collect();
+    let host = json!({"attributes": [{"key": "net.host.name", "value": {"stringValue": switch}}]});
+    json!({"resourceMetrics": [{"resource": host, "scopeMetrics": [{"metrics": metrics}]}]})
+}
+
+#[tokio::test]
+async fn a_switch_is_listed_with_what_is_not_understood() {
+    let c = Collector::start().await;
+    assert_eq!(c.json("/api/v1/switches").await.1["data"]["switches"], json!([]));
+    let request =
+        cumulus("leaf1", &[("nvswitch_interface_if_out_octets", 4928.0), ("nvswitch_of_a_later_release", 1.0)]);
     assert_eq!(post(&c, request).await, json!({}), "a name that is not understood is no error of the switch");
     let sent = r#"fabric_port_io_bytes_total{host="leaf1",port="swp1s0",direction="transmit"}"#;
     assert_eq!(c.value(sent).await, Some(4928.0));

@@ -15,7 +15,8 @@ fn silence_is_a_matter_of_arrival_or_of_streams() {
     // One stream that works is enough: targets refuse what they lack.
     list.stream(&spine, "gnmi", "ports", None);
     assert_eq!(silent(900_001 + SILENT_MS), [true, false]);
-    let reasons: Vec<_> = list.list(0)[1].streams.iter().map(|s| (s.stream, s.failed)).collect();
+    let listed = list.list(0);
+    let reasons: Vec<_> = listed[1].streams.iter().map(|s| (&*s.stream, s.failed.as_deref())).collect();
     assert_eq!(reasons, [("lldp", Some("refused")), ("ports", None)]);
 }
 

@@ -68,7 +68,7 @@ async fn cumulus_counters_become_counters_of_a_port() {
     );
     assert_eq!(stored(&bench, "host", "leaf2").len(), 2);
     let switches = bench.ingest().switches();
-    let listed: Vec<_> = switches.iter().map(|s| (s.switch.as_str(), s.source, s.unknown.len())).collect();
+    let listed: Vec<_> = switches.iter().map(|s| (&*s.switch, &*s.source, s.unknown.len())).collect();
     assert_eq!(listed, [("leaf1", "cumulus", 1), ("leaf2", "cumulus", 1)]);
     assert_eq!(switches[0].unknown[0].name, "nvswitch_interface_of_a_later_release");
     assert!(now_ms() - switches[0].last_ms.unwrap() < 60_000);
@@ -148,7 +148,7 @@ async fn switches_that_an_agent_reads_in_band_are_listed() {
     // A sender that may not speak for a switch does not list it.
     send(&bench, &bound("gpu-01"), &[resource(("host", "leaf2"), &leaf)]).await;
     let switches = bench.ingest().switches();
-    let listed: Vec<_> = switches.iter().map(|s| (s.switch.as_str(), s.source)).collect();
+    let listed: Vec<_> = switches.iter().map(|s| (&*s.switch, &*s.source)).collect();
     assert_eq!(listed, [("leaf1", "in_band")]);
     assert!(switches[0].last_ms.unwrap() > now_ms() - 60_000 && switches[0].unknown.is_empty());
     assert_eq!(stored(&bench, "host", "leaf1").len(), 1, "their series stay as they are");
