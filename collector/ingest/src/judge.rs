@@ -16,7 +16,6 @@ use fabriclens_core::time::now_ms;
 use fabriclens_core::troubled_jobs::TroubledJob;
 use fabriclens_forward::JUDGE_WRITE;
 use fabriclens_server::auth::{Caller, Hosts};
-use fabriclens_server::body::{self, BODY_TIME, BodyError};
 use fabriclens_server::route::{Route, route};
 use serde::{Deserialize, Serialize};
 use tonic::Status;
@@ -30,8 +29,8 @@ use super::{Ingest, IngestError, admission, shard};
 
 /// Path at which an ingest collector reports every ten seconds.
 pub const COLLECTOR: &str = "/api/v1/judge/collector";
-/// Largest report and largest answer, bytes. Bounds of what they list keep them smaller.
-pub const REPORT_BYTES: usize = 16 << 20;
+/// Largest answer to that, bytes. Bounds of what it lists keep it smaller.
+pub const ANSWER_BYTES: u64 = 16 << 20;
 
 /// What an ingest collector tells its judge.
 #[derive(Serialize, Deserialize)]
@@ -101,15 +100,19 @@ async fn collector(
     if !is_collector(&caller) {
         return not_a_collector(&caller);
     }
-    let read = body::read::<BodyError>(&headers, body, REPORT_BYTES, |_| Ok(()));
-    let bytes = match tokio::time::timeout(BODY_TIME, read).await {
-        Ok(Ok(bytes)) => bytes,
-        Ok(Err(error)) => return (error.status(), format!("{error}\n")).into_response(),
-        Err(_) => return (StatusCode::REQUEST_TIMEOUT, "the report took too long\n").into_response(),
+    let received = ingest.receive(Protocol::RemoteWrite, &caller, &headers, body, true, |_| None).await;
+    let received = match received {
+        Ok(received) => received,
+        Err(error) => return Refusal::from(error).into_text(),
     };
-    match serde_json::from_slice(&bytes) {
-        Ok(report) => axum::Json(answer(&ingest, report, bytes.len())).into_response(),
-        Err(error) => (StatusCode::BAD_REQUEST, format!("no report of a collector: {error}\n")).into_response(),
+    let read = move || {
+        let bytes = received.payload.bytes();
+        serde_json::from_slice(bytes).map(|report| answer(&ingest, report, bytes.len()))
+    };
+    match tokio::task::spawn_blocking(read).await {
+        Ok(Ok(answer)) => axum::Json(answer).into_response(),
+        Ok(Err(error)) => (StatusCode::BAD_REQUEST, format!("no report of a collector: {error}\n")).into_response(),
+        Err(error) => Refusal::from(IngestError::Internal(error.to_string())).into_text(),
     }
 }
 

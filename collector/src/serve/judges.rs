@@ -10,7 +10,7 @@ use fabriclens_core::failover_client::FailoverClient;
 use fabriclens_core::periodic::{Trigger, periodic};
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_ingest::Ingest;
-use fabriclens_ingest::judge::{COLLECTOR, CollectorReport, JudgeAnswer, REPORT_BYTES};
+use fabriclens_ingest::judge::{ANSWER_BYTES, COLLECTOR, CollectorReport, JudgeAnswer};
 use tokio::sync::watch;
 
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -72,7 +72,7 @@ fn tell(judge: &Client, report: &[u8]) -> Result<JudgeAnswer, String> {
     if !response.status().is_success() {
         return Err(endpoint::error_text(&mut response));
     }
-    let limited = response.body_mut().with_config().limit(REPORT_BYTES as u64);
+    let limited = response.body_mut().with_config().limit(ANSWER_BYTES);
     let answer = limited.read_to_vec().map_err(|e| e.to_string())?;
     serde_json::from_slice(&answer).map_err(|e| format!("its answer is not understood: {e}"))
 }
