@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{SILENT_MS, SwitchSource};
+use super::entries::SILENT_MS;
+use super::source::SwitchSource;
 
 /// Most bytes of all lists as JSON. Beyond it, those of the collectors that have been silent longest are dropped.
 const BYTES: usize = 64 << 20;
