@@ -348,7 +348,7 @@ fn ansible_and_opentelemetry_match_the_programs() {
     let listen = collector(&args("serve"), &[]).unwrap().listen.otlp_grpc;
     assert!(listen.ip().is_unspecified() && listen.port() == 4317, "{listen}");
 
-    // The example with roles. What Ansible makes of the names of a group is in the first of the two texts.
+    // The example with roles, with values in place of Ansible's expressions.
     let plays = &yaml("deploy/ansible/large.yml")[0];
     let filled = |play: usize, key: &str| {
         let text = plays[play]["roles"][0][key].as_str().unwrap();

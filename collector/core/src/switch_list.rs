@@ -97,12 +97,13 @@ impl SwitchList {
         Some(entry.working())
     }
 
-    /// Takes the list of an ingest collector, which replaces its previous one; `bytes` is its length as JSON.
-    pub fn report(&self, collector: &str, switches: Vec<SwitchSource>, bytes: usize, now_ms: i64) {
+    /// Replaces the list of an ingest collector, which the number names; `bytes` is the length of the list as JSON.
+    pub fn report(&self, collector: u64, switches: Vec<SwitchSource>, bytes: usize, now_ms: i64) {
         self.reported.lock().take(collector, switches, bytes, now_ms);
     }
 
-    /// All switches by name and source, at `now_ms`, with those that ingest collectors report.
+    /// All switches, ordered by name and source, as they are at `now_ms` (Unix ms): those that this collector hears of, and
+    /// those that ingest collectors report to it.
     pub fn list(&self, now_ms: i64) -> Vec<SwitchSource> {
         let own = self.own(now_ms);
         self.reported.lock().add_to(own, now_ms)

@@ -7,7 +7,7 @@ use fabriclens_core::troubled_jobs::{TroubledJob, TroubledJobs};
 use fabriclens_correlate::{Incident, Severity};
 use fabriclens_jobs::Job;
 
-/// The jobs that agents were told of last.
+/// Which jobs the collector named to agents in the previous round.
 #[derive(Default)]
 pub(super) struct TroubledJobsFeed {
     /// Keys of the jobs.

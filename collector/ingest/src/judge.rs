@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Body;
-use axum::extract::{Extension, Request, State};
+use axum::extract::{Extension, FromRequestParts, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse, Response};
 use fabriclens_config::Access;
 use fabriclens_core::protocol::Protocol;
 use fabriclens_core::switch_list::SwitchSource;
@@ -59,30 +60,33 @@ pub fn routes() -> Vec<Route<Arc<Ingest>>> {
         route(Access::Ingest, &[Method::POST], "/api/v1/import", refuse),
     ];
     all.extend(AgentMethod::ALL.map(|method| {
-        let answer = move |State(ingest), Extension(caller): Extension<Caller>, request| {
-            relayed(method, ingest, caller, request)
-        };
+        let answer = move |State(ingest), _: IngestCollector, request| relayed(method, ingest, request);
         route(Access::Ingest, &[Method::POST], method.judge_path(), answer)
     }));
     all
 }
 
-/// Whether a caller may speak for agents of all hosts: it may also report jobs and act on incidents. Without authentication
-/// everybody may do everything.
-fn is_collector(caller: &Caller) -> bool {
-    (caller.name.is_none() || caller.roles.grant(Access::Write)) && caller.hosts == Hosts::Any
-}
+/// A caller that may speak for agents of all hosts: it may also report jobs and act on incidents. Without authentication
+/// everybody may do everything. Other callers get 403.
+struct IngestCollector(Caller);
 
-fn not_a_collector(caller: &Caller) -> Response {
-    let name = caller.log_name();
-    let text = format!("{name} may not send as an ingest collector; give its credential the role write and no host\n");
-    (StatusCode::FORBIDDEN, text).into_response()
-}
+impl<S: Send + Sync> FromRequestParts<S> for IngestCollector {
+    type Rejection = Response;
 
-async fn relayed(method: AgentMethod, ingest: Arc<Ingest>, caller: Caller, request: Request) -> Response {
-    if !is_collector(&caller) {
-        return not_a_collector(&caller);
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+        let caller = Extension::<Caller>::from_request_parts(parts, state).await;
+        let Extension(caller) = caller.map_err(IntoResponse::into_response)?;
+        if (caller.name.is_none() || caller.roles.grant(Access::Write)) && caller.hosts == Hosts::Any {
+            return Ok(Self(caller));
+        }
+        let name = caller.log_name();
+        let text =
+            format!("{name} may not send as an ingest collector; give its credential the role write and no host\n");
+        Err((StatusCode::FORBIDDEN, text).into_response())
     }
+}
+
+async fn relayed(method: AgentMethod, ingest: Arc<Ingest>, request: Request) -> Response {
     let agent = request.headers().get(AGENT).and_then(|value| agent_identity::decode(value.to_str().ok()?));
     match agent {
         Some(agent) => method.answer(ingest, agent, request).await,
@@ -93,13 +97,10 @@ async fn relayed(method: AgentMethod, ingest: Arc<Ingest>, caller: Caller, reque
 /// Takes the report of an ingest collector, and answers with what it needs to know of the fabric.
 async fn collector(
     State(ingest): State<Arc<Ingest>>,
-    Extension(caller): Extension<Caller>,
+    IngestCollector(caller): IngestCollector,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    if !is_collector(&caller) {
-        return not_a_collector(&caller);
-    }
     let received = ingest.receive(Protocol::RemoteWrite, &caller, &headers, body, true, |_| None).await;
     let received = match received {
         Ok(received) => received,
@@ -119,7 +120,7 @@ async fn collector(
 /// Takes a report of so many bytes.
 fn answer(ingest: &Ingest, report: CollectorReport, bytes: usize) -> JudgeAnswer {
     let CollectorReport { collector, switches } = report;
-    ingest.telemetry.switches.report(&collector.to_string(), switches, bytes, now_ms());
+    ingest.telemetry.switches.report(collector, switches, bytes, now_ms());
     JudgeAnswer {
         switch_names: ingest.switch_names.lock().to_vec(),
         troubled_jobs: ingest.telemetry.troubled_jobs.all().to_vec(),
@@ -128,13 +129,10 @@ fn answer(ingest: &Ingest, report: CollectorReport, bytes: usize) -> JudgeAnswer
 
 async fn write(
     State(ingest): State<Arc<Ingest>>,
-    Extension(caller): Extension<Caller>,
+    IngestCollector(caller): IngestCollector,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    if !is_collector(&caller) {
-        return not_a_collector(&caller);
-    }
     match take(&ingest, caller, &headers, body).await {
         Ok(message) if message.is_empty() => StatusCode::NO_CONTENT.into_response(),
         Ok(message) => (StatusCode::BAD_REQUEST, format!("{message}\n")).into_response(),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use fabriclens_base::host_name;
+
 use super::entries::SILENT_MS;
 use super::source::SwitchSource;
 
@@ -12,7 +14,7 @@ const KEPT_MS: i64 = 86_400_000;
 
 /// The newest list of each ingest collector.
 #[derive(Default)]
-pub(super) struct Reported(BTreeMap<String, ReportedList>);
+pub(super) struct Reported(BTreeMap<u64, ReportedList>);
 
 struct ReportedList {
     switches: Vec<SwitchSource>,
@@ -24,12 +26,12 @@ struct ReportedList {
 
 impl Reported {
     /// Takes the list of a collector, which replaces its previous one.
-    pub(super) fn take(&mut self, collector: &str, switches: Vec<SwitchSource>, bytes: usize, now_ms: i64) {
+    pub(super) fn take(&mut self, collector: u64, switches: Vec<SwitchSource>, bytes: usize, now_ms: i64) {
         self.0.retain(|_, list| now_ms - list.received_ms < KEPT_MS);
-        self.0.insert(collector.to_owned(), ReportedList { switches, bytes, received_ms: now_ms });
+        self.0.insert(collector, ReportedList { switches, bytes, received_ms: now_ms });
         while self.0.values().map(|list| list.bytes).sum::<usize>() > BYTES {
-            let oldest = self.0.iter().min_by_key(|(_, list)| list.received_ms).map(|(name, _)| name.clone());
-            oldest.and_then(|name| self.0.remove(&name));
+            let oldest = self.0.iter().min_by_key(|(_, list)| list.received_ms).map(|(collector, _)| *collector);
+            oldest.and_then(|collector| self.0.remove(&collector));
         }
     }
 
@@ -46,7 +48,7 @@ impl Reported {
         });
         for one in own.into_iter().chain(reported) {
             let newness = |one: &SwitchSource| (!one.silent, one.last_ms);
-            let key = (one.switch.clone(), one.source.to_string());
+            let key = (host_name::key(&one.switch), one.source.to_string());
             match all.get(&key) {
                 Some(other) if newness(other) >= newness(&one) => {}
                 _ => _ = all.insert(key, one),
@@ -81,13 +83,17 @@ mod tests {
     fn a_switch_is_listed_once_and_outlives_the_collector_that_heard_it() {
         let mut reported = Reported::default();
         assert_eq!(listed(&reported, 5).len(), 1);
-        reported.take("ingest-1", vec![one("leaf1", 10), one("leaf2", 10)], 100, 1000);
-        reported.take("ingest-2", vec![one("leaf1", 20)], 50, 1000);
+        reported.take(1, vec![one("leaf1", 10), one("leaf2", 10)], 100, 1000);
+        reported.take(2, vec![one("LEAF1", 5), one("leaf1", 20)], 50, 1000);
         let want = |last, silent| ("leaf1".to_owned(), Some(last), silent);
         assert_eq!(listed(&reported, 1000)[0], want(20, false), "the newest of both");
         let later = 1001 + SILENT_MS;
-        reported.take("ingest-1", vec![one("leaf1", 15)], 50, later);
-        assert_eq!(listed(&reported, later)[0], want(15, false), "ingest-2 is gone, and the switch sends to ingest-1");
+        reported.take(1, vec![one("leaf1", 15)], 50, later);
+        assert_eq!(
+            listed(&reported, later)[0],
+            want(15, false),
+            "the second collector is gone, and the switch sends to the first"
+        );
         assert_eq!(listed(&reported, later).len(), 2, "leaf2 is no longer reported");
         assert_eq!(listed(&reported, later + SILENT_MS + 1)[0], want(20, true), "no collector is heard");
     }
@@ -95,12 +101,12 @@ mod tests {
     #[test]
     fn lists_are_bounded_in_bytes_and_time() {
         let mut reported = Reported::default();
-        for (i, now) in [1, 2, 3].into_iter().enumerate() {
-            reported.take(&format!("c{i}"), vec![one(&format!("leaf{i}"), now)], BYTES / 2, now);
+        for (i, now) in (0..).zip([1, 2, 3]) {
+            reported.take(i, vec![one(&format!("leaf{i}"), now)], BYTES / 2, now);
         }
         let names = |now| listed(&reported, now).into_iter().map(|(name, ..)| name).collect::<Vec<_>>();
         assert_eq!(names(3), ["leaf1", "leaf2", "own"], "the oldest made room");
-        reported.take("c9", Vec::new(), 2, KEPT_MS + 2);
+        reported.take(9, Vec::new(), 2, KEPT_MS + 2);
         assert_eq!(listed(&reported, 3).len(), 2, "after a day the list of a collector that is gone goes");
     }
 }

@@ -9,11 +9,13 @@
 {{- $ingest := eq $component "ingest" -}}
 {{- $values := ternary .Values.ingest .Values.collector $ingest -}}
 {{- $claim := ternary "" .Values.collector.persistence.claim $ingest -}}
-{{- $name := ternary $main (printf "%s-%s" $main $component) (eq $component "collector") -}}
-{{- $headless := ternary (printf "%s-headless" $main) $name (eq $component "collector") -}}
-{{- $secrets := dict "tls" .Values.tls.secret "tokens" .Values.tokens.secret -}}
-{{- if include "fabriclens.roles" . }}{{ $_ := set $secrets "engine" .Values.engine.tokenSecret }}{{ end -}}
-{{- if $ingest }}{{ $_ := set $secrets "judge" .Values.tokens.judgeSecret }}{{ end -}}
+{{- $name := include "fabriclens.collector.name" (list . $component) -}}
+{{- $headless := include "fabriclens.collector.headless" (list . $component) -}}
+{{- $secrets := dict -}}
+{{- with .Values.tls.secret }}{{ $_ := set $secrets "tls" . }}{{ end -}}
+{{- with .Values.tokens.secret }}{{ $_ := set $secrets "tokens" . }}{{ end -}}
+{{- with and (include "fabriclens.roles" .) .Values.engine.tokenSecret }}{{ $_ := set $secrets "engine" . }}{{ end -}}
+{{- with and $ingest .Values.tokens.judgeSecret }}{{ $_ := set $secrets "judge" . }}{{ end -}}
 {{- if ne $component "standby" }}
 apiVersion: v1
 kind: ServiceAccount
@@ -144,10 +146,8 @@ spec:
           volumeMounts:
             - {name: data, mountPath: /var/lib/fabriclens}
             - {name: config, mountPath: /etc/fabriclens/collector.toml, subPath: collector.toml, readOnly: true}
-            {{- range $use, $secret := $secrets }}
-            {{- if $secret }}
+            {{- range $use, $_ := $secrets }}
             - {name: {{ $use }}, mountPath: /etc/fabriclens/{{ $use }}, readOnly: true}
-            {{- end }}
             {{- end }}
             {{- with $values.extraVolumeMounts }}{{ toYaml . | nindent 12 }}{{ end }}
       volumes:
@@ -158,10 +158,8 @@ spec:
           persistentVolumeClaim: {claimName: {{ $claim }}}
         {{- end }}
         {{- range $use, $secret := $secrets }}
-        {{- if $secret }}
         - name: {{ $use }}
           secret: {secretName: {{ $secret }}, defaultMode: 0440}
-        {{- end }}
         {{- end }}
         {{- with $values.extraVolumes }}{{ toYaml . | nindent 8 }}{{ end }}
   {{- if not $claim }}
@@ -179,6 +177,22 @@ spec:
           requests: {storage: {{ $values.persistence.size }}}
   {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* Name of the objects of a component; (list $ COMPONENT) */}}
+{{- define "fabriclens.collector.name" -}}
+{{ include "fabriclens.name" (index . 0) }}{{ if ne (index . 1) "collector" }}-{{ index . 1 }}{{ end }}
+{{- end }}
+
+{{/* Name of its headless Service; (list $ COMPONENT). The collector's own name is that of the Service of the API. */}}
+{{- define "fabriclens.collector.headless" -}}
+{{ include "fabriclens.collector.name" . }}{{ if eq (index . 1) "collector" }}-headless{{ end }}
+{{- end }}
+
+{{/* URL of one of its pods; (list $ COMPONENT ORDINAL PORT) */}}
+{{- define "fabriclens.collector.pod" -}}
+{{- $top := index . 0 -}}
+{{ include "fabriclens.scheme" $top }}://{{ include "fabriclens.collector.name" . }}-{{ index . 2 }}.{{ include "fabriclens.collector.headless" . }}.{{ $top.Release.Namespace }}.svc:{{ index . 3 }}
 {{- end }}
 
 {{- define "fabriclens.collector.ports" -}}

@@ -62,8 +62,7 @@ capabilities:
 
 {{/* URLs of the ingest collectors for agents, with commas. */}}
 {{- define "fabriclens.ingest.urls" -}}
-{{- $name := include "fabriclens.name" . -}}
 {{- range $i := until (int .Values.ingest.replicas) -}}
-{{ if $i }},{{ end }}{{ include "fabriclens.scheme" $ }}://{{ $name }}-ingest-{{ $i }}.{{ $name }}-ingest.{{ $.Release.Namespace }}.svc:4317
+{{ if $i }},{{ end }}{{ include "fabriclens.collector.pod" (list $ "ingest" $i 4317) }}
 {{- end -}}
 {{- end }}
