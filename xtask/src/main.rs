@@ -12,6 +12,7 @@ mod docs;
 mod ebpf;
 mod fuzz;
 mod layers;
+mod libtest;
 mod manifests;
 mod msrv;
 mod needs;

@@ -2,7 +2,7 @@
 //! outside the repository.
 //!
 //! A test that needs more than the repository and a Linux kernel is ignored with the reason `needs: NAME`;
-//! `xtask/src/needs.rs` lists the names and runs such tests where the need is met.
+//! `xtask/src/needs` lists the names, and `cargo xtask test` runs such tests where the need is met.
 
 mod golden;
 pub mod ibsim;

@@ -42,6 +42,9 @@ pub struct Args {
     /// Approximate duration of a fault
     #[arg(long, default_value_t = 6, value_name = "SECONDS")]
     hold: u64,
+    /// Longest time until a sample of another sender is acknowledged while a client attacks (99th percentile)
+    #[arg(long, default_value_t = 250, value_name = "MILLISECONDS")]
+    delay: u64,
     /// Seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -68,10 +71,10 @@ pub struct Args {
 impl Args {
     /// Each fault of `cargo xtask test` once, on few hosts; takes minutes.
     pub fn short() -> Self {
-        // A fleet waits most of the time.
-        let (hosts, hold, seed, lanes) = (3, 4, 1, 2);
+        // A fleet waits most of the time. The delay tells seconds of waiting from none: another fleet and compilers share the processors.
+        let (hosts, hold, delay, seed, lanes) = (3, 4, 2500, 1, 2);
         let fault = faults::all().filter(|fault| fault.often).map(|fault| fault.name.to_owned()).collect();
-        Self { hosts, minutes: None, hold, seed, fault, lanes, list: false, programs: None, dir: None, inside: None }
+        Self { hosts, minutes: None, hold, delay, seed, fault, lanes, list: false, programs: None, dir: None, inside: None }
     }
 
     /// The faults to inject.
@@ -85,6 +88,7 @@ impl Args {
         let mut command = unshare();
         command.arg(std::env::current_exe()?).args(["chaos", "--hosts", &self.hosts.to_string()]);
         command.args(["--hold", &self.hold.to_string(), "--seed", &self.seed.to_string()]);
+        command.args(["--delay", &self.delay.to_string()]);
         for fault in faults {
             command.args(["--fault", fault.name]);
         }
@@ -149,7 +153,7 @@ fn inside(args: &Args, programs: &Path, dir: &Path) -> Result<()> {
     call("ip", &["link", "set", "lo", "up"])?;
     let (hosts, hold, mut random) = (usize::try_from(args.hosts)?, Duration::from_secs(args.hold), Random(args.seed));
     println!("{hosts} hosts, seed {}; logs are in {}", args.seed, dir.join("logs").display());
-    let mut bed = TestBed::start(programs, dir, hosts)?;
+    let mut bed = TestBed::start(programs, dir, hosts, Duration::from_millis(args.delay))?;
     let monitor = Monitor::start(&bed.url, hosts);
     let chosen = args.faults();
     let (begin, mut rows) = (Instant::now(), Vec::new());

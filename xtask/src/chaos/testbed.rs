@@ -41,6 +41,8 @@ pub struct TestBed {
     pub ports: [u16; 3],
     /// HTTP port of each agent.
     pub agent_ports: Vec<u16>,
+    /// Longest time until a sample of another sender may be acknowledged while a client attacks (99th percentile).
+    pub delay: Duration,
     /// The program of switches that answer gNMI.
     pub gnmi_target: PathBuf,
     /// The program `fabriclens-load`, and the number of hosts that it simulated last.
@@ -52,7 +54,7 @@ pub struct TestBed {
 
 impl TestBed {
     /// Starts all services; returns when samples of every host are stored.
-    pub fn start(programs: &Path, dir: &Path, hosts: usize) -> Result<Self> {
+    pub fn start(programs: &Path, dir: &Path, hosts: usize, delay: Duration) -> Result<Self> {
         let (binaries, logs) = (Binaries::of(programs), dir.join("logs"));
         fs::create_dir_all(&logs)?;
         for (name, all, each) in DISKS {
@@ -84,6 +86,7 @@ impl TestBed {
             url: format!("http://{http}"),
             ports,
             agent_ports: Vec::new(),
+            delay,
             gnmi_target: binaries.gnmi_target.clone(),
             load: programs.join("fabriclens-load"),
             load_hosts: 0,

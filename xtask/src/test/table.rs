@@ -3,7 +3,7 @@
 use crate::setup::{self, Need};
 use crate::steps::{cargo, may_unshare, must, root};
 use crate::summary::skipped;
-use crate::{chaos, console, deb, docs, ebpf, layers, manifests, msrv, needs, programs, tools, vm};
+use crate::{chaos, console, deb, docs, ebpf, layers, libtest, manifests, msrv, programs, tools, vm};
 use anyhow::Result;
 use std::process::Command;
 
@@ -206,7 +206,7 @@ fn lints() -> Result<()> {
 
 fn tests() -> Result<()> {
     setup::tracefs()?;
-    needs::run()
+    libtest::run()
 }
 
 fn documentation() -> Result<()> {
