@@ -12,16 +12,15 @@ pub const PROBER: &str = "fabriclens-lab-prober";
 /// Package and program that writes man pages and completions.
 pub const MANUAL: &str = "fabriclens-manual";
 
-/// Builds them with the `demo` profile, for who wants to see or measure the product: faults have bounds on time and memory, and guests are
-/// small and slow. Gives their directory. One command: cargo compiles what two packages need once, even if they use different features
-/// of it.
+/// Builds them with the `demo` profile, for who wants to see or measure the product; gives their directory. One command: cargo compiles
+/// what two packages need once, even if they use different features of it.
 ///
 /// # Errors
 /// When they do not build.
 pub fn of_demo() -> Result<PathBuf> {
     println!("building the collector and the agent (the first time takes some minutes)");
     let mut build = cargo(&["build", "--profile", "demo", "--locked"]);
-    for package in ["fabriclens", "fabriclens-agent", GNMI_TARGET, "fabriclens-load", PROBER] {
+    for package in ["fabriclens", "fabriclens-agent", GNMI_TARGET, "fabriclens-load"] {
         build.args(["-p", package]);
     }
     must(build)?;
@@ -36,7 +35,7 @@ pub fn of_demo() -> Result<PathBuf> {
 pub fn of_tests() -> Result<PathBuf> {
     let mut build = cargo(&["build", "--quiet", "--workspace", "--tests", "--locked"]);
     // Not all: this program would be replaced while it runs.
-    for program in ["fabriclens", "fabriclens-agent", GNMI_TARGET, "fabriclens-load", MANUAL, "fabriclens-vm"] {
+    for program in ["fabriclens", "fabriclens-agent", GNMI_TARGET, "fabriclens-load", MANUAL, PROBER, "fabriclens-vm"] {
         build.args(["--bin", program]);
     }
     must(build)?;

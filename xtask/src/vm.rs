@@ -5,7 +5,7 @@ use crate::setup::{self, Need};
 use crate::steps::{cargo, must, root, target};
 use crate::summary::skipped;
 use anyhow::{Context, Result, ensure};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Static programs run in any guest, independent of its libraries.
@@ -50,7 +50,8 @@ pub struct Args {
 /// # Errors
 /// When something does not build or a scenario fails.
 pub fn run(args: Args) -> Result<()> {
-    let mut lab = Command::new(programs::of_tests()?.join("fabriclens-vm"));
+    let programs = programs::of_tests()?;
+    let mut lab = Command::new(programs.join("fabriclens-vm"));
     if args.list {
         lab.arg("--list");
         return must(lab);
@@ -60,7 +61,8 @@ pub fn run(args: Args) -> Result<()> {
         return Ok(());
     }
     let target = target()?;
-    let (programs, fixed) = (compile()?, target.join(STATIC).join("demo"));
+    compile()?;
+    let fixed = target.join(STATIC).join("debug");
     lab.arg("--cache").arg(target.join("vm"));
     lab.arg("--guest").arg(fixed.join("fabriclens-guest"));
     lab.arg("--agent").arg(programs.join("fabriclens-agent"));
@@ -71,20 +73,18 @@ pub fn run(args: Args) -> Result<()> {
     must(lab)
 }
 
-/// Builds what goes into the guests, if they can run here.
+/// Builds the static programs, if guests can run here.
 ///
 /// # Errors
 /// When something does not build.
 pub fn guest_programs() -> Result<()> {
-    if able()? { compile().map(drop) } else { Ok(()) }
+    if able()? { compile() } else { Ok(()) }
 }
 
-/// Builds what goes into the guests; gives the directory of the programs that use the guest's libraries.
-fn compile() -> Result<PathBuf> {
-    let programs = programs::of_demo()?;
-    let build = ["build", "--quiet", "--locked", "--profile", "demo", "--target", STATIC];
-    must(cargo(&[&build[..], &["-p", "fabriclens-agent", "-p", "fabriclens-guest"]].concat()))?;
-    Ok(programs)
+fn compile() -> Result<()> {
+    let build =
+        ["build", "--quiet", "--locked", "--target", STATIC, "-p", "fabriclens-agent", "-p", "fabriclens-guest"];
+    must(cargo(&build))
 }
 
 /// Whether guests can be built and run here; prints what is missing.

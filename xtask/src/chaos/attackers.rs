@@ -14,7 +14,7 @@ pub const SEND: usize = 3;
 /// Memory limit of the collector while it is attacked, MiB. All other bounds are the defaults.
 const MEMORY: u64 = 512;
 /// Most seconds that a host of the fleet is behind meanwhile.
-const BEHIND: f64 = 10.0;
+const BEHIND: f64 = 20.0;
 /// Samples that another sender sends at least, so that one that a busy disk holds back is not the 99th percentile; and the pause between
 /// them.
 const SAMPLES: usize = 100;

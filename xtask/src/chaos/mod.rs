@@ -69,12 +69,24 @@ pub struct Args {
 }
 
 impl Args {
-    /// Each fault of `cargo xtask test` once, on few hosts; takes minutes.
-    pub fn short() -> Self {
+    /// Each fault of `cargo xtask test` once, on few hosts, with these programs; takes minutes.
+    pub fn short(programs: PathBuf) -> Self {
         // A fleet waits most of the time. The delay tells seconds of waiting from none: another fleet and compilers share the processors.
         let (hosts, hold, delay, seed, lanes) = (3, 4, 2500, 1, 2);
         let fault = faults::all().filter(|fault| fault.often).map(|fault| fault.name.to_owned()).collect();
-        Self { hosts, minutes: None, hold, delay, seed, fault, lanes, list: false, programs: None, dir: None, inside: None }
+        Self {
+            hosts,
+            minutes: None,
+            hold,
+            delay,
+            seed,
+            fault,
+            lanes,
+            list: false,
+            programs: Some(programs),
+            dir: None,
+            inside: None,
+        }
     }
 
     /// The faults to inject.

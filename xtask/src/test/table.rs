@@ -97,16 +97,8 @@ pub const STEPS: &[Step] = &[
         run: msrv::check,
     },
     Step {
-        name: "programs",
-        about: "programs of the fleet of `chaos` and of the guests",
-        by: By::Test,
-        needs: &[],
-        beside: true,
-        run: || programs::of_demo().map(drop),
-    },
-    Step {
         name: "guest-programs",
-        about: "programs of the guests",
+        about: "static programs of the guests",
         by: By::Guests,
         needs: &[&vm::QEMU, &vm::MAKE, &vm::MUSL],
         beside: true,
@@ -184,7 +176,7 @@ pub const STEPS: &[Step] = &[
         by: By::Test,
         needs: &[],
         beside: false,
-        run: || chaos::run(&chaos::Args::short()),
+        run: || chaos::run(&chaos::Args::short(programs::of_tests()?)),
     },
     Step {
         name: "vm",
