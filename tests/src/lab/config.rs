@@ -44,7 +44,7 @@ pub struct Config {
     pub cards: u8,
     /// What these are plugged into.
     pub slots: Slots,
-    /// Memory, MiB.
+    /// Memory, MiB. What a guest does not use costs this host nothing.
     pub memory: u32,
 }
 
@@ -52,7 +52,7 @@ impl Config {
     /// A guest without a fabric card.
     #[must_use]
     pub fn new(name: &str, number: u8, modules: &'static str) -> Self {
-        Self { name: name.to_owned(), number, modules, cables: Vec::new(), cards: 0, slots: Slots::Root, memory: 256 }
+        Self { name: name.to_owned(), number, modules, cables: Vec::new(), cards: 0, slots: Slots::Root, memory: 512 }
     }
 
     /// With a fabric card on a switch port.

@@ -3,8 +3,10 @@
 pub mod agent;
 pub mod collector;
 pub mod config;
+pub mod copied;
 pub mod exec;
 pub mod image;
+pub mod mpi;
 pub mod qmp;
 pub mod routers;
 pub mod slurm;

@@ -1,11 +1,9 @@
-//! A real Slurm in guests, copied from this host. Guests and host run the same Debian release, so most libraries that Slurm
-//! needs are in the guest already; the others are copied too.
+//! A real Slurm in guests, copied from this host; and commands that look to an agent like a task of Slurm.
 
+use super::copied;
 use super::vm::Vm;
 use anyhow::{Context, Result, ensure};
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 /// Programs to copy.
@@ -20,8 +18,6 @@ const PROGRAMS: &[&str] = &[
 ];
 /// Directory of Slurm's plugins and of its own library.
 const PLUGINS: &str = "/usr/lib/x86_64-linux-gnu/slurm-wlm";
-/// Libraries that every guest has.
-const PRESENT: &[&str] = &["libc.so.6", "ld-linux-x86-64.so.2"];
 /// Plugins that must load: Slurm skips a plugin whose libraries are missing.
 const NEEDED: &[&str] = &["cgroup_v2.so", "serializer_json.so", "select_cons_tres.so"];
 
@@ -64,6 +60,22 @@ pub const TREE: &str = "mkdir -p /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/c
     mkdir -p /sys/fs/cgroup/system.slice; for at in /sys/fs/cgroup /sys/fs/cgroup/system.slice; do \
     for one in cpuset cpu memory pids; do echo +$one >$at/cgroup.subtree_control; done; done";
 
+/// Script that creates the control group of Slurm's tasks; runs before the agents start.
+pub const SCOPE: &str = "mkdir -p /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; \
+    mkdir -p /sys/fs/cgroup/system.slice/slurmstepd.scope";
+
+/// Starts a command as Slurm would start a task of a job, with more variables (`A=b C=d`); its output goes to `/tmp/task.log`.
+///
+/// # Errors
+/// When the guest does not answer.
+pub fn task(guest: &Vm, job: u32, variables: &str, command: &str) -> Result<()> {
+    let group = format!("/sys/fs/cgroup/system.slice/slurmstepd.scope/job_{job}/step_0/user/task_0");
+    let start = format!("echo $$ >{group}/cgroup.procs; exec env SLURM_JOB_ID={job} {variables} {command}");
+    // Before `setsid` has begun, it would end with this command.
+    let begun = format!("until grep -q . {group}/cgroup.procs; do sleep 0.1; done");
+    guest.sh(&format!("mkdir -p {group}; setsid sh -c '{start}' </dev/null >>/tmp/task.log 2>&1 & {begun}")).map(drop)
+}
+
 /// Copies Slurm into both guests, starts it and waits until both nodes are idle.
 ///
 /// # Errors
@@ -93,30 +105,14 @@ pub fn start(folder: &Path, one: &Vm, two: &Vm) -> Result<()> {
 
 /// Archive of the programs, plugins and libraries.
 fn pack(folder: &Path) -> Result<PathBuf> {
-    let mut files: BTreeSet<PathBuf> = PROGRAMS.iter().map(PathBuf::from).collect();
+    let mut plugins = Vec::new();
     for entry in std::fs::read_dir(PLUGINS).with_context(|| format!("reading {PLUGINS}"))? {
-        files.insert(entry?.path());
+        plugins.push(entry?.path());
     }
-    for plugin in NEEDED {
-        ensure!(files.contains(&Path::new(PLUGINS).join(plugin)), "{PLUGINS} has no {plugin}; run: {REMEDY}");
+    let needed: Vec<PathBuf> = NEEDED.iter().map(|plugin| Path::new(PLUGINS).join(plugin)).collect();
+    for plugin in &needed {
+        ensure!(plugins.contains(plugin), "there is no {}; run: {REMEDY}", plugin.display());
     }
-    let mut libraries = BTreeSet::new();
-    for file in PROGRAMS.iter().map(PathBuf::from).chain(NEEDED.iter().map(|p| Path::new(PLUGINS).join(p))) {
-        let told = Command::new("ldd").arg(&file).output().context("running ldd")?;
-        let told = String::from_utf8_lossy(&told.stdout).into_owned();
-        let places = told.lines().filter_map(|line| line.split_once("=> ")?.1.split(" (").next());
-        libraries.extend(places.map(PathBuf::from));
-    }
-    let present = |path: &PathBuf| PRESENT.iter().any(|name| path.ends_with(name));
-    files.extend(libraries.into_iter().filter(|path| path.is_absolute() && !present(path)));
-    let archive = folder.join("slurm.tar");
-    // Follow links: Debian's alternatives point outside the archive.
-    let done = Command::new("tar")
-        .args(["--create", "--dereference", "--directory=/", "--file"])
-        .arg(&archive)
-        .args(files.iter().map(|file| file.strip_prefix("/").unwrap_or(file)))
-        .output()
-        .context("running tar")?;
-    ensure!(done.status.success(), "tar failed: {}", String::from_utf8_lossy(&done.stderr));
-    Ok(archive)
+    let programs: Vec<PathBuf> = PROGRAMS.iter().map(PathBuf::from).chain(needed).collect();
+    copied::pack(folder, "slurm", &programs, &plugins)
 }

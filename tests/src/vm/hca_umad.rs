@@ -35,7 +35,7 @@ const REPORT: &str = "agent-static ib-fabric --config /agent.toml";
 fn run(lab: &Lab) -> Result<()> {
     let collector = Collector::start(&lab.programs.collector, lab.folder())?;
     // Memory for two agents.
-    let guest = lab.boot(&[Config { memory: 384, ..Config::new("hca1", 1, "hca").cards(2) }])?.remove(0);
+    let guest = lab.boot(&[Config::new("hca1", 1, "hca").cards(2)])?.remove(0);
     guest.put(&lab.programs.agent, "/bin/fabriclens-agent", 0o755)?;
     guest.put(&lab.programs.agent_static, "/bin/agent-static", 0o755)?;
     guest.write(agent::CONFIG, CONFIG)?;

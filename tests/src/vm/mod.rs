@@ -13,6 +13,7 @@ mod hca_unload;
 mod hca_urgent;
 mod lab;
 mod leaf_spine;
+mod mpi;
 mod paths;
 mod paths_faults;
 mod paths_hosts;
@@ -64,6 +65,7 @@ pub const ALL: &[Scenario] = &[
     rxe_replug::SCENARIO,
     rxe_probes::SCENARIO,
     slurm_rdma::SCENARIO,
+    mpi::SCENARIO,
     hca_abi::SCENARIO,
     hca_congestion::SCENARIO,
     hca_saturation::SCENARIO,

@@ -2,7 +2,7 @@
 
 use super::watched::Pair;
 use super::{Lab, Scenario};
-use crate::lab::vm::Vm;
+use crate::lab::slurm;
 use anyhow::{Result, ensure};
 use std::time::Duration;
 
@@ -15,19 +15,15 @@ pub const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Slurm's control group of a job's task.
-const GROUP: &str = "/sys/fs/cgroup/system.slice/slurmstepd.scope/job_4703/step_0/user/task_0";
 /// Environment of a Slurm task.
-const ENVIRONMENT: &str = "SLURM_JOB_ID=4703 SLURM_ARRAY_JOB_ID=4700 SLURM_ARRAY_TASK_ID=3 SLURM_CLUSTER_NAME=west";
+const ENVIRONMENT: &str = "SLURM_ARRAY_JOB_ID=4700 SLURM_ARRAY_TASK_ID=3 SLURM_CLUSTER_NAME=west";
 const CONFIG: &str = "[sampling]\nslow = \"2s\"\n";
 
 fn run(lab: &Lab) -> Result<()> {
-    let scope = "mkdir -p /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; \
-        mkdir -p /sys/fs/cgroup/system.slice/slurmstepd.scope";
-    let pair = Pair::start_as(lab, scope, CONFIG)?;
-    task(&pair.two, "rping -s -a 10.77.0.2 -C 1000000")?;
+    let pair = Pair::start_as(lab, slurm::SCOPE, CONFIG)?;
+    slurm::task(&pair.two, 4703, ENVIRONMENT, "rping -s -a 10.77.0.2 -C 1000000")?;
     pair.two.sh("until rdma resource show cm_id | grep -q LISTEN; do sleep 0.1; done")?;
-    task(&pair.one, "rping -c -a 10.77.0.2 -C 1000000")?;
+    slurm::task(&pair.one, 4703, ENVIRONMENT, "rping -c -a 10.77.0.2 -C 1000000")?;
 
     for (host, peer) in [("vm1", "10.77.0.2"), ("vm2", "10.77.0.1")] {
         let job = "job=\"4703\",scheduler=\"slurm\"";
@@ -65,10 +61,4 @@ fn run(lab: &Lab) -> Result<()> {
         lab.say(&format!("{what} has ended"));
     }
     Ok(())
-}
-
-/// Starts a command as Slurm would.
-fn task(guest: &Vm, command: &str) -> Result<()> {
-    let start = format!("echo $$ >{GROUP}/cgroup.procs; exec env {ENVIRONMENT} {command}");
-    guest.sh(&format!("mkdir -p {GROUP}; setsid sh -c '{start}' </dev/null >/tmp/task.log 2>&1 &")).map(drop)
 }

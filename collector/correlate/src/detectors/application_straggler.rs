@@ -52,9 +52,13 @@ fn finding(ctx: &DetectorContext<'_>, job: usize, found: &Acquittal<'_>) -> Find
         false => ("launching", "fabric_collective_behind"),
     };
     let far = communicator.distance(operation).map(|far| format!(", by {far}")).unwrap_or_default();
+    let (own, stay, their) = match ranks.len() {
+        1 => ("rank", "stays", "its host's"),
+        _ => ("ranks", "stay", "their hosts'"),
+    };
     let text = format!(
-        "Job {id} waits for its own ranks: {} of communicator {} stay behind in {launching} {operation}{far}, and the counters of their \
-         hosts' ports show nothing. The network is not the reason.",
+        "Job {id} waits for its own {own}: {} of communicator {} {stay} behind in {launching} {operation}{far}, and the counters of \
+         {their} ports show nothing. The network is not the reason.",
         named.collect::<Vec<_>>().join(", "),
         communicator.id
     );

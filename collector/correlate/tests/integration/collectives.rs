@@ -152,7 +152,7 @@ fn ranks_of_mpi_are_judged_as_those_of_nccl_in_their_own_words() {
     let straggler = |one: &&Incident| one.kind == IncidentKind::ApplicationStraggler;
     let found = each.iter().flatten().find(straggler).unwrap();
     assert!(
-        found.explanation.contains("of communicator MPI_COMM_WORLD stay behind in entering AllReduce"),
+        found.explanation.contains("of communicator MPI_COMM_WORLD stays behind in entering AllReduce"),
         "{found:?}"
     );
 }
@@ -334,7 +334,7 @@ fn job_that_its_own_rank_holds_back_is_no_victim_and_says_why() {
     assert!(!odd_of(&own), "{:?}", own.victim_jobs);
     let why = own.considered.iter().find(|one| one.kind == IncidentKind::ApplicationStraggler).unwrap();
     assert_eq!(why.root, Location::Host { node: "h5".into() });
-    let far = "stay behind in launching AllReduce, by 400 AllReduce operations, and the counters";
+    let far = "stays behind in launching AllReduce, by 400 AllReduce operations, and the counters";
     assert!(why.explanation.contains(far), "{}", why.explanation);
 
     assert!(odd_of(&victims_of_pause(none, told(StragglerReason::Behind, None))), "its host may be the paused one");

@@ -1,0 +1,170 @@
+//! A program of MPICH on two hosts: its operations are counted as it counts them itself, and a rank that computes for long is told apart
+//! from a slow link.
+
+use super::watched::Pair;
+use super::{Lab, Scenario};
+use crate::lab::mpi::{self, Program};
+use crate::lab::slurm;
+use anyhow::{Context, Result, ensure};
+use std::time::Duration;
+
+pub const SCENARIO: Scenario = Scenario {
+    name: "mpi",
+    shows: "MPICH on two hosts: calls and bytes as the program counts them; a rank that sleeps, one that is stopped, and a slow link",
+    limit: Duration::from_secs(900),
+    often: false,
+    alone: true,
+    run,
+};
+
+const JOB: u32 = 4711;
+const CONFIG: &str = "[collectives]\nenabled = true\nperiod = \"10s\"\n[sampling]\nslow = \"2s\"\n";
+/// Time in which a program's ranks connect: each polls, and two share a processor.
+const START: Duration = Duration::from_secs(120);
+/// Time in which a series appears: three periods until a rank is late.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// The rank that sleeps in the mode `late`.
+const SLEEPER: u32 = 2;
+/// Time in which a rank is named that no longer works: it must be behind for a minute, at two looks.
+const STOPPED: Duration = Duration::from_secs(300);
+
+fn run(lab: &Lab) -> Result<()> {
+    if !mpi::is_here() {
+        lab.say(&format!("SKIPPED: no MPICH on this host, so no program of it is tested. Run: {}", mpi::REMEDY));
+        return Ok(());
+    }
+    let pair = Pair::start_as(lab, slurm::SCOPE, CONFIG)?;
+    mpi::install(lab.folder(), &[&pair.one, &pair.two])?;
+    counted(lab, &pair)?;
+    sleeper(lab, &pair)?;
+    slow_link(lab, &pair)
+}
+
+fn start<'a>(pair: &'a Pair, mode: &'static str) -> Result<Program<'a>> {
+    Program::start([&pair.one, &pair.two], JOB, mode, START).with_context(|| format!("mode {mode}"))
+}
+
+/// Calls and bytes of each operation, on each host, are those that the ranks know of.
+fn counted(lab: &Lab, pair: &Pair) -> Result<()> {
+    let program = start(pair, "count")?;
+    for (guest, host) in [(0, "vm1"), (1, "vm2")] {
+        let mut rows: Vec<(String, f64, f64)> = Vec::new();
+        for line in program.expected(guest)?.lines() {
+            let [operation, group, calls, bytes, class] = line.split(' ').collect::<Vec<_>>()[..] else {
+                anyhow::bail!("the program writes {line:?}")
+            };
+            let communicator = if group == "world" { "MPI_COMM_WORLD" } else { "other" };
+            let size = match class {
+                "0" => "0",
+                "32768" => "32KiB",
+                "1048576" => "1MiB",
+                _ => anyhow::bail!("no class of {line:?}"),
+            };
+            let labels = format!(
+                "{{host=\"{host}\",job=\"{JOB}\",operation=\"{operation}\",communicator=\"{communicator}\",size=\"{size}\"}}"
+            );
+            let (calls, bytes) = (calls.parse::<f64>()?, bytes.parse::<f64>()?);
+            match rows.iter_mut().find(|row| row.0 == labels) {
+                Some(row) => (row.1, row.2) = (row.1 + calls, row.2 + bytes),
+                None => rows.push((labels, calls, bytes)),
+            }
+        }
+        for (labels, calls, bytes) in &rows {
+            for (metric, known) in
+                [("fabric_collective_executions_total", calls), ("fabric_collective_message_bytes_total", bytes)]
+            {
+                lab.wait(&format!("{metric}{labels} is {known}"), PATIENCE, || {
+                    let told = value(pair, &format!("{metric}{labels}"))?.unwrap_or(0.0);
+                    ensure!(told == *known, "it is {told}");
+                    Ok(Some(()))
+                })?;
+            }
+        }
+        let (calls, bytes) = rows.iter().fold((0.0, 0.0), |sum, row| (sum.0 + row.1, sum.1 + row.2));
+        lab.say(&format!(
+            "{host}: {} kinds of operations, {calls} calls and {bytes} bytes as the ranks know",
+            rows.len()
+        ));
+    }
+    program.stop()
+}
+
+/// The rank that sleeps is named: the other rank of its host waits for it.
+fn sleeper(lab: &Lab, pair: &Pair) -> Result<()> {
+    let program = start(pair, "late")?;
+    let late = format!("fabric_collective_late_info{{job=\"{JOB}\"}}");
+    lab.wait("the rank that sleeps is named", PATIENCE, || Ok(value(pair, &late)?.map(|_| ())))?;
+    let named = labels(pair, &late, "member")?;
+    lab.say(&format!("rank {SLEEPER} sleeps; late: {named:?}; in MPI: {}", shares(pair)?));
+    ensure!(named == [SLEEPER.to_string()], "late: {named:?}");
+    stopped(lab, pair, &program)?;
+    program.stop()
+}
+
+/// A rank that is stopped holds back all others: the collector names it, and does not blame the network.
+fn stopped(lab: &Lab, pair: &Pair, program: &Program) -> Result<()> {
+    // Stopped within an operation it could be waiting for the network itself, and nobody would be named.
+    let inside = format!("fabric_collective_mpi_inside_seconds{{job=\"{JOB}\",rank=\"{SLEEPER}\"}}");
+    let others = format!("count(fabric_collective_mpi_inside_seconds{{job=\"{JOB}\"}})");
+    lab.wait("a stop between two operations", PATIENCE, || {
+        program.signal(SLEEPER, "STOP")?;
+        std::thread::sleep(Duration::from_secs(25));
+        if value(pair, &others)?.is_some() && value(pair, &inside)?.is_none() {
+            return Ok(Some(()));
+        }
+        program.signal(SLEEPER, "CONT")?;
+        Ok(None)
+    })?;
+    let named = lab.wait("the rank that is stopped is named", STOPPED, || {
+        let observations = pair.collector.get("/api/v1/incidents?severity=info")?;
+        let mut all = observations["incidents"].as_array().into_iter().flatten();
+        Ok(all.find(|one| one["kind"] == "application_straggler").cloned())
+    })?;
+    lab.say(&format!("rank {SLEEPER} is stopped: {}", named["explanation"]));
+    let paged = pair.collector.incidents()?;
+    ensure!(paged.is_empty(), "the network is blamed: {paged:#?}");
+    ensure!(named["root"]["node"] == "vm2", "not at vm2: {named:#}");
+    program.signal(SLEEPER, "CONT")
+}
+
+/// With a slow link all ranks wait alike, and none is named.
+fn slow_link(lab: &Lab, pair: &Pair) -> Result<()> {
+    pair.two.sh("tc qdisc replace dev fab0 root netem delay 40ms")?;
+    let program = start(pair, "even")?;
+    let low = format!("min(fabric_collective_mpi_share_ratio{{job=\"{JOB}\"}})");
+    lab.wait("all ranks are in MPI most of the time", PATIENCE, || {
+        let least = value(pair, &low)?.unwrap_or(0.0);
+        ensure!(least > 0.6, "the least is {least}");
+        Ok(Some(()))
+    })?;
+    // Long enough for a rank to be named.
+    std::thread::sleep(PATIENCE / 2);
+    let named = labels(pair, &format!("max_over_time(fabric_collective_late_info{{job=\"{JOB}\"}}[30s])"), "member")?;
+    lab.say(&format!("packets of vm2 take 40 ms; late: {named:?}; in MPI: {}", shares(pair)?));
+    ensure!(named.is_empty(), "late: {named:?}");
+    pair.two.sh("tc qdisc del dev fab0 root")?;
+    program.stop()
+}
+
+/// The newest value of an expression; none if it has no series.
+fn value(pair: &Pair, promql: &str) -> Result<Option<f64>> {
+    let found = pair.collector.query(promql)?;
+    Ok(found.first().and_then(|series| series.points.last()).map(|point| point.1))
+}
+
+fn labels(pair: &Pair, promql: &str, label: &str) -> Result<Vec<String>> {
+    let found = pair.collector.query(promql)?;
+    Ok(found.iter().map(|series| series.labels.get(label).cloned().unwrap_or_default()).collect())
+}
+
+/// Share of time in MPI of each rank, for the log.
+fn shares(pair: &Pair) -> Result<String> {
+    let found = pair
+        .collector
+        .query(&format!("sort_by_label(fabric_collective_mpi_share_ratio{{job=\"{JOB}\"}}, \"rank\")"))?;
+    let share = |series: &crate::lab::collector::Series| {
+        let rank = series.labels.get("rank").cloned().unwrap_or_default();
+        series.points.last().map(|point| format!("rank {rank} {:.0} %", 100.0 * point.1))
+    };
+    Ok(found.iter().filter_map(share).collect::<Vec<_>>().join(", "))
+}
