@@ -102,8 +102,8 @@ impl SwitchList {
         self.reported.lock().take(collector, switches, bytes, now_ms);
     }
 
-    /// All switches, ordered by name and source, as they are at `now_ms` (Unix ms): those that this collector hears of, and
-    /// those that ingest collectors report to it.
+    /// All switches that this collector hears of or ingest collectors report to it, ordered by name and source. `now_ms`
+    /// (Unix ms) decides which are silent.
     pub fn list(&self, now_ms: i64) -> Vec<SwitchSource> {
         let own = self.own(now_ms);
         self.reported.lock().add_to(own, now_ms)

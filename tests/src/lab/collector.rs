@@ -98,6 +98,14 @@ impl Collector {
         Ok(series.iter().map(parse).collect())
     }
 
+    /// Value of the first series of an instant query; none if there is no series.
+    ///
+    /// # Errors
+    /// When the collector rejects the query or does not answer.
+    pub fn value(&self, promql: &str) -> Result<Option<f64>> {
+        Ok(self.query(promql)?.first().and_then(|series| series.points.last()).map(|point| point.1))
+    }
+
     /// Newest value of the only series of `selector`, if its read began after `after_ns`; `None` if there is none yet. A point
     /// has the time at which its read ended, so the first point after `after_ns` may have been read before it.
     ///

@@ -1,6 +1,7 @@
 //! Programs of this host, copied into guests. Both run the same Debian release, so most libraries that a program needs are in the guest
 //! already; the others are copied too.
 
+use super::vm::Vm;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,16 +10,25 @@ use std::process::Command;
 /// Libraries that every guest has.
 const PRESENT: &[&str] = &["libc.so.6", "ld-linux-x86-64.so.2"];
 
-/// An archive `NAME.tar` of programs, other files, and the libraries that the programs need.
+/// Copies programs, the libraries that they need, and other files into guests, under the same paths; packs them in `folder`.
 ///
 /// # Errors
-/// When a file is missing.
-pub fn pack(folder: &Path, name: &str, programs: &[PathBuf], others: &[PathBuf]) -> Result<PathBuf> {
+/// When a file is missing, or a guest has no room.
+pub fn copy(folder: &Path, programs: &[PathBuf], others: &[PathBuf], guests: &[&Vm]) -> Result<()> {
+    let archive = pack(folder, programs, others)?;
+    for guest in guests {
+        guest.put(&archive, "/copied.tar", 0o644)?;
+        guest.sh("tar -x -f /copied.tar -C / && rm /copied.tar")?;
+    }
+    Ok(())
+}
+
+fn pack(folder: &Path, programs: &[PathBuf], others: &[PathBuf]) -> Result<PathBuf> {
     let mut files: BTreeSet<PathBuf> = programs.iter().chain(others).cloned().collect();
     for program in programs {
         files.extend(libraries(program)?);
     }
-    let archive = folder.join(name).with_extension("tar");
+    let archive = folder.join("copied.tar");
     // Follow links: Debian's alternatives point outside the archive.
     let done = Command::new("tar")
         .args(["--create", "--dereference", "--directory=/", "--file"])

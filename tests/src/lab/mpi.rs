@@ -41,12 +41,9 @@ pub fn install(folder: &Path, guests: &[&Vm]) -> Result<()> {
     let made = make.output().context("running make")?;
     ensure!(made.status.success(), "deploy/mpi does not build: {}", String::from_utf8_lossy(&made.stderr));
     let programs = [build.join("check"), "/usr/bin/mpiexec.hydra".into(), "/usr/bin/hydra_pmi_proxy".into()];
-    let archive = copied::pack(folder, "mpich", &programs, &[])?;
+    copied::copy(folder, &programs, &[], guests)?;
     for guest in guests {
-        guest.put(&archive, "/mpich.tar", 0o644)?;
-        guest.sh(&format!(
-            "tar -x -f /mpich.tar -C / && rm /mpich.tar; mkdir -p {AT} /dev/shm; mount -t tmpfs none /dev/shm"
-        ))?;
+        guest.sh(&format!("mkdir -p {AT} /dev/shm; mount -t tmpfs none /dev/shm"))?;
         guest.put(&build.join("check"), &format!("{AT}/check"), 0o755)?;
         guest.put(&build.join("libfabriclens-mpi.so"), &format!("{AT}/libfabriclens-mpi.so"), 0o644)?;
     }
@@ -83,9 +80,9 @@ impl<'a> Program<'a> {
         for (guest, proxy) in guests.into_iter().zip(proxies) {
             slurm::task(guest, job, "", proxy)?;
         }
-        for (guest, ranks) in guests.into_iter().zip([[0, 1], [2, 3]]) {
-            let ready = ranks.map(|rank| format!("[ -f {} ]", program.file(&format!("{rank}.ready")))).join(" && ");
-            let script = format!("until {ready}; do sleep 0.2; done");
+        for guest in guests {
+            let ready = program.file("*.ready");
+            let script = format!("until [ $(ls {ready} 2>/dev/null | wc -l) = {RANKS} ]; do sleep 0.2; done");
             guest.exec(&script, limit).and_then(Output::ok).with_context(|| program.printed())?;
         }
         Ok(program)

@@ -81,12 +81,12 @@ pub fn task(guest: &Vm, job: u32, variables: &str, command: &str) -> Result<()> 
 /// # Errors
 /// When a file is missing, or Slurm does not come up.
 pub fn start(folder: &Path, one: &Vm, two: &Vm) -> Result<()> {
-    let archive = pack(folder)?;
+    let (programs, plugins) = files()?;
+    copied::copy(folder, &programs, &plugins, &[one, two])?;
     let users = "root:x:0:0:root:/root:/bin/sh\n";
     let hosts = "127.0.0.1 localhost\n10.77.0.1 vm1\n10.77.0.2 vm2\n";
     for guest in [one, two] {
-        guest.put(&archive, "/slurm.tar", 0o644)?;
-        guest.sh("tar -x -f /slurm.tar -C / && rm /slurm.tar; mkdir -p /etc/slurm /run/slurm /run/slurmd")?;
+        guest.sh("mkdir -p /etc/slurm /run/slurm /run/slurmd")?;
         for (file, text) in [("slurm/slurm.conf", CONFIG), ("slurm/cgroup.conf", GROUPS), ("passwd", users)] {
             guest.write(&format!("/etc/{file}"), text)?;
         }
@@ -103,8 +103,8 @@ pub fn start(folder: &Path, one: &Vm, two: &Vm) -> Result<()> {
     done.ok().map(drop).context("waiting until Slurm's nodes are idle")
 }
 
-/// Archive of the programs, plugins and libraries.
-fn pack(folder: &Path) -> Result<PathBuf> {
+/// The programs, with the plugins that must load, and all plugins.
+fn files() -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let mut plugins = Vec::new();
     for entry in std::fs::read_dir(PLUGINS).with_context(|| format!("reading {PLUGINS}"))? {
         plugins.push(entry?.path());
@@ -113,6 +113,5 @@ fn pack(folder: &Path) -> Result<PathBuf> {
     for plugin in &needed {
         ensure!(plugins.contains(plugin), "there is no {}; run: {REMEDY}", plugin.display());
     }
-    let programs: Vec<PathBuf> = PROGRAMS.iter().map(PathBuf::from).chain(needed).collect();
-    copied::pack(folder, "slurm", &programs, &plugins)
+    Ok((PROGRAMS.iter().map(PathBuf::from).chain(needed).collect(), plugins))
 }

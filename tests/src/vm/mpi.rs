@@ -1,11 +1,13 @@
-//! A program of MPICH on two hosts: its operations are counted as it counts them itself, and a rank that computes for long is told apart
+//! An MPICH program on two hosts: the collector has the same counts of operations as the program, and tells a rank that computes for long
 //! from a slow link.
 
 use super::watched::Pair;
 use super::{Lab, Scenario};
+use crate::lab::collector::Series;
 use crate::lab::mpi::{self, Program};
 use crate::lab::slurm;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {
@@ -44,43 +46,24 @@ fn start<'a>(pair: &'a Pair, mode: &'static str) -> Result<Program<'a>> {
     Program::start([&pair.one, &pair.two], JOB, mode, START).with_context(|| format!("mode {mode}"))
 }
 
-/// Calls and bytes of each operation, on each host, are those that the ranks know of.
+/// The collector has the calls and bytes of each operation on a host that the ranks there have written down.
 fn counted(lab: &Lab, pair: &Pair) -> Result<()> {
     let program = start(pair, "count")?;
     for (guest, host) in [(0, "vm1"), (1, "vm2")] {
-        let mut rows: Vec<(String, f64, f64)> = Vec::new();
-        for line in program.expected(guest)?.lines() {
-            let [operation, group, calls, bytes, class] = line.split(' ').collect::<Vec<_>>()[..] else {
-                anyhow::bail!("the program writes {line:?}")
-            };
-            let communicator = if group == "world" { "MPI_COMM_WORLD" } else { "other" };
-            let size = match class {
-                "0" => "0",
-                "32768" => "32KiB",
-                "1048576" => "1MiB",
-                _ => anyhow::bail!("no class of {line:?}"),
-            };
-            let labels = format!(
-                "{{host=\"{host}\",job=\"{JOB}\",operation=\"{operation}\",communicator=\"{communicator}\",size=\"{size}\"}}"
-            );
-            let (calls, bytes) = (calls.parse::<f64>()?, bytes.parse::<f64>()?);
-            match rows.iter_mut().find(|row| row.0 == labels) {
-                Some(row) => (row.1, row.2) = (row.1 + calls, row.2 + bytes),
-                None => rows.push((labels, calls, bytes)),
-            }
-        }
-        for (labels, calls, bytes) in &rows {
+        let rows = written(&program.expected(guest)?)?;
+        for (labels, (calls, bytes)) in &rows {
             for (metric, known) in
                 [("fabric_collective_executions_total", calls), ("fabric_collective_message_bytes_total", bytes)]
             {
-                lab.wait(&format!("{metric}{labels} is {known}"), PATIENCE, || {
-                    let told = value(pair, &format!("{metric}{labels}"))?.unwrap_or(0.0);
+                let series = format!("{metric}{{host=\"{host}\",job=\"{JOB}\",{labels}}}");
+                lab.wait(&format!("{series} is {known}"), PATIENCE, || {
+                    let told = pair.collector.value(&series)?.unwrap_or(0.0);
                     ensure!(told == *known, "it is {told}");
                     Ok(Some(()))
                 })?;
             }
         }
-        let (calls, bytes) = rows.iter().fold((0.0, 0.0), |sum, row| (sum.0 + row.1, sum.1 + row.2));
+        let (calls, bytes) = rows.values().fold((0.0, 0.0), |sum, row| (sum.0 + row.0, sum.1 + row.1));
         lab.say(&format!(
             "{host}: {} kinds of operations, {calls} calls and {bytes} bytes as the ranks know",
             rows.len()
@@ -89,11 +72,32 @@ fn counted(lab: &Lab, pair: &Pair) -> Result<()> {
     program.stop()
 }
 
+/// Calls and bytes by labels of an operation, added up over the ranks that have written these lines.
+fn written(lines: &str) -> Result<BTreeMap<String, (f64, f64)>> {
+    let mut rows: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+    for line in lines.lines() {
+        let [operation, group, calls, bytes, class] = line.split(' ').collect::<Vec<_>>()[..] else {
+            bail!("the program writes {line:?}")
+        };
+        let communicator = if group == "world" { "MPI_COMM_WORLD" } else { "other" };
+        let size = match class {
+            "0" => "0",
+            "32768" => "32KiB",
+            "1048576" => "1MiB",
+            _ => bail!("no class of {line:?}"),
+        };
+        let labels = format!("operation=\"{operation}\",communicator=\"{communicator}\",size=\"{size}\"");
+        let row = rows.entry(labels).or_default();
+        *row = (row.0 + calls.parse::<f64>()?, row.1 + bytes.parse::<f64>()?);
+    }
+    Ok(rows)
+}
+
 /// The rank that sleeps is named: the other rank of its host waits for it.
 fn sleeper(lab: &Lab, pair: &Pair) -> Result<()> {
     let program = start(pair, "late")?;
     let late = format!("fabric_collective_late_info{{job=\"{JOB}\"}}");
-    lab.wait("the rank that sleeps is named", PATIENCE, || Ok(value(pair, &late)?.map(|_| ())))?;
+    lab.wait("the rank that sleeps is named", PATIENCE, || Ok(pair.collector.value(&late)?.map(|_| ())))?;
     let named = labels(pair, &late, "member")?;
     lab.say(&format!("rank {SLEEPER} sleeps; late: {named:?}; in MPI: {}", shares(pair)?));
     ensure!(named == [SLEEPER.to_string()], "late: {named:?}");
@@ -103,13 +107,13 @@ fn sleeper(lab: &Lab, pair: &Pair) -> Result<()> {
 
 /// A rank that is stopped holds back all others: the collector names it, and does not blame the network.
 fn stopped(lab: &Lab, pair: &Pair, program: &Program) -> Result<()> {
-    // Stopped within an operation it could be waiting for the network itself, and nobody would be named.
+    // A rank that is stopped inside an operation may be waiting for the network: the collector would name nobody.
     let inside = format!("fabric_collective_mpi_inside_seconds{{job=\"{JOB}\",rank=\"{SLEEPER}\"}}");
     let others = format!("count(fabric_collective_mpi_inside_seconds{{job=\"{JOB}\"}})");
     lab.wait("a stop between two operations", PATIENCE, || {
         program.signal(SLEEPER, "STOP")?;
         std::thread::sleep(Duration::from_secs(25));
-        if value(pair, &others)?.is_some() && value(pair, &inside)?.is_none() {
+        if pair.collector.value(&others)?.is_some() && pair.collector.value(&inside)?.is_none() {
             return Ok(Some(()));
         }
         program.signal(SLEEPER, "CONT")?;
@@ -133,7 +137,7 @@ fn slow_link(lab: &Lab, pair: &Pair) -> Result<()> {
     let program = start(pair, "even")?;
     let low = format!("min(fabric_collective_mpi_share_ratio{{job=\"{JOB}\"}})");
     lab.wait("all ranks are in MPI most of the time", PATIENCE, || {
-        let least = value(pair, &low)?.unwrap_or(0.0);
+        let least = pair.collector.value(&low)?.unwrap_or(0.0);
         ensure!(least > 0.6, "the least is {least}");
         Ok(Some(()))
     })?;
@@ -146,12 +150,6 @@ fn slow_link(lab: &Lab, pair: &Pair) -> Result<()> {
     program.stop()
 }
 
-/// The newest value of an expression; none if it has no series.
-fn value(pair: &Pair, promql: &str) -> Result<Option<f64>> {
-    let found = pair.collector.query(promql)?;
-    Ok(found.first().and_then(|series| series.points.last()).map(|point| point.1))
-}
-
 fn labels(pair: &Pair, promql: &str, label: &str) -> Result<Vec<String>> {
     let found = pair.collector.query(promql)?;
     Ok(found.iter().map(|series| series.labels.get(label).cloned().unwrap_or_default()).collect())
@@ -162,7 +160,7 @@ fn shares(pair: &Pair) -> Result<String> {
     let found = pair
         .collector
         .query(&format!("sort_by_label(fabric_collective_mpi_share_ratio{{job=\"{JOB}\"}}, \"rank\")"))?;
-    let share = |series: &crate::lab::collector::Series| {
+    let share = |series: &Series| {
         let rank = series.labels.get("rank").cloned().unwrap_or_default();
         series.points.last().map(|point| format!("rank {rank} {:.0} %", 100.0 * point.1))
     };

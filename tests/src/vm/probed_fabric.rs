@@ -70,8 +70,7 @@ impl Probed {
     /// # Errors
     /// When the collector does not answer.
     pub fn sum(&self, promql: &str) -> Result<Option<f64>> {
-        let series = self.fabric.collector.query(&format!("sum({promql})"))?;
-        Ok(series.first().and_then(|one| one.points.last()).map(|point| point.1))
+        self.fabric.collector.value(&format!("sum({promql})"))
     }
 
     /// Reports a job of all hosts, and starts its traffic between pairs of hosts; each host is in one pair at most.

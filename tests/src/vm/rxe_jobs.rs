@@ -42,9 +42,8 @@ fn run(lab: &Lab) -> Result<()> {
         )
     };
     let both = format!("count({} * on (a, b) {})", end("vm1", "local", "remote"), end("vm2", "remote", "local"));
-    let pairs = pair.collector.query(&both)?;
-    let count = pairs.first().and_then(|series| series.points.first()).map(|point| point.1);
-    ensure!(count == Some(1.0), "one pair expected: {pairs:?}");
+    let count = pair.collector.value(&both)?;
+    ensure!(count == Some(1.0), "one pair expected: {count:?}");
 
     // The kernel's tools show the same.
     let shown = pair.one.sh("rdma resource show qp | grep -c rping; rdma statistic qp show")?;

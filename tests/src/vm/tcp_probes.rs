@@ -28,10 +28,7 @@ const ARRIVAL: Duration = Duration::from_secs(30);
 fn run(lab: &Lab) -> Result<()> {
     let pair = Pair::start_as(lab, MOUNTS, "")?;
     pair.two.sh("iperf3 --server --daemon && until grep -q ':1451 .* 0A ' /proc/net/tcp*; do sleep 0.1; done")?;
-    let sum = |promql: &str| -> Result<f64> {
-        let series = pair.collector.query(&format!("sum({promql})"))?;
-        Ok(series.first().and_then(|one| one.points.last()).map_or(0.0, |point| point.1))
-    };
+    let sum = |promql: &str| -> Result<f64> { Ok(pair.collector.value(&format!("sum({promql})"))?.unwrap_or(0.0)) };
     let working = "fabriclens_agent_sampler_state{state=\"data\",sampler=~\"tcp_.*\",sampler!=\"tcp_peers\"}";
     let all = lab.wait("all probes on both hosts", ARRIVAL, || Ok((sum(working)? == 8.0).then_some(())));
     all.with_context(|| pair.one.sh("sysctl kernel.perf_event_paranoid kernel.unprivileged_bpf_disabled; FABRICLENS_AGENT_LOG=debug timeout 15 fabriclens-agent run --http 127.0.0.1:0 2>&1 | grep -a tcp_ | cut -c1-1500 | head -8; true").unwrap_or_else(|e| e.to_string()))?;

@@ -7,13 +7,12 @@ mod outcome;
 mod programs;
 
 use crate::needs::missing;
-use crate::steps::{cargo, must};
+use crate::steps::{cargo, must, output};
 use crate::summary::note;
 use anyhow::{Context as _, Result, ensure};
 use outcome::Outcome;
 use programs::Program;
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -43,18 +42,18 @@ pub fn run() -> Result<()> {
             let begin = Instant::now();
             let (text, wrong) = match run_one(&program, &tally, 2 * processors) {
                 Ok(text) => (text, None),
-                Err(error) => (String::new(), Some(format!("{}: {error:#}", program.name))),
+                Err(error) => ("failed; see the end".to_owned(), Some(format!("{}: {error:#}", program.name))),
             };
             let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
             println!("=== {}: {:.1} s\n{text}", program.name, begin.elapsed().as_secs_f64());
-            wrong.iter().for_each(|wrong| println!("{wrong}"));
             tally.wrong.extend(wrong);
         }
     };
     std::thread::scope(|scope| (0..processors).for_each(|_| _ = scope.spawn(lane)));
     let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let doctests = must(cargo(&["test", "--workspace", "--locked", "--doc", "--no-fail-fast", "--quiet"]));
     ensure!(tally.wrong.is_empty(), "{} test programs failed:\n{}", tally.wrong.len(), tally.wrong.join("\n"));
-    must(cargo(&["test", "--workspace", "--locked", "--doc", "--quiet"]))?;
+    doctests?;
     note(format!("{:6} run      without needs", tally.passed));
     tally.met.iter().for_each(|(need, count)| note(format!("{count:6} run      {need}")));
     tally.unmet.iter().for_each(|(need, (count, why))| note(format!("{count:6} skipped  {need}: {why}")));
@@ -73,10 +72,10 @@ fn run_one(program: &Program, tally: &Mutex<Tally>, threads: usize) -> Result<St
         if std::env::var_os("RUST_TEST_THREADS").is_none() {
             command.env("RUST_TEST_THREADS", threads.to_string());
         }
-        printed(command)
+        output(command)
     };
     let mut text = call(&[])?;
-    let first = Outcome::of(&text);
+    let first = Outcome::of(&text)?;
     let (mut met, mut unmet) = (Vec::new(), Vec::new());
     for (test, needs) in &first.ignored {
         match missing(needs).with_context(|| format!("test {test}"))? {
@@ -87,22 +86,14 @@ fn run_one(program: &Program, tally: &Mutex<Tally>, threads: usize) -> Result<St
     if !met.is_empty() {
         let names = met.iter().map(|(test, _)| *test);
         let second = call(&["--ignored", "--exact"].into_iter().chain(names).collect::<Vec<_>>())?;
-        let passed = Outcome::of(&second).passed;
+        let passed = Outcome::of(&second)?.passed;
         ensure!(passed == met.len(), "{passed} tests with a met need ran, not {}", met.len());
-        text += &second;
+        text = format!("{text}\n{second}");
     }
     let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
     tally.passed += first.passed;
     tally.helpers += first.helpers;
     met.into_iter().for_each(|(_, needs)| *tally.met.entry(needs.clone()).or_default() += 1);
     unmet.into_iter().for_each(|(needs, why)| tally.unmet.entry(needs.clone()).or_insert((0, why)).0 += 1);
-    Ok(text)
-}
-
-/// What a program prints; an error has it too.
-fn printed(mut command: Command) -> Result<String> {
-    let done = command.output().with_context(|| format!("start {command:?}"))?;
-    let text = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
-    ensure!(done.status.success(), "{}\n{text}", done.status);
     Ok(text)
 }

@@ -1,5 +1,7 @@
 //! What libtest prints.
 
+use anyhow::{Context as _, Result};
+
 /// What a run of a test program printed of its tests.
 #[derive(Default)]
 pub struct Outcome {
@@ -11,15 +13,22 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub fn of(printed: &str) -> Self {
+    /// Reads what a program printed.
+    ///
+    /// # Errors
+    /// When it names more ignored tests than its summary counts.
+    pub fn of(printed: &str) -> Result<Self> {
         let (mut outcome, mut all) = (Self::default(), 0);
         for line in printed.lines() {
             outcome.ignored.extend(ignored(line));
             outcome.passed += counted(line, " passed;");
             all += counted(line, " ignored;");
         }
-        outcome.helpers = all.saturating_sub(outcome.ignored.len());
-        outcome
+        let by_reason = outcome.ignored.len();
+        let helpers = all.checked_sub(by_reason);
+        outcome.helpers = helpers
+            .with_context(|| format!("{by_reason} tests were ignored by their reasons, but {all} by the summary"))?;
+        Ok(outcome)
     }
 }
 
@@ -46,9 +55,11 @@ mod tests {
              test kill::child ... ignored, helper process of survives_kills\n\
              test c ... ok\n\
              test result: ok. 12 passed; 0 failed; 2 ignored; 0 measured; 3 filtered out; finished in 0.02s\n",
-        );
+        )
+        .unwrap();
         assert_eq!(outcome.passed, 12);
         assert_eq!(outcome.ignored, [("a::b".to_owned(), "prometheus, curl".to_owned())]);
         assert_eq!(outcome.helpers, 1);
+        assert!(Outcome::of("test a::b ... ignored, needs: curl\n").is_err(), "a reason without a summary");
     }
 }
