@@ -82,8 +82,10 @@ fn until(what: &str, there: impl FnMut() -> bool) {
     eventually(what, Duration::from_secs(30), there);
 }
 
-/// The kernel drops and counts an event of a probe while another BPF program runs on that CPU. Rounds with drops are not
-/// compared; one of five rounds must have none and show every event.
+/// The kernel drops and counts an event of a probe while another BPF program runs on that CPU. Rarely it loses one without
+/// counting it: 3 of 1000 that come from a timer. One of so many rounds must show every event, and none may show too many.
+const ROUNDS: usize = 5;
+
 #[test]
 #[ignore = "needs: bpf"]
 fn retransmissions_match_the_kernel() {
@@ -106,7 +108,6 @@ fn retransmissions_match_the_kernel() {
         let segments = kinds.map(|kind| count(format!("retransmit.segments {kind}")));
         let sum: u64 = segments.iter().sum();
         assert!(sum <= all, "{sum} told, {all} counted by the kernel");
-        // Rarely, on a busy CPU, an event is missing that the kernel did not count as dropped.
         if count("probe.drops".into()) > 0 || sum < all {
             return None;
         }
@@ -121,7 +122,7 @@ fn retransmissions_match_the_kernel() {
 
     opening.far.rule("tcp flags & (syn | ack) == syn numgen inc mod 2 == 0 drop");
     opening.near.rule("tcp flags & (syn | ack) == (syn | ack) numgen inc mod 2 == 0 drop");
-    let seen = (0..5).find_map(|_| round(&|| drop(opening.connection()))).expect("a round without drops");
+    let seen = (0..ROUNDS).find_map(|_| round(&|| drop(opening.connection()))).expect("a round without drops");
     assert!(seen[0] >= 2, "{kinds:?} {seen:?}");
 
     // No segment follows the lost byte, so only a tail loss probe finds it; that is lost as well, and the retransmission
@@ -136,7 +137,7 @@ fn retransmissions_match_the_kernel() {
             std::thread::sleep(Duration::from_millis(900));
         }
     };
-    let seen = (0..5).find_map(|_| round(&bytes)).expect("a round without drops");
+    let seen = (0..ROUNDS).find_map(|_| round(&bytes)).expect("a round without drops");
     assert!(seen[3] > 0 && seen[1] > 0, "{kinds:?} {seen:?}");
 
     let (client, mut server) = stream.connection();
@@ -147,7 +148,7 @@ fn retransmissions_match_the_kernel() {
         // Everything is acknowledged by then: no segment is in flight while the counters are read.
         std::thread::sleep(Duration::from_secs(1));
     };
-    let seen = (0..5).find_map(|_| round(&blocks)).expect("a round without drops");
+    let seen = (0..ROUNDS).find_map(|_| round(&blocks)).expect("a round without drops");
     assert!(seen[2] > 20, "{kinds:?} {seen:?}");
     drop(client);
     assert!(reader.join().unwrap() >= 40 << 18);
@@ -181,46 +182,55 @@ fn connect_outcomes_match_the_program() {
     cable.near.set("ipv4/tcp_syn_retries", "1");
     cable.far.rule("tcp dport 7 drop");
     cable.far.rule("tcp dport 9 reject with icmp type host-unreachable");
-    let mut told = |what: &str, body: &mut dyn FnMut()| {
+    let mut round = |body: &mut dyn FnMut()| {
         let before = counts(&mut *sampler);
         body();
         let mut told = since(&before, &counts(&mut *sampler));
-        assert_eq!(told.remove("probe.drops"), None, "{what}");
         told.remove("probe.runs");
         told
     };
-    let want = |pairs: &[(&str, u64)]| pairs.iter().map(|(n, v)| ((*n).to_string(), *v)).collect::<Counts>();
+    let mut check = |what: &str, want: &[(&str, u64)], body: &mut dyn FnMut()| {
+        let want: Counts = want.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
+        let all_seen = |_| {
+            let mut seen = round(body);
+            let all = seen == want;
+            seen.remove("probe.drops");
+            let excess = seen.iter().any(|(name, n)| want.get(name).is_none_or(|want| n > want));
+            assert!(!excess, "{what}: {seen:?}, not {want:?}");
+            all
+        };
+        assert!((0..ROUNDS).any(all_seen), "{what}: events are missing in every round");
+    };
     let attempt = "connection.attempts";
 
     let latency = "connection.latency";
     let (active, passive) = ("connection.established active", "connection.established passive");
     let mut kept = None;
-    let seen = told("established", &mut || {
+    check("established", &[(attempt, 20), (active, 20), (passive, 20), (latency, 20)], &mut || {
         let listener = cable.far.listen();
         let port = listener.local_addr().unwrap().port();
         let pairs = (0..20).map(|_| (cable.near.connect(port).unwrap(), listener.accept().unwrap().0));
         kept = Some(pairs.collect::<Vec<_>>());
     });
-    assert_eq!(seen, want(&[(attempt, 20), (active, 20), (passive, 20), (latency, 20)]));
-    assert_eq!(told("closed by FIN", &mut || drop(kept.take())), Counts::new());
+    check("closed by FIN", &[], &mut || drop(kept.take()));
 
     for (port, kind, reason) in [
         (1, ErrorKind::ConnectionRefused, "connection.failures refused"),
         (7, ErrorKind::TimedOut, "connection.failures timeout"),
         (9, ErrorKind::HostUnreachable, "connection.failures unreachable"),
     ] {
-        let seen = told(reason, &mut || assert_eq!(cable.near.connect(port).unwrap_err().kind(), kind));
-        assert_eq!(seen, want(&[(attempt, 1), (reason, 1)]));
+        let failed = &mut || assert_eq!(cable.near.connect(port).unwrap_err().kind(), kind);
+        check(reason, &[(attempt, 1), (reason, 1)], failed);
     }
     // The program closes before the kernel's time-out.
-    let seen = told("abandoned", &mut || {
+    check("abandoned", &[(attempt, 1), ("connection.failures abandoned", 1)], &mut || {
         let far = format!("{}:7", cable.far.address).parse().unwrap();
         let error = cable.near.inside(|| TcpStream::connect_timeout(&far, Duration::from_millis(100))).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
     });
-    assert_eq!(seen, want(&[(attempt, 1), ("connection.failures abandoned", 1)]));
+    let opened = [(attempt, 1), (active, 1), (passive, 1), (latency, 1)];
     let reset = [("connection.resets receive", 1), ("connection.resets transmit", 1)];
-    let seen = told("reset", &mut || {
+    check("reset", &[&opened[..], &reset].concat(), &mut || {
         let (mut client, mut server) = cable.connection();
         client.write_all(&[1; 100]).unwrap();
         server.read_exact(&mut [0]).unwrap();
@@ -229,24 +239,18 @@ fn connect_outcomes_match_the_program() {
         let error = client.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     });
-    let opened = [(attempt, 1), (active, 1), (passive, 1), (latency, 1)];
-    assert_eq!(seen, want(&[&opened[..], &reset].concat()));
     // Only two local ports, both taken.
     cable.near.set("ipv4/ip_local_port_range", "40000 40001");
-    let listener = cable.far.listen();
-    let port = listener.local_addr().unwrap().port();
-    let mut held: Vec<TcpStream> = Vec::new();
-    let seen = told("no port", &mut || {
-        let error = loop {
-            match cable.near.connect(port) {
-                Ok(stream) => held.push(stream),
-                Err(error) => break error,
-            }
-        };
-        assert_eq!(error.kind(), ErrorKind::AddrNotAvailable);
+    let taken = [(attempt, 3), (active, 2), (passive, 2), (latency, 2), ("connection.failures no_port", 1)];
+    let mut kept = Vec::new();
+    check("no port", &taken, &mut || {
+        // Another remote port in each round: to it, both local ports are free.
+        let listener = cable.far.listen();
+        let port = listener.local_addr().unwrap().port();
+        let both = [cable.near.connect(port).unwrap(), cable.near.connect(port).unwrap()];
+        assert_eq!(cable.near.connect(port).unwrap_err().kind(), ErrorKind::AddrNotAvailable);
+        kept.push((listener, both));
     });
-    assert_eq!(seen.get("connection.failures no_port"), Some(&1), "{seen:?}");
-    assert_eq!(seen.get(attempt), Some(&(held.len() as u64 + 1)), "{seen:?}");
 }
 
 #[test]
