@@ -10,7 +10,8 @@ use crate::signals::query_eval::QueriedSignal;
 use crate::signals::table::SignalSpec;
 use fabriclens_model::{Layout, LayoutId, is_absent};
 use fabriclens_promql::{Engine, QueryError};
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashMapExt as _};
+use std::collections::HashSet;
 
 /// Time between queries, ms.
 const QUERY_MS: i64 = 10_000;

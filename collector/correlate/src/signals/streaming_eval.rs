@@ -13,7 +13,8 @@ use crate::signals::stream_readers::{Readers, Use};
 use crate::signals::stream_slots::{Cell, CellValue, NONE, NewIndices, Slot, sample};
 use crate::signals::table::{ALL, SignalSpec};
 use fabriclens_model::{Labels, Layout, LayoutId, WeakLayout, is_absent, is_stale};
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashMapExt as _};
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Known label lists before dropped lists are looked for.

@@ -48,6 +48,8 @@ pub(super) struct OpenIncident {
     pub split_from: Option<String>,
     /// Id of another incident, if that owns all recent findings.
     pub part_of: Option<String>,
+    /// Newest instant of its last evaluation.
+    pub evaluated_ns: i64,
     /// Consecutive evaluations without a finding.
     pub quiet: usize,
     /// It was certain enough to page at some time; otherwise it is an observation.
@@ -81,6 +83,7 @@ impl OpenIncident {
             whole_ns: now_ns,
             split_from: None,
             part_of: None,
+            evaluated_ns: now_ns,
             quiet: 0,
             paged: false,
             recurrence: None,

@@ -14,8 +14,8 @@ use crate::tracker::incident_tracker::IncidentTracker;
 use crate::tracker::open_incident::OpenIncident;
 use crate::tracker::open_summary::OpenSummary;
 use crate::tracker::timing::{
-    ALIVE, CHECKED, HEARD_S, HOST_DOWN_S, LEAST, LONGEST, QUIET_S, SILENT_S, SPLIT_S, STANDING_S, SUFFERED, TURNS,
-    YOUNG_S,
+    AGAIN_S, ALIVE, CHECKED, HEARD_S, HOST_DOWN_S, LEAST, LONGEST, QUIET_S, SILENT_S, SPLIT_S, STANDING_S, SUFFERED,
+    TURNS, YOUNG_S,
 };
 
 /// Result of evaluating an open incident again.
@@ -96,15 +96,15 @@ impl IncidentTracker {
         over
     }
 
-    /// Incidents that are evaluated in this tick: some long-lived ones and some young ones, in turns.
+    /// Incidents that are evaluated in this tick: some young ones in turns, and the long-lived one that waits longest.
     fn due(&mut self, open: &[OpenIncident]) -> Vec<usize> {
         let (old, young): (Vec<usize>, Vec<usize>) = (0..open.len()).partition(|at| self.is_long_lived(&open[*at]));
         self.turn = self.turn.wrapping_add(1);
-        let some = |(all, turns): (Vec<usize>, usize)| {
-            let first = self.turn.wrapping_mul(turns);
-            (0..turns.min(all.len())).map(|k| all[first.wrapping_add(k) % all.len()]).collect::<Vec<_>>()
-        };
-        [old, young].into_iter().zip(TURNS).flat_map(some).collect()
+        let first = self.turn.wrapping_mul(TURNS);
+        let in_turn = (0..TURNS.min(young.len())).map(|k| young[first.wrapping_add(k) % young.len()]);
+        let again_ns = self.eval.history.now_ns().saturating_sub((AGAIN_S * 1e9) as i64);
+        let waits = old.into_iter().filter(|at| open[*at].evaluated_ns <= again_ns);
+        in_turn.chain(waits.min_by_key(|at| open[*at].evaluated_ns)).collect()
     }
 
     pub(super) fn summary(&self, cache: &EvaluationCache, incident: &OpenIncident) -> OpenSummary {
@@ -156,6 +156,7 @@ impl IncidentTracker {
         incident: &mut OpenIncident,
         others: &[&OpenSummary],
     ) -> Reevaluation {
+        incident.evaluated_ns = self.eval.history.now_ns();
         self.eval.look_before(cache, incident);
         let (young, at) = (self.is_young(incident), self.containing(cache, incident));
         let root = incident.verdict().root.clone();

@@ -12,32 +12,62 @@ use crate::model::topology::Topology;
 use crate::tracker::evaluation::EvaluationCache;
 use crate::tracker::incident_tracker::IncidentTracker;
 
-/// Twelve hosts of which `paused` pause their switch at last, and the cache of the last tick.
-fn look(paused: usize) -> (IncidentTracker, EvaluationCache) {
+/// A frame in which the first `paused` of some ports pause their switch.
+fn frame(second: i64, ports: &[usize], paused: usize) -> Frame {
+    let mut frame = Frame::new(second * 1_000_000_000);
+    for port in ports {
+        let pauses = *port < paused;
+        let told = [
+            (Signal::Tx, 4e9),
+            (Signal::Rx, 4e9),
+            (Signal::Rate, 12.5e9),
+            (Signal::Up, 1.0),
+            (Signal::PauseTx, if pauses { 0.5 } else { 0.0 }),
+            (Signal::PauseFrames, if pauses { 12_000.0 } else { 0.0 }),
+            (Signal::QueueMax, if pauses { 3e5 } else { 0.0 }),
+        ];
+        told.iter().for_each(|(signal, value)| frame.set(*signal, *port, *value));
+    }
+    frame
+}
+
+/// A tracker of so many hosts, and their ports.
+fn hosts(count: usize) -> (IncidentTracker, Vec<usize>) {
     let mut watch =
         IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
-    let ports: Vec<usize> = (0..12).filter_map(|h| watch.measured_port(&format!("h{h}"), "mlx5_0/1")).collect();
+    let ports = (0..count).filter_map(|h| watch.measured_port(&format!("h{h}"), "mlx5_0/1")).collect();
+    (watch, ports)
+}
+
+/// Twelve hosts of which `paused` pause their switch at last, and the cache of the last tick.
+fn look(paused: usize) -> (IncidentTracker, EvaluationCache) {
+    let (mut watch, ports) = hosts(12);
     let mut cache = watch.new_cache();
     for second in 0..96 {
-        let mut frame = Frame::new(second * 1_000_000_000);
-        for port in &ports {
-            let pauses = second >= 80 && *port < paused;
-            let told = [
-                (Signal::Tx, 4e9),
-                (Signal::Rx, 4e9),
-                (Signal::Rate, 12.5e9),
-                (Signal::Up, 1.0),
-                (Signal::PauseTx, if pauses { 0.5 } else { 0.0 }),
-                (Signal::PauseFrames, if pauses { 12_000.0 } else { 0.0 }),
-                (Signal::QueueMax, if pauses { 3e5 } else { 0.0 }),
-            ];
-            told.iter().for_each(|(signal, value)| frame.set(*signal, *port, *value));
-        }
-        watch.push(frame);
+        watch.push(frame(second, &ports, if second >= 80 { paused } else { 0 }));
         cache = watch.new_cache();
         watch.evaluate_with(&cache);
     }
     (watch, cache)
+}
+
+#[test]
+fn long_lived_incidents_are_evaluated_less_often() {
+    let (mut watch, ports) = hosts(4);
+    let seconds = |ns: i64| ns / 1_000_000_000;
+    let (mut evaluated, mut ended) = (Vec::new(), Vec::new());
+    for second in 0..500 {
+        let ended_now = watch.tick(frame(second, &ports, if (80..450).contains(&second) { 2 } else { 0 }));
+        ended.extend(ended_now.into_iter().map(|incident| (second, incident.end_ns.map(seconds))));
+        if (420..450).contains(&second) {
+            evaluated.push(watch.open.iter().filter(|one| seconds(one.evaluated_ns) == second).count());
+        }
+    }
+    assert_eq!((evaluated.iter().sum::<usize>(), evaluated.iter().max()), (12, Some(&1)), "{evaluated:?}");
+    assert_eq!(ended.len(), 2, "{ended:?}");
+    for (told, end) in ended {
+        assert!((462..=470).contains(&told) && end.is_some_and(|end| (445..=452).contains(&end)), "{told} {end:?}");
+    }
 }
 
 #[test]
