@@ -1,9 +1,9 @@
 //! Links between switches that delay packets, by probes alone: nearly all probes over the link take longer than any queue of it
-//! can hold them, while the hosts at their ends answer others as fast as before.
+//! can hold them, and too many of the same hosts' probes over other links do not for that to be chance.
 
 use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
-use crate::detectors::evidence::name;
+use crate::detectors::evidence::{name, nth};
 use crate::detectors::hosts_alone::judges;
 use crate::detectors::loss_votes::path_over;
 use crate::detectors::thresholds::thresholds;
@@ -11,7 +11,6 @@ use crate::model::finding::{Evidence, Finding};
 use crate::model::kind::IncidentKind;
 use crate::model::routes::probes::{DELAYED_NS, DETAILED, LinkProbes, Probe, ProbeWindow};
 use crate::model::signal::Signal;
-use crate::model::stats::mean;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -26,24 +25,24 @@ pub(super) const DETECTOR: Detector = Detector {
 };
 
 thresholds! {
-    /// mean delay of probes over a link, beyond the shortest round trip, that no queue of a fast link explains
+    /// delay of nearly all probes over a link, beyond the shortest round trip, that no queue of a fast link explains
     QUEUED = "probe_delay.queued", 4e6, "nanoseconds";
     /// what a queue can hold, where hosts send enough to fill the link
     BUFFER = "probe_delay.buffer", 64e6, "bytes";
-    /// probes over a link that must be delayed by 2 ms or longer: a queue is short now and then, another way is not
+    /// probes over a link that must be delayed: a queue is short now and then, another way is not
     DELAYED = "probe_delay.delayed", 0.9, "share of answered probes";
-    /// probes by other links that may be delayed at a host that is trusted
-    HOST = "probe_delay.host", 0.5, "share of answered probes";
-    /// answered probes over the link between trusted hosts that this needs
+    /// chance that so many probes over a link are late, by how often other probes of the same hosts are
+    CHANCE = "probe_delay.chance", 1e-6, "chance";
+    /// answered probes over the link that this needs
     PROBES = "probe_delay.probes", 12.0, "probes";
     /// ports at the ends of the probes over the link: with fewer, a slow host looks like a slow link
     ENDS = "probe_delay.ends", 4.0, "ports";
 }
 
-/// Ports that must be trusted: two pairs at least.
-const TRUSTED: usize = 3;
-/// Probes by other links without which a host is not trusted.
-const OTHERS: u32 = 3;
+/// Ports at the ends of the probes that count: two pairs at least.
+const JUDGED: usize = 3;
+/// Probes by other links without which those of a port do not count.
+const OTHERS: usize = 3;
 
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let probes = &ctx.fabric.routes.probes;
@@ -77,43 +76,67 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
 /// A link that delays probes.
 struct Late {
     egress: usize,
-    /// Mean delay of the probes over it.
+    /// Delay that nearly all probes over it have, beyond that of the same hosts' probes over other links.
     delay_ns: f64,
-    /// A port at the end of one of them, and the way of that.
+    /// A probe over it.
     example: Probe,
 }
 
 impl Late {
-    /// Judges a link by the probes between hosts that answer probes by other links in time.
+    /// Judges a link by delays that no queue of it explains, and otherwise by those that a full queue may explain.
     fn of(ctx: &DetectorContext<'_>, egress: usize, windows: &[&Arc<ProbeWindow>]) -> Option<Self> {
         let peer = ctx.fabric.ports.list[egress].peer;
         let is_over = |probe: &Probe| probe.links.iter().any(|link| *link == egress || Some(*link) == peer);
-        let is_late = |probe: &Probe| probe.rtt_ns.is_some_and(|ns| ns >= DELAYED_NS);
         let probes = || windows.iter().flat_map(|window| &window.details);
-        let mut others: BTreeMap<usize, [u32; 2]> = BTreeMap::new();
-        for (probe, end) in
-            probes().filter(|probe| !is_over(probe)).flat_map(|probe| probe.ends.map(|end| (probe, end)))
-        {
-            let [all, late] = others.entry(end).or_default();
-            (*all, *late) = (*all + 1, *late + u32::from(is_late(probe)));
+        let mut others: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+        for probe in probes().filter(|probe| !is_over(probe)) {
+            probe.ends.iter().for_each(|end| others.entry(*end).or_default().extend(probe.rtt_ns));
         }
-        let is_trusted = |end: &usize| {
-            let of = others.get(end).filter(|[all, _]| *all >= OTHERS);
-            of.is_some_and(|[all, late]| f64::from(*late) < ctx.threshold(&HOST) * f64::from(*all))
-        };
+        others.retain(|_, delays| delays.len() >= OTHERS);
         let over: Vec<&Probe> = probes().filter(|probe| probe.links.contains(&egress)).collect();
         let ends: BTreeSet<usize> = over.iter().flat_map(|probe| probe.ends).collect();
-        let judged: Vec<&Probe> = over.into_iter().filter(|probe| probe.ends.iter().all(is_trusted)).collect();
-        let trusted: BTreeSet<usize> = judged.iter().flat_map(|probe| probe.ends).collect();
-        let late = judged.iter().filter(|probe| is_late(probe)).count() as f64;
-        let is_judged = (judged.len() as f64) >= ctx.threshold(&PROBES)
+        let known: Vec<&Probe> =
+            over.into_iter().filter(|probe| probe.ends.iter().all(|end| others.contains_key(end))).collect();
+        let judged: BTreeSet<usize> = known.iter().flat_map(|probe| probe.ends).collect();
+        let is_enough = known.len() as f64 >= ctx.threshold(&PROBES)
             && ends.len() as f64 >= ctx.threshold(&ENDS)
-            && trusted.len() >= TRUSTED
-            && late >= ctx.threshold(&DELAYED) * judged.len() as f64;
-        let delay_ns = mean(judged.iter().filter_map(|probe| probe.rtt_ns))?;
-        let example = judged.iter().find(|probe| is_late(probe))?;
-        is_judged.then(|| Self { egress, delay_ns, example: (*example).clone() })
+            && judged.len() >= JUDGED;
+        let late = |late_ns: &f64| is_no_chance(ctx, &known, &others, *late_ns);
+        [bound(ctx, egress), DELAYED_NS].iter().find(|late_ns| is_enough && late(late_ns))?;
+        // What nearly all have.
+        let least = |delays: &mut dyn Iterator<Item = f64>| {
+            let mut delays: Vec<f64> = delays.collect();
+            delays.sort_by(f64::total_cmp);
+            nth(&delays, 1.0 - ctx.threshold(&DELAYED)).copied()
+        };
+        let elsewhere = least(&mut judged.iter().flat_map(|end| &others[end]).copied())?;
+        let delay_ns = least(&mut known.iter().filter_map(|probe| probe.rtt_ns))? - elsewhere;
+        Some(Self { egress, delay_ns, example: (*known.first()?).clone() })
     }
+}
+
+/// Whether nearly all probes over a link are late, and it is no coincidence, by how often probes of the same hosts over other links
+/// are (`others`, by port). A stall of a host delays all of its probes of a moment, so those of one second between two ports count
+/// once.
+fn is_no_chance(ctx: &DetectorContext<'_>, over: &[&Probe], others: &BTreeMap<usize, Vec<f64>>, late_ns: f64) -> bool {
+    let is_prompt = |delay_ns: f64| delay_ns < late_ns;
+    let (late, prompt): (Vec<&&Probe>, Vec<&&Probe>) =
+        over.iter().partition(|probe| !probe.rtt_ns.is_some_and(is_prompt));
+    if (late.len() as f64) < ctx.threshold(&DELAYED) * over.len() as f64 {
+        return false;
+    }
+    // By Laplace's rule of succession, without credit for what was not seen.
+    let chance_of_late = |end: &usize| {
+        let prompt = others[end].iter().filter(|delay_ns| is_prompt(**delay_ns)).count();
+        1.0 - prompt as f64 / (others[end].len() + 1) as f64
+    };
+    let chances: BTreeMap<usize, f64> = others.keys().map(|end| (*end, chance_of_late(end))).collect();
+    let moments: BTreeSet<([usize; 2], i64)> =
+        late.iter().map(|probe| (probe.ends, probe.sent_ns.div_euclid(1_000_000_000))).collect();
+    let all_late: f64 = moments.iter().map(|(ends, _)| chances[&ends[0]].max(chances[&ends[1]]).ln()).sum();
+    // Any of them may be the prompt ones.
+    let ways: f64 = (1..=prompt.len()).map(|nth| ((late.len() + nth) as f64 / nth as f64).ln()).sum();
+    all_late + ways <= ctx.threshold(&CHANCE).ln()
 }
 
 /// Whether two egress ports are of the same cable, or of cables that meet at a switch.

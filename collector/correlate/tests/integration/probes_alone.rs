@@ -172,10 +172,20 @@ impl Plan {
     }
 
     /// All incidents, also observations; `answer` counts after the calm time.
-    fn incidents(self, answer: Answer<'_>, twin: Option<Answer<'_>>, mut seed: u64) -> Vec<Incident> {
+    fn incidents(self, answer: Answer<'_>, twin: Option<Answer<'_>>, seed: u64) -> Vec<Incident> {
+        self.incidents_after(&|_| Some(RTT), answer, twin, seed)
+    }
+
+    /// Incidents of answers that change after the calm.
+    fn incidents_after(
+        self,
+        calm: Answer<'_>,
+        answer: Answer<'_>,
+        twin: Option<Answer<'_>>,
+        mut seed: u64,
+    ) -> Vec<Incident> {
         let ((fabric, mut tracker), mut found) = (self.tracker(), Vec::new());
         for second in 0..ALL {
-            let calm: Answer<'_> = &|_| Some(RTT);
             self.probe(&mut tracker, second, if second < CALM { calm } else { answer }, twin, &mut seed);
             found.extend(tracker.tick(Self::frame(&fabric, second + 1)));
         }
@@ -326,6 +336,22 @@ fn a_link_that_delays_probes_is_named() {
     assert_eq!(observed, [(IncidentKind::DegradedLink, Severity::Info)], "a full queue may hold packets for so long");
 }
 
+/// Round trips between hosts that are short of CPU: most take tens of milliseconds.
+fn busy(probe: &Probe) -> f64 {
+    RTT + if probe.random[0] < 0.2 { probe.random[1] * 3e6 } else { probe.random[1] * 6e7 }
+}
+
+#[test]
+fn a_link_that_delays_probes_is_named_between_busy_hosts() {
+    for (plan, seed) in [(THREE_LEAVES, 26), (FEW, 27), (FEW, 28)] {
+        let answer = |probe: &Probe| Some(busy(probe) + probe.crosses_either("leaf0", "spine0") as f64 * 5e6);
+        let found = only(plan.incidents_after(&|probe| Some(busy(probe)), &answer, None, seed));
+        assert_eq!((found.kind, &found.root), (IncidentKind::DegradedLink, &plan.link("leaf0", "spine0")));
+        let delay_ms = found.evidence[0].value / 1e6;
+        assert!((4.0..20.0).contains(&delay_ms), "{delay_ms}: {}", found.explanation);
+    }
+}
+
 #[test]
 fn delays_that_no_link_explains_accuse_nobody() {
     let at = |probe: &Probe, host: usize| probe.ends.contains(&host);
@@ -334,9 +360,19 @@ fn delays_that_no_link_explains_accuse_nobody() {
     let everywhere: Answer<'_> = &|_| Some(RTT + 9e6);
     let noise: Answer<'_> = &|probe| Some(RTT + if probe.random[0] < 0.6 { 9e6 } else { 0.0 });
     let queue: Answer<'_> = &|probe| Some(RTT + probe.crosses("leaf0", "spine0") as f64 * probe.random[0] * 9e6);
-    for (name, answer) in
-        [("host", host), ("mostly", mostly), ("everywhere", everywhere), ("noise", noise), ("queue", queue)]
-    {
+    let busy: Answer<'_> = &|probe| Some(busy(probe));
+    // A host that stands still for two seconds of four.
+    let stalls: Answer<'_> = &|probe| Some(if at(probe, 2) && probe.second % 4 < 2 { RTT + 5e7 } else { RTT });
+    let cases = [
+        ("host", host),
+        ("mostly", mostly),
+        ("everywhere", everywhere),
+        ("noise", noise),
+        ("queue", queue),
+        ("busy", busy),
+        ("stalls", stalls),
+    ];
+    for (name, answer) in cases {
         for (plan, seed) in [(THREE_LEAVES, 31), (FEW, 32), (TWO_LEAVES, 34)] {
             let found = paged(plan.incidents(answer, None, seed));
             assert!(found.is_empty(), "{name} {seed}: {found:#?}");

@@ -21,7 +21,7 @@ const SENT_AGAIN_NS: f64 = 1e8;
 /// Time beyond the shortest round trip from which a probe is delayed, nanoseconds. Queues of a fabric that marks are drained
 /// within a tenth of it.
 pub const DELAYED_NS: f64 = 2e6;
-/// Answered probes of a window from which a link is known to be prompt, if most of them were not delayed.
+/// Probes of a window that were not delayed, from which a link is known to be prompt.
 const PROMPT: u32 = 4;
 /// Ends of probes over a link that are told apart.
 const ENDS: usize = 8;
@@ -183,7 +183,7 @@ pub struct Probes {
     closed: VecDeque<Arc<ProbeWindow>>,
     /// Shortest round trip by number of links.
     shortest_ns: HashMap<usize, f64>,
-    /// Egress ports of links over which most probes of some window were not delayed.
+    /// Egress ports of links over which [`PROMPT`] probes of some window were not delayed.
     prompt: HashSet<usize>,
     /// Begin of the newest closed window.
     closed_ns: Option<i64>,
@@ -223,7 +223,7 @@ impl Probes {
             let mut window = self.window(begin_ns, probes);
             let later = self.twins.split_off(&(begin_ns + 1));
             window.twins = std::mem::replace(&mut self.twins, later).remove(&begin_ns).unwrap_or_default();
-            let is_prompt = |probes: &LinkProbes| probes.answered >= PROMPT && probes.delayed * 2 < probes.answered;
+            let is_prompt = |probes: &LinkProbes| probes.answered - probes.delayed >= PROMPT;
             self.prompt.extend(window.links.iter().filter(|(_, probes)| is_prompt(probes)).map(|(link, _)| *link));
             let old = self.closed.len().checked_sub(DETAILED).and_then(|at| self.closed.get_mut(at));
             if let Some(old) = old.filter(|old| !old.details.is_empty()) {
@@ -297,7 +297,7 @@ impl Probes {
         self.closed.iter().skip(self.closed.len().saturating_sub(count))
     }
 
-    /// Whether most probes over the link behind an egress port were not delayed in some window.
+    /// Whether probes over the link behind an egress port were once not delayed.
     pub fn was_prompt(&self, egress: usize) -> bool {
         self.prompt.contains(&egress)
     }
