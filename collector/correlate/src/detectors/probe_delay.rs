@@ -31,8 +31,9 @@ thresholds! {
     BUFFER = "probe_delay.buffer", 64e6, "bytes";
     /// probes over a link that must be delayed: a queue is short now and then, another way is not
     DELAYED = "probe_delay.delayed", 0.9, "share of answered probes";
-    /// chance that so many probes over a link are late, by how often other probes of the same hosts are
-    CHANCE = "probe_delay.chance", 1e-6, "chance";
+    /// chance that so many probes over a link are late, by how often other probes of the same hosts are, among many links
+    /// and many seconds
+    CHANCE = "probe_delay.chance", 1e-8, "chance";
     /// answered probes over the link that this needs
     PROBES = "probe_delay.probes", 12.0, "probes";
     /// ports at the ends of the probes over the link: with fewer, a slow host looks like a slow link
@@ -174,7 +175,7 @@ fn finding(ctx: &DetectorContext<'_>, mut near: Vec<Late>, began_ns: i64) -> Fin
     };
     let then: String = others.iter().map(|port| format!(", then the link at {}", name(ctx, *port))).collect();
     let which = if others.is_empty() {
-        " Probes of the same hosts over other links are as fast as before.".to_owned()
+        " Other probes of the same hosts are not so late.".to_owned()
     } else {
         format!(" Several links are on the same paths; likeliest is the link at {whom}{then}.")
     };
