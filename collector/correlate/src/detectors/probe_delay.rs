@@ -84,27 +84,31 @@ struct Late {
 }
 
 impl Late {
-    /// Judges a link by delays that no queue of it explains, and otherwise by those that a full queue may explain.
+    /// The delay of a link, if nearly all probes over it are later than its longest queue can make them, or else by
+    /// [`DELAYED_NS`] at least; `None` if chance or its hosts may be the reason.
     fn of(ctx: &DetectorContext<'_>, egress: usize, windows: &[&Arc<ProbeWindow>]) -> Option<Self> {
         let peer = ctx.fabric.ports.list[egress].peer;
         let is_over = |probe: &Probe| probe.links.iter().any(|link| *link == egress || Some(*link) == peer);
         let probes = || windows.iter().flat_map(|window| &window.details);
-        let mut others: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-        for probe in probes().filter(|probe| !is_over(probe)) {
-            probe.ends.iter().for_each(|end| others.entry(*end).or_default().extend(probe.rtt_ns));
-        }
-        others.retain(|_, delays| delays.len() >= OTHERS);
         let over: Vec<&Probe> = probes().filter(|probe| probe.links.contains(&egress)).collect();
         let ends: BTreeSet<usize> = over.iter().flat_map(|probe| probe.ends).collect();
+        let mut others: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+        for probe in probes().filter(|probe| !is_over(probe)) {
+            let of_hosts = probe.ends.iter().filter(|end| ends.contains(end));
+            of_hosts.for_each(|end| others.entry(*end).or_default().extend(probe.rtt_ns));
+        }
+        others.retain(|_, delays| delays.len() >= OTHERS);
         let known: Vec<&Probe> =
             over.into_iter().filter(|probe| probe.ends.iter().all(|end| others.contains_key(end))).collect();
         let judged: BTreeSet<usize> = known.iter().flat_map(|probe| probe.ends).collect();
         let is_enough = known.len() as f64 >= ctx.threshold(&PROBES)
             && ends.len() as f64 >= ctx.threshold(&ENDS)
             && judged.len() >= JUDGED;
-        let late = |late_ns: &f64| is_no_chance(ctx, &known, &others, *late_ns);
-        [bound(ctx, egress), DELAYED_NS].iter().find(|late_ns| is_enough && late(late_ns))?;
-        // What nearly all have.
+        let is_late = |late_ns| is_no_chance(ctx, &known, &others, late_ns);
+        if !is_enough || ![bound(ctx, egress), DELAYED_NS].into_iter().any(is_late) {
+            return None;
+        }
+        // The delay that nearly all of them have.
         let least = |delays: &mut dyn Iterator<Item = f64>| {
             let mut delays: Vec<f64> = delays.collect();
             delays.sort_by(f64::total_cmp);
@@ -116,9 +120,9 @@ impl Late {
     }
 }
 
-/// Whether nearly all probes over a link are late, and it is no coincidence, by how often probes of the same hosts over other links
-/// are (`others`, by port). A stall of a host delays all of its probes of a moment, so those of one second between two ports count
-/// once.
+/// Whether nearly all probes over a link take `late_ns` or longer, and that is no coincidence: `others` has the delays of the same
+/// hosts' probes over other links, by port. A stall of a host delays all of its probes of a moment, so those of one second between
+/// two ports count once.
 fn is_no_chance(ctx: &DetectorContext<'_>, over: &[&Probe], others: &BTreeMap<usize, Vec<f64>>, late_ns: f64) -> bool {
     let is_prompt = |delay_ns: f64| delay_ns < late_ns;
     let (late, prompt): (Vec<&&Probe>, Vec<&&Probe>) =
@@ -126,7 +130,7 @@ fn is_no_chance(ctx: &DetectorContext<'_>, over: &[&Probe], others: &BTreeMap<us
     if (late.len() as f64) < ctx.threshold(&DELAYED) * over.len() as f64 {
         return false;
     }
-    // By Laplace's rule of succession, without credit for what was not seen.
+    // One late probe more than were seen, so that few prompt ones prove little.
     let chance_of_late = |end: &usize| {
         let prompt = others[end].iter().filter(|delay_ns| is_prompt(**delay_ns)).count();
         1.0 - prompt as f64 / (others[end].len() + 1) as f64

@@ -48,7 +48,7 @@ pub(super) struct OpenIncident {
     pub split_from: Option<String>,
     /// Id of another incident, if that owns all recent findings.
     pub part_of: Option<String>,
-    /// Newest instant of its last evaluation.
+    /// Instant of the newest frame at its last evaluation.
     pub evaluated_ns: i64,
     /// Consecutive evaluations without a finding.
     pub quiet: usize,

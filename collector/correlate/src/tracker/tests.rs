@@ -104,17 +104,9 @@ fn cached_findings_equal_fresh_ones() {
 
 #[test]
 fn an_incident_from_the_first_samples_on_does_not_prevent_a_baseline() {
-    let mut watch =
-        IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
-    let port = watch.measured_port("h0", "mlx5_0/1").unwrap();
+    let (mut watch, ports) = hosts(1);
     for second in 0..60 {
-        let mut frame = Frame::new(second * 1_000_000_000);
-        let told =
-            [(Signal::Tx, 4e9), (Signal::Rx, 4e9), (Signal::Rate, 12.5e9), (Signal::PauseTx, 0.5), (Signal::Up, 1.0)];
-        told.iter().for_each(|(signal, value)| frame.set(*signal, port, *value));
-        frame.set(Signal::PauseFrames, port, 12_000.0);
-        frame.set(Signal::QueueMax, port, 3e5);
-        watch.tick(frame);
+        watch.tick(frame(second, &ports, 1));
     }
     assert_eq!(watch.open.len(), 1, "it pauses its switch since the first sample");
     let baseline = watch.eval.history.baseline(&watch.eval.fabric, i64::MIN);
@@ -125,24 +117,11 @@ fn an_incident_from_the_first_samples_on_does_not_prevent_a_baseline() {
 /// by a tracker that continues it.
 #[test]
 fn an_incident_keeps_the_cause_that_it_does_not_accuse() {
-    let new =
-        || IncidentTracker::new(Fabric::new(Topology::default(), Ports::default(), Vec::new()), Thresholds::default());
-    let mut watch = new();
-    let port = watch.measured_port("h0", "mlx5_0/1").unwrap();
+    let (mut watch, ports) = hosts(1);
     for second in 0..60 {
-        let mut frame = Frame::new(second * 1_000_000_000);
-        let ill = if second < 40 { 0.0 } else { 1.0 };
-        let told = [
-            (Signal::Tx, 4e9),
-            (Signal::Rx, 4e9),
-            (Signal::Rate, 12.5e9),
-            (Signal::Up, 1.0),
-            (Signal::PauseTx, 0.5 * ill),
-            (Signal::PauseFrames, 12_000.0 * ill),
-            (Signal::QueueMax, 3e5 * ill),
-            (Signal::WireErrors, 100.0 * ill),
-        ];
-        told.iter().for_each(|(signal, value)| frame.set(*signal, port, *value));
+        let ill = second >= 40;
+        let mut frame = frame(second, &ports, usize::from(ill));
+        frame.set(Signal::WireErrors, ports[0], if ill { 100.0 } else { 0.0 });
         watch.tick(frame);
     }
     let open = watch.open();
@@ -153,8 +132,7 @@ fn an_incident_keeps_the_cause_that_it_does_not_accuse() {
     assert_eq!(kinds, [IncidentKind::SlowReceiver, IncidentKind::LossyLink], "{considered:?}");
     let cause = &considered[0];
     assert!(cause.found_in > 0.5 && cause.confidence > 0.5 && !cause.explanation.is_empty(), "{cause:?}");
-    let mut anew = new();
-    anew.measured_port("h0", "mlx5_0/1").unwrap();
+    let (mut anew, _) = hosts(1);
     assert!(anew.resume(&open, 60_000_000_000).is_empty());
     assert_eq!(anew.open()[0].considered, *considered);
 }

@@ -47,10 +47,10 @@ pub(super) const HOST_DOWN_S: f64 = 60.0;
 /// Limit of open incidents. It holds separately for incidents that freeze the baseline, for others that page, and for
 /// observations: hundreds of slow adapters or links with slight errors must not hide a storm. Further ones are suppressed.
 pub(super) const MOST: usize = 64;
-/// Incidents younger than that which are evaluated per tick; they take turns.
+/// Incidents younger than that which a tick evaluates; they take turns.
 pub(super) const TURNS: usize = 8;
-/// Seconds after which a long-lived incident is evaluated again, one per tick: what has lasted for minutes does not change each
-/// second.
+/// Seconds between two evaluations of a long-lived incident, of which a tick evaluates one: a fault that has lasted for minutes does
+/// not change each second.
 pub(super) const AGAIN_S: f64 = 5.0;
 /// Receivers per incident whose queue-pair peers are looked up.
 pub(super) const ASKED: usize = 16;
