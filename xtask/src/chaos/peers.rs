@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 /// Timeout of reads and writes.
 const ANSWER: Duration = Duration::from_millis(300);
 
+/// Time from one round of all inputs to the next: the same load on a slow machine and on a fast one, because the CPU that an agent may
+/// use is bounded.
+const ROUND: Duration = Duration::from_millis(150);
+
 /// A kind of malformed input: name and bytes.
 type Malformed = (&'static str, fn(&mut Random) -> Vec<u8>);
 
@@ -77,12 +81,13 @@ fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// Sends every malformed input to every port, repeatedly for about `hold`; describes the number of inputs and answers.
+/// Sends every malformed input to every port, each [`ROUND`] for about `hold`; describes the number of inputs and answers.
 pub fn send_malformed(ports: &[u16], random: &mut Random, hold: Duration) -> Result<String> {
     let (begin, mut sent, mut answered) = (Instant::now(), 0, 0);
     // Idle connections that stay open.
     let mut idle = Vec::new();
     while begin.elapsed() < hold || sent == 0 {
+        let next = Instant::now() + ROUND;
         for (_, input) in ALL {
             for port in ports {
                 let mut peer = TcpStream::connect(("127.0.0.1", *port))?;
@@ -99,6 +104,7 @@ pub fn send_malformed(ports: &[u16], random: &mut Random, hold: Duration) -> Res
                 }
             }
         }
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
     Ok(format!("{sent} malformed inputs of {} kinds, {answered} answered or closed at once", ALL.len()))
 }
