@@ -6,7 +6,7 @@ use crate::detectors::detector::Detector;
 use crate::detectors::evidence::name;
 use crate::detectors::hosts_alone::judges;
 use crate::detectors::probe_falls::{Falls, answered, per_second};
-use crate::detectors::tcp_twins::only_rdma;
+use crate::detectors::tcp_twins::{is_undecided, only_rdma};
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
 use crate::model::kind::IncidentKind;
@@ -109,7 +109,8 @@ fn judge(ctx: &DetectorContext<'_>, link: usize, windows: &[&Arc<ProbeWindow>], 
     }
     let down = is_lost && last.in_a_row as f64 >= ctx.threshold(&DOWN).max(2.0 * least(ctx, link, windows));
     let times = falls.len() as f64;
-    if !down && times < ctx.threshold(&FALLS) {
+    // A link that is down loses TCP probes too, as the next of them tell.
+    if !down && times < ctx.threshold(&FALLS) || is_undecided(ctx, link, last.span_ns[0]) {
         return None;
     }
     let evidence = Evidence {

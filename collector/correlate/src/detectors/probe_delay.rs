@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 pub(super) const DETECTOR: Detector = Detector {
     name: "probe_delay",
-    warm_up_s: 45.0,
+    warm_up_s: 50.0,
     baseline_s: 0.0,
     looks_back: true,
     per_fault_domain: false,
@@ -41,18 +41,27 @@ thresholds! {
 }
 
 /// Ports at the ends of the probes that count: two pairs at least.
-const JUDGED: usize = 3;
+const JUDGED_ENDS: usize = 3;
 /// Probes by other links without which those of a port do not count.
 const OTHERS: usize = 3;
 
+/// Probe windows that are judged: 15 s. Where few probes cross a link, or its hosts are often late, chance is excluded in all that
+/// have details.
+const JUDGED_WINDOWS: [usize; 2] = [3, DETAILED];
+
 fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
+    if !judges(ctx, Signal::Tx, &[Signal::PauseTx, Signal::PauseRx]) {
+        return Vec::new();
+    }
+    JUDGED_WINDOWS.into_iter().map(|count| judge(ctx, count)).find(|found| !found.is_empty()).unwrap_or_default()
+}
+
+/// Late links in the newest `count` windows of probes.
+fn judge(ctx: &DetectorContext<'_>, count: usize) -> Vec<Finding> {
     let probes = &ctx.fabric.routes.probes;
-    let windows = probes.newest_within(ctx.window.time_range_ns(), DETAILED);
+    let windows = probes.newest_within(ctx.window.time_range_ns(), count);
     // Windows without a delayed probe have no details.
-    if windows.len() < DETAILED
-        || windows.iter().any(|window| window.details.is_empty())
-        || !judges(ctx, Signal::Tx, &[Signal::PauseTx, Signal::PauseRx])
-    {
+    if windows.len() < count || windows.iter().any(|window| window.details.is_empty()) {
         return Vec::new();
     }
     let mut links: BTreeMap<usize, LinkProbes> = BTreeMap::new();
@@ -103,7 +112,7 @@ impl Late {
         let judged: BTreeSet<usize> = known.iter().flat_map(|probe| probe.ends).collect();
         let is_enough = known.len() as f64 >= ctx.threshold(&PROBES)
             && ends.len() as f64 >= ctx.threshold(&ENDS)
-            && judged.len() >= JUDGED;
+            && judged.len() >= JUDGED_ENDS;
         let is_late = |late_ns| is_no_chance(ctx, &known, &others, late_ns);
         if !is_enough || ![bound(ctx, egress), DELAYED_NS].into_iter().any(is_late) {
             return None;

@@ -111,7 +111,7 @@ fn judge(
     }
     let is_much = independent >= ctx.threshold(&VOTES);
     // TCP twins of the next losses tell whether only RDMA is lost.
-    let waits = !is_much && best.egress.iter().any(|egress| is_undecided(ctx, *egress));
+    let waits = !is_much && best.egress.iter().any(|egress| is_undecided(ctx, *egress, span_ns[0]));
     let is_thin = chance > ctx.threshold(&CHANCE) || !near.is_empty() && !is_much || waits;
     Some(finding(ctx, explained, is_thin, [independent, expected], span_ns))
 }

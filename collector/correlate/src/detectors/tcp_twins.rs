@@ -5,8 +5,9 @@ use crate::detectors::context::DetectorContext;
 use crate::detectors::path_votes::share;
 use crate::detectors::thresholds::thresholds;
 use crate::model::routes::path::Flow;
-use crate::model::routes::probes::ProbeWindow;
-use std::collections::HashSet;
+use crate::model::routes::probes::{LinkProbes, ProbeWindow, Twins};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 thresholds! {
     /// expected losses of TCP probes, if the link lost everything, from which TCP probes that pass say that only RDMA is lost
@@ -15,7 +16,11 @@ thresholds! {
     PASSES = "transport.tcp_lost", 0.2, "share of expected losses";
 }
 
-/// TCP probes that passed although RDMA probes between the same ports were lost over a link in the same windows.
+/// Time after which lost probes have TCP twins, nanoseconds: agents follow the plan for suspects within 15 s, and results are known
+/// 15 s later.
+const TWINS_COME_NS: i64 = 40_000_000_000;
+
+/// TCP probes that passed although RDMA probes between the same ports were lost over a link.
 pub(super) struct OnlyRdma {
     /// RDMA probes that were lost over the link.
     lost: u32,
@@ -51,33 +56,38 @@ pub(super) fn only_rdma(ctx: &DetectorContext<'_>, link: usize) -> Option<OnlyRd
     is_only.then_some(OnlyRdma { lost, passed })
 }
 
-/// Whether TCP probes accompany those over a link, so few yet that they do not tell whether it loses RDMA only.
-pub(super) fn is_undecided(ctx: &DetectorContext<'_>, link: usize) -> bool {
+/// Whether TCP probes may soon tell that a link, which loses probes since an instant (Unix nanoseconds), loses RDMA only.
+pub(super) fn is_undecided(ctx: &DetectorContext<'_>, link: usize, since_ns: i64) -> bool {
+    let probes = &ctx.fabric.routes.probes;
+    let has_twins = probes.within(ctx.window.time_range_ns()).any(|window| !window.twins.is_empty());
+    let waits = ctx.window.time_range_ns()[1] - since_ns < TWINS_COME_NS;
     let Told { expected, twins_lost, .. } = told(ctx, link);
-    expected > 0.0 && expected < ctx.threshold(&EXPECTED) && twins_lost == 0
+    has_twins && waits && expected < ctx.threshold(&EXPECTED) && twins_lost == 0
 }
 
+/// Counts from the first loss on, so that twins tell of a link that loses a few packets, too.
 fn told(ctx: &DetectorContext<'_>, link: usize) -> Told {
     let windows = ctx.fabric.routes.probes.within(ctx.window.time_range_ns());
-    let mut told = Told { lost: 0, expected: 0.0, twins_lost: 0, passed: 0 };
-    for window in windows {
-        let Some(of_link) = window.links.get(&link).filter(|probes| probes.lost > 0) else { continue };
-        let chance = f64::from(of_link.lost) / f64::from(of_link.lost + of_link.answered);
-        told.lost += of_link.lost;
-        for ends in pairs(window, link) {
-            let Some(twins) = window.twins.get(&ends) else { continue };
-            let all = f64::from(twins.answered + twins.lost);
-            told.expected += all * chance * crosses(ctx, ends, link, window.begin_ns);
-            told.twins_lost += twins.lost;
-            told.passed += twins.answered;
-        }
+    let lossy = |window: &&Arc<ProbeWindow>| window.links.get(&link).is_some_and(|probes| probes.lost > 0);
+    let windows: Vec<&Arc<ProbeWindow>> = windows.skip_while(|window| !lossy(window)).collect();
+    let mut all = LinkProbes::default();
+    windows.iter().filter_map(|window| window.links.get(&link)).for_each(|probes| all.merge(probes));
+    let chance = f64::from(all.lost) / f64::from((all.lost + all.answered).max(1));
+    let mut told = Told { lost: all.lost, expected: 0.0, twins_lost: 0, passed: 0 };
+    for (ends, lost_ns) in pairs(&windows, link) {
+        let mut twins = Twins::default();
+        windows.iter().filter_map(|window| window.twins.get(&ends)).for_each(|of| twins.merge(of));
+        told.expected += f64::from(twins.answered + twins.lost) * chance * crosses(ctx, ends, link, lost_ns);
+        told.twins_lost += twins.lost;
+        told.passed += twins.answered;
     }
     told
 }
 
-/// Pairs of ports whose probes were lost over a link.
-fn pairs(window: &ProbeWindow, link: usize) -> HashSet<[usize; 2]> {
-    window.lost.iter().filter(|probe| probe.links.contains(&link)).map(|probe| probe.ends).collect()
+/// Pairs of ports whose probes were lost over a link, with the instant of the newest loss, Unix nanoseconds.
+fn pairs(windows: &[&Arc<ProbeWindow>], link: usize) -> BTreeMap<[usize; 2], i64> {
+    let lost = windows.iter().flat_map(|window| &window.lost).filter(|probe| probe.links.contains(&link));
+    lost.map(|probe| (probe.ends, probe.sent_ns)).collect()
 }
 
 /// Chance that a packet between two ports, whose source port is not known, or its answer crosses a link.

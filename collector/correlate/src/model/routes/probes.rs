@@ -26,7 +26,7 @@ const PROMPT: u32 = 4;
 /// Ends of probes over a link that are told apart.
 const ENDS: usize = 8;
 /// Newest windows whose answered probes are kept one by one if some were delayed, and the most of a window.
-pub const DETAILED: usize = 3;
+pub const DETAILED: usize = 6;
 const DETAILS: usize = 32_768;
 /// Windows that are kept: a minute of baseline before the longest window.
 const KEPT: usize = 60;
@@ -73,6 +73,14 @@ pub struct Twins {
     pub answered: u32,
     /// Lost ones, also those that arrived only after they were sent again.
     pub lost: u32,
+}
+
+impl Twins {
+    /// Adds what was seen in another window.
+    pub fn merge(&mut self, other: &Self) {
+        self.answered += other.answered;
+        self.lost += other.lost;
+    }
 }
 
 /// What responders took for their answers.
