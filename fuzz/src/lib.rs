@@ -2,11 +2,9 @@
 //! coverage; `cargo test` replays seeds and earlier findings. No target may panic, hang or use unbounded memory; some
 //! also check properties of the parsed data.
 
-mod method_seeds;
 pub mod mutate;
 mod paths;
 pub mod seeds;
-mod switch_seeds;
 pub mod targets;
 
 use targets::Target;

@@ -1,7 +1,7 @@
 //! The table of targets.
 
 use crate::paths::scratch;
-use crate::{method_seeds, seeds, switch_seeds};
+use crate::seeds::{self, disk, host, kernel, method, people, sender, switch};
 use fabriclens_agent::schedule;
 use fabriclens_agent_collectives::{inspector, listeners, log, mpi, ras};
 use fabriclens_agent_host::sysfile;
@@ -51,58 +51,63 @@ const fn row(name: &'static str, origin: &'static str, seeds: fn() -> Vec<Vec<u8
 
 /// All targets.
 pub const ALL: &[Target] = &[
-    row("otlp", "senders: metrics by OTLP, decoded by hand", seeds::otlp, otlp),
-    row("remote_write", "senders: snappy and remote write", seeds::remote_write, ingest::fuzzing::remote_write),
-    row("gzip", "senders: compressed bodies", seeds::gzip, ingest::fuzzing::gunzip),
-    row("zstd", "senders: bodies compressed by zstd", seeds::zstd, ingest::fuzzing::unzstd),
-    row("otlp_json", "senders: metrics by OTLP in JSON", seeds::otlp_json, otlp_json),
-    row("lease", "agents: questions for the lease of a subnet", method_seeds::lease, ingest::fuzzing::lease),
-    row("probe_plan", "agents: requests for a probe plan", method_seeds::probe_plans, ingest::fuzzing::probe_plan),
+    row("otlp", "senders: metrics by OTLP, decoded by hand", sender::otlp, otlp),
+    row("remote_write", "senders: snappy and remote write", sender::remote_write, ingest::fuzzing::remote_write),
+    row("gzip", "senders: compressed bodies", sender::gzip, ingest::fuzzing::gunzip),
+    row("zstd", "senders: bodies compressed by zstd", sender::zstd, ingest::fuzzing::unzstd),
+    row("otlp_json", "senders: metrics by OTLP in JSON", sender::otlp_json, otlp_json),
+    row("lease", "agents: questions for the lease of a subnet", method::lease, ingest::fuzzing::lease),
+    row("probe_plan", "agents: requests for a probe plan", method::probe_plans, ingest::fuzzing::probe_plan),
     row(
         "probe_report",
         "agents: traced paths and results of probes",
-        method_seeds::probe_reports,
+        method::probe_reports,
         ingest::fuzzing::probe_report,
     ),
     row(
         "forwarding_tables",
         "agents: forwarding tables of a subnet, and paths from them",
-        method_seeds::forwarding_tables,
+        method::forwarding_tables,
         ingest::fuzzing::forwarding_tables,
     ),
-    row("lines", "people: JSON lines of an import", seeds::lines, ingest::fuzzing::lines),
-    row("foreign", "switches and exporters: names and values under foreign names", switch_seeds::foreign, foreign),
-    row("gnmi", "switches: messages of gNMI", switch_seeds::gnmi, fabriclens_gnmi::fuzzing::message),
-    row("names", "senders: names and values of labels, through every writer of text", seeds::names, names),
-    row("certificate", "clients: names in certificates", seeds::certificates, certificate),
-    row("promql", "people: queries, parsed and evaluated", seeds::promql, promql),
-    row("patterns", "people: regular expressions of matchers and label functions", seeds::patterns, patterns),
-    row("block", "the disk: block files", seeds::blocks, fabriclens_store::fuzzing::block),
-    row("log", "the disk: the store's log", seeds::logs, fabriclens_store::fuzzing::log),
-    row("forward", "the disk: queues to other servers", seeds::queues, forward),
-    row("spool", "the disk: segments of an agent's spool", seeds::spools, spool),
-    row("kept", "the disk: a request in an agent's spool", seeds::kept, fabriclens_agent_uplink::fuzzing::kept),
-    row("state", "the disk: counters that an agent keeps over a restart", seeds::states, state),
-    row("netlink", "the kernel: netlink, ethtool, DCB and uevents", seeds::answers, live::fuzzing::answer),
-    row("kernel_log", "the kernel, and programs that make it print: records of its log", seeds::kernel_log, kernel_log),
-    row("module", "optical modules: their memory", seeds::modules, live::fuzzing::module),
-    row("mad", "the fabric: management datagrams of InfiniBand", seeds::mad, fabriclens_agent_mad::fuzzing::mad),
-    row("lldp", "the wire: LLDP frames", seeds::lldp, |b| _ = lldp::parse(b)),
-    row("recorded", "recordings: ethtool, rdma and dcb", seeds::recorded, |b| text(b, recorded::fuzzing::file)),
-    row("ebpf", "the kernel: BTF, tracepoints, records of maps", seeds::ebpf, ebpf),
-    row("processes", "processes: control groups, environments", seeds::processes, processes),
+    row("lines", "people: JSON lines of an import", people::lines, ingest::fuzzing::lines),
+    row("foreign", "switches and exporters: names and values under foreign names", switch::foreign, foreign),
+    row("gnmi", "switches: messages of gNMI", switch::gnmi, fabriclens_gnmi::fuzzing::message),
+    row("names", "senders: names and values of labels, through every writer of text", people::names, names),
+    row("certificate", "clients: names in certificates", sender::certificates, certificate),
+    row("promql", "people: queries, parsed and evaluated", people::promql, promql),
+    row("patterns", "people: regular expressions of matchers and label functions", people::patterns, patterns),
+    row("block", "the disk: block files", disk::blocks, fabriclens_store::fuzzing::block),
+    row("log", "the disk: the store's log", disk::logs, fabriclens_store::fuzzing::log),
+    row("forward", "the disk: queues to other servers", disk::queues, forward),
+    row("spool", "the disk: segments of an agent's spool", disk::spools, spool),
+    row("kept", "the disk: a request in an agent's spool", disk::kept, fabriclens_agent_uplink::fuzzing::kept),
+    row("state", "the disk: counters that an agent keeps over a restart", host::states, state),
+    row("netlink", "the kernel: netlink, ethtool, DCB and uevents", kernel::answers, live::fuzzing::answer),
+    row(
+        "kernel_log",
+        "the kernel, and programs that make it print: records of its log",
+        kernel::kernel_log,
+        kernel_log,
+    ),
+    row("module", "optical modules: their memory", kernel::modules, live::fuzzing::module),
+    row("mad", "the fabric: management datagrams of InfiniBand", kernel::mad, fabriclens_agent_mad::fuzzing::mad),
+    row("lldp", "the wire: LLDP frames", kernel::lldp, |b| _ = lldp::parse(b)),
+    row("recorded", "recordings: ethtool, rdma and dcb", host::recorded, |b| text(b, recorded::fuzzing::file)),
+    row("ebpf", "the kernel: BTF, tracepoints, records of maps", kernel::ebpf, ebpf),
+    row("processes", "processes: control groups, environments", kernel::processes, processes),
     row(
         "collectives",
         "jobs: answers of NCCL's RAS service, its Inspector's files, its log, counters of MPI",
-        seeds::collectives,
+        kernel::collectives,
         collectives,
     ),
-    row("host", "sysfs and procfs: one file of a host changed, all samplers run", seeds::hosts, host),
+    row("host", "sysfs and procfs: one file of a host changed, all samplers run", host::hosts, host),
     row("topology", "people: topologies in every format", || seeds::files("fuzz/seeds/topology"), topology_file),
     row("jobs", "schedulers: Slurm, Kubernetes, bodies of jobs", || seeds::files("fuzz/seeds/jobs"), job_list),
-    row("job_bodies", "users: bodies of jobs with lists of hosts", seeds::job_bodies, job_body),
-    row("agent_config", "administrators: the agent's configuration", seeds::agent_config, agent_config),
-    row("config", "administrators: the collector's configuration", seeds::config, collector_config),
+    row("job_bodies", "users: bodies of jobs with lists of hosts", people::job_bodies, job_body),
+    row("agent_config", "administrators: the agent's configuration", people::agent_config, agent_config),
+    row("config", "administrators: the collector's configuration", people::config, collector_config),
 ];
 
 fn kernel_log(bytes: &[u8]) {
@@ -245,9 +250,9 @@ fn forward(bytes: &[u8]) {
 
 /// Whatever the segment holds, the spool returns each request once and is then empty.
 fn spool(bytes: &[u8]) {
-    let (dir, segment) = seeds::spool(&[b"x"]);
+    let (dir, segment) = disk::spool(&[b"x"]);
     std::fs::write(segment, bytes).expect("the directory accepts files");
-    let (mut spool, now) = seeds::opened(dir.path());
+    let (mut spool, now) = disk::opened(dir.path());
     let (held, mut left) = (spool.held().points, 0);
     for _ in 0..=bytes.len() {
         let (lost, next) = spool.next(now);
@@ -260,7 +265,7 @@ fn spool(bytes: &[u8]) {
 
 /// Whatever state file an agent finds, it sends well-formed samples.
 fn state(bytes: &[u8]) {
-    static HOST: LazyLock<seeds::RestartedHost> = LazyLock::new(seeds::RestartedHost::new);
+    static HOST: LazyLock<host::RestartedHost> = LazyLock::new(host::RestartedHost::new);
     check_sections(&HOST.sampled(bytes));
 }
 
@@ -298,7 +303,7 @@ fn processes(bytes: &[u8]) {
 }
 
 fn host(bytes: &[u8]) {
-    static HOSTS: LazyLock<seeds::Hosts> = LazyLock::new(|| seeds::Hosts::copied(scratch()));
+    static HOSTS: LazyLock<host::Hosts> = LazyLock::new(|| host::Hosts::copied(scratch()));
     HOSTS.with_changed(bytes, |roots| {
         let settings = schedule::Settings { host: "h".into(), ..schedule::Settings::default() };
         check_sections(&schedule::once(roots, &settings).0);

@@ -5,18 +5,23 @@ use super::exec::Output;
 use super::slurm;
 use super::vm::Vm;
 use anyhow::{Context, Result, ensure};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/mpi");
 /// What builds it, starts it, and starts its ranks in a guest.
 const PROGRAMS: &[&str] =
-    &["/usr/bin/make", "/usr/bin/mpicc.mpich", "/usr/bin/mpiexec.hydra", "/usr/bin/hydra_pmi_proxy"];
+    &["/usr/bin/make", "/usr/bin/mpicc.mpich", "/usr/bin/mpiexec.hydra", "/usr/bin/hydra_pmi_proxy", UCX_VERBS];
 /// Files of the program in the guests.
 const AT: &str = "/mpi";
-/// Messages by TCP over the fabric's card, within a guest by shared memory.
-const UCX: &str = "-genv UCX_TLS tcp,sm,self -genv UCX_NET_DEVICES fab0";
+/// UCX loads its InfiniBand transports at run time.
+const UCX_VERBS: &str = "/usr/lib/x86_64-linux-gnu/ucx/libuct_ib.so.0";
+/// Messages by soft-RoCE, within a guest by shared memory.
+const UCX: &str = "-genv UCX_TLS rc_verbs,ud_verbs,sm,self -genv UCX_NET_DEVICES rxe0:1 -genv UCX_IB_GID_INDEX 2";
+/// Gives a guest an IPv6 address, the GID of that index. UCX connects by datagrams, and none arrives over IPv4 by soft-RoCE.
+const IPV6: &str = "echo 0 > /proc/sys/net/ipv6/conf/fab0/disable_ipv6; ip addr add fd77::$(hostname | tail -c 2)/64 dev fab0 nodad; \
+                    until grep -q ^fd77: /sys/class/infiniband/rxe0/ports/1/gids/2; do sleep 0.1; done";
 
 /// Command that installs what is needed.
 pub const REMEDY: &str = "apt-get install --no-install-recommends make gcc mpich libmpich-dev";
@@ -40,10 +45,11 @@ pub fn install(folder: &Path, guests: &[&Vm]) -> Result<()> {
     make.args(["-C", SOURCES, "all", "programs", "MPICC=mpicc.mpich"]).arg(format!("BUILD={}", build.display()));
     let made = make.output().context("running make")?;
     ensure!(made.status.success(), "deploy/mpi does not build: {}", String::from_utf8_lossy(&made.stderr));
-    let programs = [build.join("check"), "/usr/bin/mpiexec.hydra".into(), "/usr/bin/hydra_pmi_proxy".into()];
+    let installed = ["/usr/bin/mpiexec.hydra", "/usr/bin/hydra_pmi_proxy", UCX_VERBS].map(PathBuf::from);
+    let programs = [&[build.join("check")][..], &installed].concat();
     copied::copy(folder, &programs, &[], guests)?;
     for guest in guests {
-        guest.sh(&format!("mkdir -p {AT} /dev/shm; mount -t tmpfs none /dev/shm"))?;
+        guest.sh(&format!("mkdir -p {AT} /dev/shm; mount -t tmpfs none /dev/shm; {IPV6}"))?;
         guest.put(&build.join("check"), &format!("{AT}/check"), 0o755)?;
         guest.put(&build.join("libfabriclens-mpi.so"), &format!("{AT}/libfabriclens-mpi.so"), 0o644)?;
     }

@@ -1,8 +1,9 @@
-//! An MPICH program on two hosts: the collector has the same counts of operations as the program, and tells a rank that computes for long
+//! An MPICH program on two hosts whose messages go by soft-RoCE: the collector has the same counts of operations as the program, and tells a rank that computes for long
 //! from a slow link.
 
 use super::watched::Pair;
 use super::{Lab, Scenario};
+use crate::lab::agent;
 use crate::lab::collector::Series;
 use crate::lab::mpi::{self, Program};
 use crate::lab::slurm;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {
     name: "mpi",
-    shows: "MPICH on two hosts: calls and bytes as the program counts them; a rank that sleeps, one that is stopped, and a slow link",
+    shows: "MPICH on two hosts over soft-RoCE: calls and bytes as the program counts them; a rank that sleeps, one that is stopped, and a slow link",
     limit: Duration::from_secs(900),
     often: false,
     alone: true,
@@ -48,7 +49,13 @@ fn start<'a>(pair: &'a Pair, mode: &'static str) -> Result<Program<'a>> {
 
 /// The collector has the calls and bytes of each operation on a host that the ranks there have written down.
 fn counted(lab: &Lab, pair: &Pair) -> Result<()> {
+    let before = agent::sent(&pair.one)?;
     let program = start(pair, "count")?;
+    let packets = agent::sent(&pair.one)? - before;
+    ensure!(packets > 1000, "{packets} RoCE packets for all operations: messages go another way");
+    let pairs = format!("count(fabric_queue_pair_info{{host=\"vm1\",job=\"{JOB}\",type=\"RC\"}})");
+    let known = lab.wait("queue pairs of the ranks", PATIENCE, || pair.collector.value(&pairs))?;
+    lab.say(&format!("vm1: {packets} RoCE packets; {known} connected queue pairs of its ranks"));
     for (guest, host) in [(0, "vm1"), (1, "vm2")] {
         let rows = written(&program.expected(guest)?)?;
         for (labels, (calls, bytes)) in &rows {

@@ -124,7 +124,8 @@ fn judge(ctx: &DetectorContext<'_>, link: usize, windows: &[&Arc<ProbeWindow>], 
     let (whom, n) = (name(ctx, link), hosts.len());
     let root = LocationId::Link(ctx.fabric.ports.list[link].link?);
     if let Some(only) = only_rdma {
-        let text = format!("probes of {n} hosts over the link at {whom} were lost {times:.0} times.{}", only.words());
+        let often = if times == 1.0 { String::new() } else { format!(" {times:.0} times") };
+        let text = format!("all probes of {n} hosts over the link at {whom} were lost{often}.{}", only.words());
         let found = Finding::new(IncidentKind::TransportErrors, root, 0.6, evidence, text);
         return Some(found.began_at(Some(falls[0].span_ns[0])));
     }
