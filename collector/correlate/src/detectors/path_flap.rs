@@ -5,7 +5,7 @@ use crate::detectors::context::DetectorContext;
 use crate::detectors::detector::Detector;
 use crate::detectors::evidence::name;
 use crate::detectors::hosts_alone::judges;
-use crate::detectors::probe_falls::{Falls, answered, per_second};
+use crate::detectors::probe_falls::{Falls, answered, crosses, per_second};
 use crate::detectors::tcp_twins::{is_undecided, only_rdma};
 use crate::detectors::thresholds::thresholds;
 use crate::model::finding::{Evidence, Finding};
@@ -54,30 +54,41 @@ fn run(ctx: &DetectorContext<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     // The link that explains most lost probes first, then what is left.
     while lost.len() as f64 >= ctx.threshold(&RUN) {
-        let mut of_link: BTreeMap<usize, usize> = BTreeMap::new();
-        lost.iter().flat_map(|probe| probe.links.iter()).for_each(|link| *of_link.entry(*link).or_default() += 1);
-        let lost_share = |link: usize, lost: usize| lost as f64 / (lost + answered(&windows, link).count()) as f64;
-        let score = |(link, lost): (&usize, &usize)| (*lost, lost_share(*link, *lost));
+        let mut of_link: BTreeMap<[usize; 2], usize> = BTreeMap::new();
+        lost.iter().flat_map(|probe| links(ctx, probe)).for_each(|link| *of_link.entry(link).or_default() += 1);
+        let lost_share = |link: &[usize], lost: usize| lost as f64 / (lost + answered(&windows, link).count()) as f64;
+        let score = |(link, lost): (&[usize; 2], &usize)| (*lost, lost_share(link, *lost));
         let most = of_link.iter().max_by(|a, b| {
             let (a, b) = (score(*a), score(*b));
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         });
-        let Some(link) = most.map(|(link, _)| *link) else { break };
-        if ctx.fabric.is_between_switches(link) {
-            found.extend(judge(ctx, link, &windows, &lost));
+        let Some((link, _)) = most else { break };
+        if ctx.fabric.is_between_switches(link[0]) {
+            // One fiber of two may be broken.
+            let directions = [&link[..], &link[..1], &link[1..]];
+            found.extend(directions.into_iter().find_map(|link| judge(ctx, link, &windows, &lost)));
         }
-        lost.retain(|probe| !probe.links.contains(&link));
+        lost.retain(|probe| !crosses(probe, link));
     }
     found
 }
 
+/// Links that a probe crosses, each once, by the egress ports at both ends.
+fn links(ctx: &DetectorContext<'_>, probe: &Probe) -> BTreeSet<[usize; 2]> {
+    let ends = |egress: usize| {
+        let peer = ctx.fabric.ports.list[egress].peer.unwrap_or(egress);
+        [egress.min(peer), egress.max(peer)]
+    };
+    probe.links.iter().map(|egress| ends(*egress)).collect()
+}
+
 /// Lost probes in a row that are a fall of a link: those of a while, where more probes cross it than at the usual rate.
-fn least(ctx: &DetectorContext<'_>, link: usize, windows: &[&Arc<ProbeWindow>]) -> f64 {
+fn least(ctx: &DetectorContext<'_>, link: &[usize], windows: &[&Arc<ProbeWindow>]) -> f64 {
     ctx.threshold(&RUN).max(ctx.threshold(&LASTS) * per_second(windows, link))
 }
 
-/// Falls of the link behind an egress port.
-fn falls_of(ctx: &DetectorContext<'_>, link: usize, windows: &[&Arc<ProbeWindow>], lost: &[&Probe]) -> Falls {
+/// Falls of a link, given by egress ports.
+fn falls_of(ctx: &DetectorContext<'_>, link: &[usize], windows: &[&Arc<ProbeWindow>], lost: &[&Probe]) -> Falls {
     Falls::of(link, windows, lost, [least(ctx, link, windows), ctx.threshold(&SURE)])
 }
 
@@ -88,13 +99,13 @@ pub(super) fn is_falling(
     windows: &[&Arc<ProbeWindow>],
     lost: &[&Probe],
 ) -> bool {
-    let each = egress.iter().map(|link| falls_of(ctx, *link, windows, lost).in_a_row);
+    let each = egress.iter().map(|egress| falls_of(ctx, &[*egress], windows, lost).in_a_row);
     let [in_rows, all] = each.fold([0; 2], |sum, each| [sum[0] + each[0], sum[1] + each[1]]);
     in_rows as f64 >= ctx.threshold(&IN_A_ROW) * all as f64
 }
 
-fn judge(ctx: &DetectorContext<'_>, link: usize, windows: &[&Arc<ProbeWindow>], lost: &[&Probe]) -> Option<Finding> {
-    let of_link = || lost.iter().filter(|probe| probe.links.contains(&link));
+fn judge(ctx: &DetectorContext<'_>, link: &[usize], windows: &[&Arc<ProbeWindow>], lost: &[&Probe]) -> Option<Finding> {
+    let of_link = || lost.iter().filter(|probe| crosses(probe, link));
     let hosts: BTreeSet<usize> = of_link().map(|probe| ctx.fabric.ports.list[probe.ends[0]].end.node).collect();
     let Falls { list: falls, is_lost, in_a_row: [in_rows, lost_in_all] } = falls_of(ctx, link, windows, lost);
     let last = falls.last()?;
@@ -110,19 +121,20 @@ fn judge(ctx: &DetectorContext<'_>, link: usize, windows: &[&Arc<ProbeWindow>], 
     let down = is_lost && last.in_a_row as f64 >= ctx.threshold(&DOWN).max(2.0 * least(ctx, link, windows));
     let times = falls.len() as f64;
     // A link that is down loses TCP probes too, as the next of them tell.
-    if !down && times < ctx.threshold(&FALLS) || is_undecided(ctx, link, last.span_ns[0]) {
+    let waits = link.iter().any(|egress| is_undecided(ctx, *egress, last.span_ns[0]));
+    if !down && times < ctx.threshold(&FALLS) || waits {
         return None;
     }
     let evidence = Evidence {
         metric: "lost_probes".to_owned(),
-        at: name(ctx, link),
+        at: name(ctx, link[0]),
         value: of_link().count() as f64,
         threshold: ctx.threshold(if down { &DOWN } else { &RUN }),
         window_ns: ctx.window.time_range_ns(),
     };
-    let only_rdma = only_rdma(ctx, link);
-    let (whom, n) = (name(ctx, link), hosts.len());
-    let root = LocationId::Link(ctx.fabric.ports.list[link].link?);
+    let only_rdma = link.iter().find_map(|egress| only_rdma(ctx, *egress));
+    let (whom, n) = (name(ctx, link[0]), hosts.len());
+    let root = LocationId::Link(ctx.fabric.ports.list[link[0]].link?);
     if let Some(only) = only_rdma {
         let often = if times == 1.0 { String::new() } else { format!(" {times:.0} times") };
         let text = format!("all probes of {n} hosts over the link at {whom} were lost{often}.{}", only.words());

@@ -31,9 +31,9 @@ pub(super) struct Falls {
 }
 
 impl Falls {
-    /// Falls of the link behind an egress port. A sequence of `least` lost probes is a fall; from `sure` such falls on, shorter ones at
+    /// Falls of a link, given by the egress ports that are asked: one direction, or both. A sequence of `least` lost probes is a fall; from `sure` such falls on, shorter ones at
     /// other times count too.
-    pub fn of(link: usize, windows: &[&Arc<ProbeWindow>], lost: &[&Probe], [least, sure]: [f64; 2]) -> Self {
+    pub fn of(link: &[usize], windows: &[&Arc<ProbeWindow>], lost: &[&Probe], [least, sure]: [f64; 2]) -> Self {
         let (runs, is_lost) = sequences(link, windows, lost);
         let all: usize = runs.iter().map(|run| run.lost).sum();
         let in_rows: usize = runs.iter().map(|run| run.lost).filter(|lost| *lost as f64 >= least).sum();
@@ -56,11 +56,14 @@ impl Falls {
 }
 
 /// Sequences of lost probes over a link without an answered one between, and whether its newest probe was lost.
-fn sequences(link: usize, windows: &[&Arc<ProbeWindow>], lost: &[&Probe]) -> (Vec<Fall>, bool) {
-    let of_link = lost.iter().filter(|probe| probe.links.contains(&link)).map(|probe| (probe.sent_ns, true));
+fn sequences(link: &[usize], windows: &[&Arc<ProbeWindow>], lost: &[&Probe]) -> (Vec<Fall>, bool) {
+    let of_link = lost.iter().filter(|probe| crosses(probe, link)).map(|probe| (probe.sent_ns, true));
     let mut all: Vec<(i64, bool)> = of_link.chain(answered(windows, link).map(|ns| (ns, false))).collect();
     // Windows without a loss have answers too, which end a fall.
-    let calm = windows.iter().filter(|w| w.links.get(&link).is_some_and(|probes| probes.lost == 0));
+    let calm = windows.iter().filter(|window| {
+        let mut of = link.iter().filter_map(|egress| window.links.get(egress)).peekable();
+        of.peek().is_some() && of.all(|probes| probes.lost == 0)
+    });
     all.extend(calm.map(|window| (window.begin_ns, false)));
     all.sort_unstable();
     let mut runs: Vec<Fall> = Vec::new();
@@ -78,14 +81,20 @@ fn sequences(link: usize, windows: &[&Arc<ProbeWindow>], lost: &[&Probe]) -> (Ve
     (runs, before)
 }
 
+/// Whether a probe crosses a link, given by egress ports.
+pub(super) fn crosses(probe: &Probe, link: &[usize]) -> bool {
+    link.iter().any(|egress| probe.links.contains(egress))
+}
+
 /// Instants of answered probes over a link, in windows with losses.
-pub(super) fn answered<'a>(windows: &'a [&Arc<ProbeWindow>], link: usize) -> impl Iterator<Item = i64> + 'a {
-    windows.iter().flat_map(move |window| window.answered_ns.get(&link).into_iter().flatten().copied())
+pub(super) fn answered<'a>(windows: &'a [&Arc<ProbeWindow>], link: &'a [usize]) -> impl Iterator<Item = i64> + 'a {
+    let of = move |window: &'a Arc<ProbeWindow>| link.iter().filter_map(|egress| window.answered_ns.get(egress));
+    windows.iter().flat_map(move |window| of(window).flatten().copied())
 }
 
 /// Probes over a link per second.
-pub(super) fn per_second(windows: &[&Arc<ProbeWindow>], link: usize) -> f64 {
-    let of_link = windows.iter().filter_map(|window| window.links.get(&link));
+pub(super) fn per_second(windows: &[&Arc<ProbeWindow>], link: &[usize]) -> f64 {
+    let of_link = windows.iter().flat_map(|window| link.iter().filter_map(|egress| window.links.get(egress)));
     let probes: u32 = of_link.map(|probes| probes.answered + probes.lost).sum();
     let seconds: f64 = windows.iter().map(|window| window.seconds()).sum();
     f64::from(probes) / seconds.max(1.0)

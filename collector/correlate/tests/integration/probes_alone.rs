@@ -330,6 +330,15 @@ fn a_link_that_drops_all_rdma_packets_is_not_down() {
     }
 }
 
+#[test]
+fn a_link_that_is_down_is_named_at_a_leaf_with_one_probing_host() {
+    for seed in 17..20 {
+        let down = |probe: &Probe| (probe.crosses_either("leaf1", "spine0") == 0).then_some(RTT);
+        let found = only(FEW.incidents(&down, None, seed));
+        assert_eq!((found.kind, &found.root), (IncidentKind::LinkDown, &FEW.link("leaf1", "spine0")), "{seed}");
+    }
+}
+
 /// Round trips with so much more at each crossing of a link.
 fn later<'a>(a: &'a str, b: &'a str, ns: f64) -> impl Fn(&Probe) -> Option<f64> + 'a {
     move |probe| Some(RTT + probe.crosses_either(a, b) as f64 * ns + probe.random[0] * 1e5)
