@@ -35,7 +35,7 @@ pub const MUSL: Need = Need {
 /// Options of `vm`.
 #[derive(clap::Args, Default)]
 pub struct Args {
-    /// Scenarios to run [default: those of `cargo xtask test`]
+    /// Scenarios to run, with agents of the profile `demo` [default: those of `cargo xtask test`, with the agents of the tests]
     names: Vec<String>,
     /// Lists the scenarios
     #[arg(long)]

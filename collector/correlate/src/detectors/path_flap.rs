@@ -107,7 +107,7 @@ pub(super) fn is_falling(
 fn judge(ctx: &DetectorContext<'_>, link: &[usize], windows: &[&Arc<ProbeWindow>], lost: &[&Probe]) -> Option<Finding> {
     let of_link = || lost.iter().filter(|probe| crosses(probe, link));
     let hosts: BTreeSet<usize> = of_link().map(|probe| ctx.fabric.ports.list[probe.ends[0]].end.node).collect();
-    let Falls { list: falls, is_lost, in_a_row: [in_rows, lost_in_all] } = falls_of(ctx, link, windows, lost);
+    let Falls { list: falls, unanswered, in_a_row: [in_rows, lost_in_all] } = falls_of(ctx, link, windows, lost);
     let last = falls.last()?;
     let near = |probe: &&&Probe| falls.iter().any(|fall| fall.is_near(probe.sent_ns));
     let all = lost.iter().filter(near).count();
@@ -118,7 +118,7 @@ fn judge(ctx: &DetectorContext<'_>, link: &[usize], windows: &[&Arc<ProbeWindow>
     {
         return None;
     }
-    let down = is_lost && last.in_a_row as f64 >= ctx.threshold(&DOWN).max(2.0 * least(ctx, link, windows));
+    let down = unanswered as f64 >= ctx.threshold(&DOWN).max(2.0 * least(ctx, link, windows));
     let times = falls.len() as f64;
     // A link that is down loses TCP probes too, as the next of them tell.
     let waits = link.iter().any(|egress| is_undecided(ctx, *egress, last.span_ns[0]));

@@ -24,17 +24,18 @@ impl Fall {
 /// What lost probes over a link tell of its falls.
 pub(super) struct Falls {
     pub list: Vec<Fall>,
-    /// Its newest probe was lost.
-    pub is_lost: bool,
+    /// Its newest probes that were lost, with none answered since.
+    pub unanswered: usize,
     /// Its lost probes in sequences that are falls, and all of them.
     pub in_a_row: [usize; 2],
 }
 
 impl Falls {
-    /// Falls of a link, given by the egress ports that are asked: one direction, or both. A sequence of `least` lost probes is a fall; from `sure` such falls on, shorter ones at
-    /// other times count too.
+    /// Falls of a link, given by the egress ports that are asked: one direction, or both. A sequence of `least` lost probes is a fall;
+    /// from `sure` such falls on, shorter ones at other times count too.
     pub fn of(link: &[usize], windows: &[&Arc<ProbeWindow>], lost: &[&Probe], [least, sure]: [f64; 2]) -> Self {
         let (runs, is_lost) = sequences(link, windows, lost);
+        let unanswered = runs.last().filter(|_| is_lost).map_or(0, |run| run.lost);
         let all: usize = runs.iter().map(|run| run.lost).sum();
         let in_rows: usize = runs.iter().map(|run| run.lost).filter(|lost| *lost as f64 >= least).sum();
         let mut list: Vec<Fall> = Vec::new();
@@ -51,7 +52,7 @@ impl Falls {
         if (list.iter().filter(|fall| whole(fall)).count() as f64) < sure {
             list.retain(whole);
         }
-        Self { list, is_lost, in_a_row: [in_rows, all] }
+        Self { list, unanswered, in_a_row: [in_rows, all] }
     }
 }
 

@@ -339,6 +339,20 @@ fn a_link_that_is_down_is_named_at_a_leaf_with_one_probing_host() {
     }
 }
 
+#[test]
+fn a_link_that_is_up_again_is_not_told_as_down_for_single_losses_elsewhere() {
+    for seed in 61..65 {
+        let answer = |probe: &Probe| {
+            let down = probe.second < CALM + 30 && probe.crosses_either("leaf0", "spine0") > 0;
+            let lost = probe.second >= CALM + 60 && probe.is_hit(probe.crosses_either("leaf1", "spine1"), 0.1);
+            (!down && !lost).then_some(RTT)
+        };
+        let found = SPARSE.incidents(&answer, None, seed);
+        let downs: Vec<_> = found.iter().filter(|one| one.kind == IncidentKind::LinkDown).map(|one| &one.id).collect();
+        assert!(!downs.is_empty() && downs.iter().all(|id| *id == downs[0]), "{seed}: {downs:?}");
+    }
+}
+
 /// Round trips with so much more at each crossing of a link.
 fn later<'a>(a: &'a str, b: &'a str, ns: f64) -> impl Fn(&Probe) -> Option<f64> + 'a {
     move |probe| Some(RTT + probe.crosses_either(a, b) as f64 * ns + probe.random[0] * 1e5)
