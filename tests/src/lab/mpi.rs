@@ -10,13 +10,13 @@ use std::process::Command;
 use std::time::Duration;
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/mpi");
-/// What builds it, starts it, and starts its ranks in a guest.
-const PROGRAMS: &[&str] =
-    &["/usr/bin/make", "/usr/bin/mpicc.mpich", "/usr/bin/mpiexec.hydra", "/usr/bin/hydra_pmi_proxy", UCX_VERBS];
+/// What builds it.
+const BUILDERS: [&str; 2] = ["/usr/bin/make", "/usr/bin/mpicc.mpich"];
+/// What guests need: what starts it, what starts its ranks in a guest, and UCX's InfiniBand transports, which UCX loads at run time.
+const NEEDED: [&str; 3] =
+    ["/usr/bin/mpiexec.hydra", "/usr/bin/hydra_pmi_proxy", "/usr/lib/x86_64-linux-gnu/ucx/libuct_ib.so.0"];
 /// Files of the program in the guests.
 const AT: &str = "/mpi";
-/// UCX loads its InfiniBand transports at run time.
-const UCX_VERBS: &str = "/usr/lib/x86_64-linux-gnu/ucx/libuct_ib.so.0";
 /// Messages by soft-RoCE, within a guest by shared memory.
 const UCX: &str = "-genv UCX_TLS rc_verbs,ud_verbs,sm,self -genv UCX_NET_DEVICES rxe0:1 -genv UCX_IB_GID_INDEX 2";
 /// Gives a guest an IPv6 address, the GID of that index. UCX connects by datagrams, and none arrives over IPv4 by soft-RoCE.
@@ -32,7 +32,7 @@ const RANKS: u32 = 2;
 /// Whether MPICH is installed on this host.
 #[must_use]
 pub fn is_here() -> bool {
-    PROGRAMS.iter().all(|program| Path::new(program).exists())
+    BUILDERS.iter().chain(&NEEDED).all(|program| Path::new(program).exists())
 }
 
 /// Builds the program and its library, and copies them and MPICH into the guests.
@@ -45,8 +45,7 @@ pub fn install(folder: &Path, guests: &[&Vm]) -> Result<()> {
     make.args(["-C", SOURCES, "all", "programs", "MPICC=mpicc.mpich"]).arg(format!("BUILD={}", build.display()));
     let made = make.output().context("running make")?;
     ensure!(made.status.success(), "deploy/mpi does not build: {}", String::from_utf8_lossy(&made.stderr));
-    let installed = ["/usr/bin/mpiexec.hydra", "/usr/bin/hydra_pmi_proxy", UCX_VERBS].map(PathBuf::from);
-    let programs = [&[build.join("check")][..], &installed].concat();
+    let programs = [&[build.join("check")][..], &NEEDED.map(PathBuf::from)].concat();
     copied::copy(folder, &programs, &[], guests)?;
     for guest in guests {
         guest.sh(&format!("mkdir -p {AT} /dev/shm; mount -t tmpfs none /dev/shm; {IPV6}"))?;

@@ -1,5 +1,5 @@
-//! An MPICH program on two hosts whose messages go by soft-RoCE: the collector has the same counts of operations as the program, and tells a rank that computes for long
-//! from a slow link.
+//! An MPICH program on two hosts whose messages go by soft-RoCE: the collector has the same counts of operations as the program, and tells
+//! a rank that computes for long from a slow link.
 
 use super::watched::Pair;
 use super::{Lab, Scenario};

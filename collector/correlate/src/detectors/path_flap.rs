@@ -120,9 +120,11 @@ fn judge(ctx: &DetectorContext<'_>, link: &[usize], windows: &[&Arc<ProbeWindow>
     }
     let down = unanswered as f64 >= ctx.threshold(&DOWN).max(2.0 * least(ctx, link, windows));
     let times = falls.len() as f64;
+    if !down && times < ctx.threshold(&FALLS) {
+        return None;
+    }
     // A link that is down loses TCP probes too, as the next of them tell.
-    let waits = link.iter().any(|egress| is_undecided(ctx, *egress, last.span_ns[0]));
-    if !down && times < ctx.threshold(&FALLS) || waits {
+    if link.iter().any(|egress| is_undecided(ctx, *egress, last.span_ns[0])) {
         return None;
     }
     let evidence = Evidence {

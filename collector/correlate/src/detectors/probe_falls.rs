@@ -6,12 +6,12 @@ use std::sync::Arc;
 /// Lost probes this close together are of one fall: switches elsewhere take seconds to learn of it, nanoseconds.
 const ONE_FALL_NS: i64 = 5_000_000_000;
 
-/// Lost probes over a link close together: first and last instant, and how many.
+/// Lost probes over a link close together.
 pub(super) struct Fall {
+    /// First and last instant, Unix nanoseconds.
     pub span_ns: [i64; 2],
-    lost: usize,
     /// Longest sequence of lost probes without an answered one between.
-    pub in_a_row: usize,
+    in_a_row: usize,
 }
 
 impl Fall {
@@ -35,15 +35,14 @@ impl Falls {
     /// from `sure` such falls on, shorter ones at other times count too.
     pub fn of(link: &[usize], windows: &[&Arc<ProbeWindow>], lost: &[&Probe], [least, sure]: [f64; 2]) -> Self {
         let (runs, is_lost) = sequences(link, windows, lost);
-        let unanswered = runs.last().filter(|_| is_lost).map_or(0, |run| run.lost);
-        let all: usize = runs.iter().map(|run| run.lost).sum();
-        let in_rows: usize = runs.iter().map(|run| run.lost).filter(|lost| *lost as f64 >= least).sum();
+        let unanswered = runs.last().filter(|_| is_lost).map_or(0, |run| run.in_a_row);
+        let all: usize = runs.iter().map(|run| run.in_a_row).sum();
+        let in_rows: usize = runs.iter().map(|run| run.in_a_row).filter(|lost| *lost as f64 >= least).sum();
         let mut list: Vec<Fall> = Vec::new();
         for run in runs {
             match list.last_mut().filter(|last| run.span_ns[0] - last.span_ns[1] < ONE_FALL_NS) {
                 Some(last) => {
-                    (last.span_ns[1], last.lost, last.in_a_row) =
-                        (run.span_ns[1], last.lost + run.lost, last.in_a_row.max(run.in_a_row));
+                    (last.span_ns[1], last.in_a_row) = (run.span_ns[1], last.in_a_row.max(run.in_a_row));
                 }
                 None => list.push(run),
             }
@@ -72,9 +71,9 @@ fn sequences(link: &[usize], windows: &[&Arc<ProbeWindow>], lost: &[&Probe]) -> 
     for (at_ns, is_lost) in all {
         match runs.last_mut().filter(|_| before) {
             Some(run) if is_lost => {
-                (run.span_ns[1], run.lost, run.in_a_row) = (at_ns, run.lost + 1, run.in_a_row + 1);
+                (run.span_ns[1], run.in_a_row) = (at_ns, run.in_a_row + 1);
             }
-            _ if is_lost => runs.push(Fall { span_ns: [at_ns; 2], lost: 1, in_a_row: 1 }),
+            _ if is_lost => runs.push(Fall { span_ns: [at_ns; 2], in_a_row: 1 }),
             _ => {}
         }
         before = is_lost;

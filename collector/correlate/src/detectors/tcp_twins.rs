@@ -61,11 +61,14 @@ pub(super) fn is_undecided(ctx: &DetectorContext<'_>, link: usize, since_ns: i64
     let probes = &ctx.fabric.routes.probes;
     let has_twins = probes.within(ctx.window.time_range_ns()).any(|window| !window.twins.is_empty());
     let waits = ctx.window.time_range_ns()[1] - since_ns < TWINS_COME_NS;
+    if !has_twins || !waits {
+        return false;
+    }
     let Told { expected, twins_lost, .. } = told(ctx, link);
-    has_twins && waits && expected < ctx.threshold(&EXPECTED) && twins_lost == 0
+    expected < ctx.threshold(&EXPECTED) && twins_lost == 0
 }
 
-/// Counts from the first loss on, so that twins tell of a link that loses a few packets, too.
+/// What TCP twins tell of the link behind an egress port: those since its first lost probe, because few are sent in one window.
 fn told(ctx: &DetectorContext<'_>, link: usize) -> Told {
     let windows = ctx.fabric.routes.probes.within(ctx.window.time_range_ns());
     let lossy = |window: &&Arc<ProbeWindow>| window.links.get(&link).is_some_and(|probes| probes.lost > 0);

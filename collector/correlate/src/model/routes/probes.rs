@@ -76,7 +76,7 @@ pub struct Twins {
 }
 
 impl Twins {
-    /// Adds what was seen in another window.
+    /// Adds the twins of another window.
     pub fn merge(&mut self, other: &Self) {
         self.answered += other.answered;
         self.lost += other.lost;
