@@ -21,7 +21,7 @@ pub use figure::{Figure, Grade, Part, Unit};
 pub use inside::Inside;
 pub use links::{Links, WorstLink};
 pub use paths::{FlowCount, FlowPaths, LinkFlows, OtherFlows, Path, PathPort, Paths, SharedLink};
-pub use summary::{Cause, CauseKind, Earlier, Point, Severity, Summary};
+pub use summary::{Cause, CauseKind, Earlier, EarlierOperation, Point, Severity, Summary};
 pub use traffic::{Host, Line, Plot, Rail, StandsOut, Straggler, Traffic};
 
 use schemars::JsonSchema;

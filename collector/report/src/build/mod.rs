@@ -4,6 +4,7 @@ mod cable;
 mod collectives;
 mod congestion;
 mod cost;
+mod earlier;
 mod flows;
 mod health;
 mod inside;
@@ -100,6 +101,8 @@ pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Inpu
     let paths = paths.map(|lookup| paths::find(&context, lookup, &concurrent, now_ns)).transpose()?.flatten();
     let links = links::links(&context, links, paths)?;
     let cost = cost::cost(&context, &incidents)?;
+    let collectives = collectives::collectives(&context, &cost.slowed)?;
+    let earlier = earlier::earlier(&context, collectives.operations.first(), others, now_ns)?;
     let mut report = Report {
         version: VERSION,
         generated_ns: now_ns,
@@ -110,8 +113,8 @@ pub fn build(engine: &Engine, read: &dyn Read, cancel: &CancelToken, input: Inpu
             step_seconds: context.source.step_ms as f64 / 1000.0,
             method: context.source.method,
         },
-        collectives: collectives::collectives(&context, &cost.slowed)?,
-        summary: summary::numbers(&context, cost, others, now_ns)?,
+        summary: summary::numbers(cost, earlier),
+        collectives,
         traffic,
         congestion,
         incidents,

@@ -1,31 +1,21 @@
 //! Summary of the report: cost, most likely cause, comparison with earlier jobs.
 
-use super::ports::{Aggregation, figure};
-use super::{ReportContext, attributed, cost, rollup};
+use super::earlier;
 use crate::model::{
-    Cause, CauseKind, Cost, Earlier, Grade, Incident, Part, Point, Report, Severity, Slowed, StandsOut, Summary, Unit,
+    Cause, CauseKind, Cost, Earlier, Incident, Part, Point, Report, Severity, Slowed, StandsOut, Summary, Unit,
     WaitsFor, Why,
 };
 use crate::render::words::{between, clock, duration, of_figure, percent};
-use fabriclens_jobs::Job;
-use fabriclens_promql::QueryError;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of earlier jobs to compare with.
-const EARLIER: usize = 5;
 /// Fractions of the job's time from which the cost is a warning, and from which it is critical.
 const NOTICED: f64 = 0.01;
 const HURTS: f64 = 0.1;
 
 /// The part of the summary that does not depend on other sections.
-pub(super) fn numbers(
-    context: &ReportContext<'_>,
-    cost: Cost,
-    others: &[Job],
-    now_ns: i64,
-) -> Result<Summary, QueryError> {
+pub(super) fn numbers(cost: Cost, earlier: Vec<Earlier>) -> Summary {
     let cause = Cause { kind: CauseKind::Unknown, text: String::new() };
-    Ok(Summary { points: Vec::new(), cost, cause, earlier: earlier(context, others, now_ns)? })
+    Summary { points: Vec::new(), cost, cause, earlier }
 }
 
 /// Adds the cause and the main points, which depend on all sections.
@@ -170,9 +160,9 @@ fn points(report: &Report) -> Vec<Point> {
         );
         say(Severity::Warning, text);
     }
-    if let Some(Point { severity, text }) = against_earlier(cost, earlier) {
-        say(severity, text);
-    }
+    let main = report.collectives.operations.first();
+    let comparisons = [earlier::lost_time(cost, earlier), earlier::bandwidth(main, earlier)];
+    comparisons.into_iter().flatten().for_each(|Point { severity, text }| say(severity, text));
     let found = report.health.findings.iter().filter(|f| f.severity >= Severity::Warning).count();
     if found > 0 {
         let findings = if found == 1 { "finding" } else { "findings" };
@@ -196,25 +186,6 @@ fn points(report: &Report) -> Vec<Point> {
     points
 }
 
-/// Comparison with earlier jobs of this user and size; `None` if there are none, or nothing was measured.
-fn against_earlier(cost: &Cost, earlier: &[Earlier]) -> Option<Point> {
-    let seen: Vec<f64> = earlier.iter().filter_map(|e| e.at_most_share.largest()).collect();
-    let own = cost.at_most_share.largest().filter(|_| !seen.is_empty())?;
-    let usual = seen.iter().sum::<f64>() / seen.len() as f64;
-    let (severity, word) = match own {
-        own if own > 2.0 * usual + 0.005 => (Severity::Warning, "more than"),
-        own if own * 2.0 + 0.005 < usual => (Severity::Good, "less than"),
-        _ => (Severity::Good, "about as much as"),
-    };
-    let text = format!(
-        "That is at most {} of its time, {word} in the {} before it of this user and size (at most {}).",
-        percent(own),
-        if seen.len() == 1 { "job".to_owned() } else { format!("{} jobs", seen.len()) },
-        percent(usual)
-    );
-    Some(Point { severity, text })
-}
-
 /// The report in three sentences, for messages to the owner of a job.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 pub struct Digest {
@@ -234,16 +205,18 @@ pub struct Digest {
 
 /// The main points of a report in three sentences.
 pub fn digest(report: &Report) -> Digest {
-    let Summary { points, cost, cause, earlier } = &report.summary;
-    let against = against_earlier(cost, earlier).map(|point| point.text);
-    let not_compared = match earlier.as_slice() {
+    let Summary { points, cost, cause, earlier: before } = &report.summary;
+    let main = report.collectives.operations.first();
+    let comparisons = [earlier::lost_time(cost, before), earlier::bandwidth(main, before)];
+    let against: Vec<String> = comparisons.into_iter().flatten().map(|point| point.text).collect();
+    let not_compared = match before.as_slice() {
         [] => "There is no earlier job of this user and size to compare with.",
         _ => "It cannot be compared with earlier jobs: lost time was not measured in both.",
     };
     Digest {
         cost: points.first().map(|point| point.text.clone()).unwrap_or_default(),
         cause: cause.text.clone(),
-        earlier: against.unwrap_or_else(|| not_compared.to_owned()),
+        earlier: if against.is_empty() { not_compared.to_owned() } else { against.join(" ") },
         has_lost: cost.at_most_share.largest().map(|share| share >= NOTICED),
         is_complete: report.quality.missing.is_empty() && report.quality.gaps.is_empty(),
         hosts: report.job.hosts,
@@ -276,45 +249,4 @@ fn worst(cost: &Cost, seconds: f64) -> String {
     };
     let [from, to] = [s.start_ns, s.end_ns].map(|ns| clock(ns, true));
     format!(" Most of that from {from} to {to}: it {of_usual} ({}).", why.join(", "))
-}
-
-/// The latest jobs of this user with as many hosts that ended before this job began.
-fn earlier(context: &ReportContext<'_>, others: &[Job], now_ns: i64) -> Result<Vec<Earlier>, QueryError> {
-    let job = context.job;
-    let fits = |o: &&Job| {
-        let over = o.end_ns.is_some_and(|end| end <= job.start_ns.saturating_add(5_000_000_000) && end <= now_ns);
-        over && !job.user.is_empty() && o.user == job.user && o.hosts.len() == job.hosts.len()
-    };
-    let mut before: Vec<&Job> = others.iter().filter(fits).collect();
-    before.sort_by_key(|o| std::cmp::Reverse(o.start_ns));
-    before.into_iter().take(EARLIER).map(|o| one(context, o)).collect()
-}
-
-fn one(context: &ReportContext<'_>, job: &Job) -> Result<Earlier, QueryError> {
-    let (start, end) = (job.start_ns / 1_000_000, job.end_ns.unwrap_or(0) / 1_000_000);
-    let range = format!("[{}ms]", (end - start).max(1000));
-    let ask =
-        |aggregate: &str, over: &str, metric: &str, direction: &str| -> Result<Vec<(Grade, Option<f64>)>, QueryError> {
-            let selector = rollup(job, metric, &format!("direction=\"{direction}\""));
-            let found =
-                context.source.ask(&format!("{aggregate} by (attribution) ({over}({selector}{range}))"), end)?;
-            Ok(found.iter().map(|s| (attributed(&s.labels), Some(s.value))).collect())
-        };
-    Ok(Earlier {
-        id: job.id.clone(),
-        run: job.run,
-        name: job.name.clone(),
-        seconds: (end - start) as f64 / 1000.0,
-        transmitted: figure(
-            Unit::Bytes,
-            Aggregation::Sum,
-            ask("sum", "max_over_time", "fabric_job_io_bytes_total", "transmit")?,
-        ),
-        paused: figure(
-            Unit::Ratio,
-            Aggregation::Most,
-            ask("max", "avg_over_time", "fabric_job_pause_share_ratio", "receive")?,
-        ),
-        at_most_share: cost::earlier(&context.source, job, (start, end.max(start + 1000)))?,
-    })
 }

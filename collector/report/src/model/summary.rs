@@ -103,6 +103,18 @@ pub struct Earlier {
     /// Upper bound of the fraction of its time that the network cost, from its rollups.
     #[serde(default = "share")]
     pub at_most_share: Figure,
+    /// The first of the report's operations in this job; absent if it was not read, or the job has another name.
+    #[serde(default)]
+    pub operation: Option<EarlierOperation>,
+}
+
+/// A kind and size class of operations in an earlier job.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq)]
+pub struct EarlierOperation {
+    /// Mean time, seconds. It includes the wait for the last rank.
+    pub mean_seconds: f64,
+    /// Mean bus bandwidth, bytes per second, weighted by time; absent if unknown.
+    pub bandwidth: Option<f64>,
 }
 
 fn share() -> Figure {

@@ -2,7 +2,7 @@
 
 use super::path_words;
 use super::words::{self, NONE};
-use crate::model::{Figure, Finding, Grade, OtherFlows, Paths, Report, Severity, Unit};
+use crate::model::{EarlierOperation, Figure, Finding, Grade, OtherFlows, Paths, Report, Severity, Unit};
 
 /// Maximum number of listed hosts.
 const HOSTS: usize = 24;
@@ -66,11 +66,25 @@ pub(super) fn tiles(report: &Report) -> Vec<(&'static str, Figure)> {
 }
 
 pub(super) fn earlier(report: &Report) -> Table {
+    let known = report.summary.earlier.iter().any(|e| e.operation.is_some());
+    let main = report.collectives.operations.first().filter(|_| known);
     let rows = report.summary.earlier.iter().map(|e| {
         let (took, cost) = (fact(words::duration(e.seconds)), number(&e.at_most_share));
-        vec![text(named("", &e.id, &e.name)), took, number(&e.transmitted), number(&e.paused), cost]
+        let operation = |what: fn(&EarlierOperation) -> Option<f64>, unit| {
+            fact(e.operation.as_ref().and_then(what).map_or(NONE.to_owned(), |v| words::value(v, unit)))
+        };
+        let (mean, bandwidth) =
+            (operation(|o| Some(o.mean_seconds), Unit::Seconds), operation(|o| o.bandwidth, Unit::BytesPerSecond));
+        let mut cells = vec![text(named("", &e.id, &e.name)), took, number(&e.transmitted), number(&e.paused), cost];
+        cells.extend(main.is_some().then_some([mean, bandwidth]).into_iter().flatten());
+        cells
     });
-    Table::new(&["Earlier job", "Took", "Sent", "Paused", "Time lost, at most"], rows.collect())
+    let mut heads = vec!["Earlier job", "Took", "Sent", "Paused", "Time lost, at most"];
+    heads.extend(main.is_some().then_some(["Mean time", "Bus bandwidth"]).into_iter().flatten());
+    let mut table = Table::new(&heads, rows.collect());
+    table.note =
+        main.map(|main| format!("Mean time and bus bandwidth are those of {} from {}.", main.operation, main.size));
+    table
 }
 
 /// Periods in which the network slowed the job down.

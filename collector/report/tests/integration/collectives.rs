@@ -1,7 +1,7 @@
 //! The section about collectives: operations, stragglers, and whether the library and the counters agree.
 
 use crate::common::{BEGIN, Fabric, job};
-use fabriclens_report::model::{CauseKind, Incident, RankNetwork, Report, Severity, WaitsFor};
+use fabriclens_report::model::{CauseKind, EarlierOperation, Incident, RankNetwork, Report, Severity, WaitsFor};
 use fabriclens_report::{html, markdown};
 
 const HOSTS: [(&str, &[&str]); 4] = [("gpu-01", &[]), ("gpu-02", &[]), ("gpu-03", &[]), ("gpu-04", &[])];
@@ -89,6 +89,23 @@ fn behind(fabric: &Fabric, host: &str, seconds: std::ops::Range<i64>) {
     fabric.put(&labels, seconds.step_by(30), |_| 1.0);
 }
 
+/// What an agent counted of all-reduces on a host in a job that ended at a second: operations, their time, and bytes.
+fn earlier_run(fabric: &Fabric, (job, host): (&str, &str), end: i64, [count, time, bytes]: [f64; 3]) {
+    for (metric, value) in
+        [("executions_total", count), ("execution_time_seconds_total", time), ("bus_bytes_total", bytes)]
+    {
+        let labels = [
+            ("__name__", &*format!("fabric_collective_{metric}")),
+            ("host", host),
+            ("job", job),
+            ("communicator", "c1"),
+            ("operation", "AllReduce"),
+            ("size", "32MiB"),
+        ];
+        fabric.put(&labels, (end - 60..=end).step_by(30), |_| value);
+    }
+}
+
 fn report(fabric: &Fabric) -> Report {
     fabric.report(&job("1", "bert", (0, Some(HOUR)), &HOSTS), &[], HOUR + 400)
 }
@@ -128,6 +145,33 @@ fn operations_have_counts_times_and_bandwidth() {
     assert_eq!((conclusion.waits_for, conclusion.agree), (WaitsFor::Nothing, Some(true)), "{}", conclusion.text);
     for rendered in [html(&report), markdown(&report)] {
         assert!(rendered.contains("320 Gb/s, which is 80.0 % of the line rate"), "{rendered}");
+    }
+}
+
+#[test]
+fn bandwidth_is_compared_with_earlier_runs_of_the_same_program() {
+    let fabric = ports(never);
+    HOSTS.iter().for_each(|(host, _)| inspector(&fabric, host, |_| 0.004, |_| 30e9));
+    // Two runs of this program, and one of another; each has counters of a host that is not its own, too.
+    let ended = [("a", "bert", -7200), ("b", "bert", -3600), ("c", "other", -1800)];
+    let before = ended.map(|(id, name, end)| job(id, name, (end - 600, Some(end)), &HOSTS));
+    for (id, bandwidth) in [("a", 40e9), ("b", 50e9), ("c", 10e9)] {
+        let end = ended.iter().find(|one| one.0 == id).unwrap().2;
+        HOSTS.iter().for_each(|(host, _)| earlier_run(&fabric, (id, host), end, [1000.0, 2.0, 2.0 * bandwidth]));
+        earlier_run(&fabric, (id, "elsewhere"), end, [1e9, 1e9, 1e9]);
+    }
+    let got = fabric.report(&job("1", "bert", (0, Some(HOUR)), &HOSTS), &before, HOUR + 400);
+    let found: Vec<_> = got.summary.earlier.iter().map(|e| (&*e.id, e.operation.clone())).collect();
+    let operation = |bandwidth| Some(EarlierOperation { mean_seconds: 0.002, bandwidth: Some(bandwidth) });
+    assert_eq!(found, [("c", None), ("b", operation(50e9)), ("a", operation(40e9))]);
+    let texts: Vec<_> = got.summary.points.iter().map(|p| p.text.as_str()).collect();
+    let want = "AllReduce from 32MiB reached a bus bandwidth of 240 Gb/s, slower than in the 2 jobs before it of this user, name and \
+                size (400 Gb/s).";
+    assert!(texts.contains(&want), "{texts:?}");
+    assert!(fabriclens_report::digest(&got).earlier.ends_with(want));
+    let html = html(&got);
+    for cell in ["Mean time and bus bandwidth are those of AllReduce from 32MiB.", ">2.00 ms<", ">400 Gb/s<"] {
+        assert!(html.contains(cell), "{cell}");
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod bandwidth;
 mod conclusion;
+pub(super) mod earlier_run;
 mod late_hosts;
 mod operations;
 mod rank_network;

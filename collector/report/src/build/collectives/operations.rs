@@ -36,7 +36,7 @@ pub(super) struct OnHost {
 type Place = fn(&mut OnHost) -> &mut Counted;
 
 /// Counters of operations.
-const COUNTERS: [(&str, Place); 3] = [
+pub(super) const COUNTERS: [(&str, Place); 3] = [
     ("fabric_collective_executions_total", |on_host| &mut on_host.count),
     ("fabric_collective_execution_time_seconds_total", |on_host| &mut on_host.seconds),
     ("fabric_collective_bus_bytes_total", |on_host| on_host.bus_bytes.get_or_insert_default()),
@@ -44,7 +44,7 @@ const COUNTERS: [(&str, Place); 3] = [
 
 /// Sums over hosts and communicators.
 #[derive(Default)]
-struct Total {
+pub(super) struct Total {
     count: f64,
     seconds: f64,
     bus_bytes: f64,
@@ -53,13 +53,23 @@ struct Total {
 }
 
 impl Total {
-    fn add(&mut self, on_host: &OnHost) {
+    pub fn add(&mut self, on_host: &OnHost) {
         self.count += on_host.count.total;
         self.seconds += on_host.seconds.total;
         if let Some(bus_bytes) = &on_host.bus_bytes {
             self.bus_bytes += bus_bytes.total;
             self.bus_seconds += on_host.seconds.total;
         }
+    }
+
+    /// Mean time of an operation, seconds; `None` if there was none.
+    pub fn mean_seconds(&self) -> Option<f64> {
+        (self.count > 0.0).then(|| self.seconds / self.count)
+    }
+
+    /// Mean bus bandwidth, weighted by time, bytes per second; `None` if unknown.
+    pub fn bandwidth(&self) -> Option<f64> {
+        (self.bus_seconds > 0.0).then(|| self.bus_bytes / self.bus_seconds)
     }
 }
 
@@ -113,9 +123,9 @@ impl Executions {
             operation: key[0].clone(),
             size: key[1].clone(),
             executions: total.count,
-            mean_seconds: total.seconds / total.count,
+            mean_seconds: total.mean_seconds().unwrap_or(0.0),
             share: if all > 0.0 { total.seconds / all } else { 0.0 },
-            bandwidth: (total.bus_seconds > 0.0).then(|| total.bus_bytes / total.bus_seconds),
+            bandwidth: total.bandwidth(),
             wait_seconds: waits.get(key).copied(),
         };
         let mut rows: Vec<Operation> = totals.iter().map(row).collect();

@@ -1,0 +1,43 @@
+//! The job's main operation in an earlier run of the same program.
+
+use super::operations::{COUNTERS, OnHost, Total};
+use crate::build::ReportContext;
+use crate::model::{EarlierOperation, Operation};
+use fabriclens_base::escape::{promql_string, regex};
+use fabriclens_jobs::Job;
+use fabriclens_model::Labels;
+use fabriclens_promql::QueryError;
+use std::collections::BTreeMap;
+
+/// Agents read the files each half minute by default, and tell the last operations of a job after its end: the counters are read
+/// so long after it, and looked for so far back, ms.
+const AFTER: i64 = 60_000;
+const BACK: i64 = 600_000;
+
+/// Means of `main` in `job`, which ended at `end_ms`, as its counters stood then; `None` if they were not read.
+pub(in crate::build) fn mean(
+    context: &ReportContext<'_>,
+    main: &Operation,
+    job: &Job,
+    end_ms: i64,
+) -> Result<Option<EarlierOperation>, QueryError> {
+    let names: Vec<String> = std::iter::once(&job.id).chain(&job.aliases).map(|name| regex(name)).collect();
+    let [job_names, operation, size] = [&names.join("|"), &main.operation, &main.size].map(|text| promql_string(text));
+    let is_own = |labels: &Labels| {
+        let cluster = labels.get("cluster");
+        let same = cluster == job.cluster || cluster.is_empty() || job.cluster.is_empty();
+        same && job.hosts.contains_key(labels.get("host"))
+    };
+    let mut by_host: BTreeMap<[String; 2], OnHost> = BTreeMap::new();
+    for (metric, counted) in COUNTERS {
+        let selector = format!("{metric}{{job=~{job_names},operation={operation},size={size}}}");
+        let found = context.source.ask(&format!("last_over_time({selector}[{BACK}ms])"), end_ms + AFTER)?;
+        for sample in found.into_iter().filter(|sample| is_own(&sample.labels)) {
+            let key = ["host", "communicator"].map(|name| sample.labels.get(name).to_owned());
+            counted(by_host.entry(key).or_default()).total = sample.value;
+        }
+    }
+    let mut total = Total::default();
+    by_host.values().for_each(|on_host| total.add(on_host));
+    Ok(total.mean_seconds().map(|mean_seconds| EarlierOperation { mean_seconds, bandwidth: total.bandwidth() }))
+}
