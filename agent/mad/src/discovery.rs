@@ -12,7 +12,7 @@ use crate::transport::Mad;
 use std::collections::BTreeMap;
 use std::io;
 
-/// Bounds of a sweep.
+/// Bounds of a sweep. A subnet has at most 49,151 nodes, because it has so many unicast LIDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most nodes.
@@ -23,7 +23,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { nodes: 20_000, ports: 40_000 }
+        Self { nodes: 32_768, ports: 65_536 }
     }
 }
 
