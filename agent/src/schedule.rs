@@ -158,16 +158,8 @@ impl Engine {
     pub fn shutdown(mut self, deadline: Duration) {
         let until = Instant::now() + deadline;
         self.core.stop();
-        let threads = [
-            self.watch.take(),
-            self.host.take(),
-            self.ib_fabric.take(),
-            self.collectives[0].take(),
-            self.collectives[1].take(),
-            self.tracer.take(),
-            self.prober.take(),
-        ];
-        for thread in threads.into_iter().flatten() {
+        let threads = [&mut self.watch, &mut self.host, &mut self.ib_fabric, &mut self.tracer, &mut self.prober];
+        for thread in threads.into_iter().chain(&mut self.collectives).filter_map(Option::take) {
             while !thread.is_finished() && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(5));
             }
