@@ -5,6 +5,7 @@
 //! [`Batcher`]. One thread at a time decodes and writes all queued requests and commits them together, while the next
 //! ones arrive.
 
+mod pace;
 mod queue;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,6 +27,7 @@ use super::{Ingest, IngestError, Report};
 use fabriclens_forward::PendingWrite;
 use fabriclens_model::{HistogramColumns, LayoutId};
 use fabriclens_server::auth::{Caller, Hosts};
+use pace::Pace;
 pub(super) use queue::Job;
 use queue::Queue;
 
@@ -50,6 +52,7 @@ struct DecodeState {
     translations: Translations,
     owners: Owners,
     reserved: ReservedColumns,
+    pace: Pace,
 }
 
 /// A request that is written and not yet committed.
@@ -84,8 +87,16 @@ impl Batcher {
                 state.forget_idle();
             }
             let (mut taken, mut done) = (Vec::new(), Vec::new());
-            let until = Instant::now() + BATCH;
-            while let Some(job) = self.next(taken.len() + done.len(), until) {
+            let (until, mut sender) = (Instant::now() + BATCH, String::new());
+            let mut pause = state.pace.pause(Instant::now());
+            loop {
+                let in_hand = taken.len() + done.len();
+                let Some(job) = self.next(in_hand, until) else {
+                    let Some(pause) = pause.take().filter(|_| in_hand > 0) else { break };
+                    std::thread::sleep(pause);
+                    continue;
+                };
+                sender = job.caller.sender();
                 // A panic fails only its own request, without a retry delay; a retry would panic again.
                 let took = catch_panic(|| state.take(&job, ingest)).unwrap_or_else(|error| {
                     *state = DecodeState::new(&self.budget);
@@ -116,6 +127,7 @@ impl Batcher {
                 done.push((answer, answer_with));
             }
             timer.observe_duration();
+            state.pace.committed(done.len(), sender, Instant::now());
             for (answer, answer_with) in done {
                 // A sender that has gone retries; its samples then count as duplicates.
                 _ = answer.send(answer_with);
@@ -172,6 +184,7 @@ impl DecodeState {
             translations: Translations::new(budget.list_columns()),
             owners: Owners::default(),
             reserved: ReservedColumns::default(),
+            pace: Pace::default(),
         }
     }
 

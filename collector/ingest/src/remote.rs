@@ -1,5 +1,8 @@
 //! Decodes remote write 1.0 into rows of the store. Label sets are remembered by their encoded bytes, so that a sample
-//! of a known series costs one lookup and no text is parsed twice.
+//! of a known series costs one comparison or lookup, and no text is parsed twice.
+
+mod groups;
+mod lists;
 
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -11,7 +14,10 @@ use fabriclens_wire::decode::{CacheBudget, CacheShare, DecodeError, Meta};
 use fabriclens_wire::proto::{Field, Reader, text};
 use foldhash::HashMap;
 use foldhash::fast::RandomState;
+use groups::Groups;
+use lists::NumberedLists;
 use prost::Message as _;
+use prost::encoding::{WireType, encode_key, encode_varint};
 
 use super::foreign::{Foreign, Translations};
 use super::hosts::Owners;
@@ -58,6 +64,7 @@ pub(super) struct Decoder {
     /// The previous series.
     last: u32,
     layouts: LayoutInterner,
+    lists: NumberedLists,
     histograms: HistogramColumns,
     key: Vec<u8>,
     requests: u64,
@@ -81,7 +88,7 @@ impl Default for Decoder {
 
 /// A known label set, its source, and where the current request used it.
 struct Known {
-    /// Encoded labels.
+    /// Labels as in the message of a series: its fields 1, each with tag and length.
     key: Arc<[u8]>,
     labels: Labels,
     source: u64,
@@ -98,14 +105,6 @@ impl Known {
     }
 }
 
-/// A row group being built.
-struct Pending {
-    source: u64,
-    times: Vec<i64>,
-    series: Vec<Labels>,
-    values: Vec<f64>,
-}
-
 impl Decoder {
     /// A decoder whose memory counts in this budget.
     pub(super) fn new(budget: Arc<CacheBudget>) -> Self {
@@ -117,6 +116,7 @@ impl Decoder {
             room: 0,
             last: 0,
             layouts: LayoutInterner::with_columns(budget.list_columns()),
+            lists: NumberedLists::with_columns(budget.list_columns()),
             translations: Translations::new(budget.list_columns()),
             share: CacheShare::new(budget),
             histograms: HistogramColumns::default(),
@@ -134,6 +134,7 @@ impl Decoder {
         if self.series.len() > SERIES || self.bytes > allowance {
             self.series = Vec::new();
             self.by_key = HashMap::default();
+            self.lists.clear();
             self.bytes = 0;
         }
         (self.before, self.room) = (self.bytes, (allowance / 2).min(NEW_BYTES));
@@ -157,7 +158,9 @@ impl Decoder {
                 _ => {}
             }
         }
-        rows.groups = groups.list.into_iter().map(|g| g.finish(&mut self.layouts)).collect();
+        let Self { lists, layouts, series, .. } = self;
+        let labels = |number: u32| series.get(number as usize).map(|known| known.labels.clone()).unwrap_or_default();
+        rows.groups = groups.list.into_iter().map(|group| group.finish(lists, layouts, labels)).collect();
         rows.groups.append(&mut groups.histograms);
         Ok(rows)
     }
@@ -182,7 +185,8 @@ impl Decoder {
         self.series.shrink_to(2 * self.series.len());
         self.bytes = self.series.iter().map(Known::bytes).sum();
         self.by_key = (0..).zip(&self.series).map(|(number, known)| (known.key.clone(), number)).collect();
-        // The successors are learned again.
+        // Numbers have changed, so the successors are learned again.
+        self.lists.clear();
         self.series.iter_mut().for_each(|known| known.next = 0);
         self.last = 0;
         self.share.set(self.bytes);
@@ -204,10 +208,13 @@ impl Decoder {
         self.key.clear();
         groups.samples.clear();
         let (mut histograms, mut excess) = (Vec::new(), 0);
-        for field in Reader::new(body) {
+        let expected = self.expected(body);
+        let (labels, rest) = body.split_at(expected.map_or(0, |(_, length)| length));
+        for field in Reader::new(rest) {
             match field? {
                 (1, Field::Bytes(label)) => {
-                    self.key.extend_from_slice(&(label.len() as u32).to_le_bytes());
+                    encode_key(1, WireType::LengthDelimited, &mut self.key);
+                    encode_varint(label.len() as u64, &mut self.key);
                     self.key.extend_from_slice(label);
                 }
                 (2, Field::Bytes(_)) if groups.count >= SAMPLES => excess += 1,
@@ -228,13 +235,21 @@ impl Decoder {
         if groups.samples.is_empty() && histograms.is_empty() {
             return Ok(());
         }
-        let number = match self.number()? {
-            Ok(number) => number,
-            Err(why) => {
-                report.reject("unusable", (groups.samples.len() + histograms.len()) as u64, why);
-                return Ok(());
+        let number = match expected {
+            Some((number, _)) if self.key.is_empty() => number,
+            _ => {
+                // More labels may follow those that were expected.
+                self.key.splice(..0, labels.iter().copied());
+                match self.number()? {
+                    Ok(number) => number,
+                    Err(why) => {
+                        report.reject("unusable", (groups.samples.len() + histograms.len()) as u64, why);
+                        return Ok(());
+                    }
+                }
             }
         };
+        self.last = number;
         let Some(known) = self.series.get_mut(number as usize) else { return Ok(()) };
         for message in histograms {
             match histogram(message, &known.labels, &mut self.histograms)? {
@@ -251,18 +266,20 @@ impl Decoder {
         }
         groups.settle(report);
         let taken = (known.used.0 == self.requests).then_some(known.used.1);
-        known.used = (self.requests, groups.add(known.source, &known.labels, taken));
+        known.used = (self.requests, groups.add(known.source, number, taken));
         Ok(())
+    }
+
+    /// The series that followed the last one before, if the message begins with its labels; and their bytes.
+    fn expected(&self, body: &[u8]) -> Option<(u32, usize)> {
+        let next = self.series.get(self.last as usize).map_or(0, |last| last.next);
+        let known = self.series.get(next as usize).filter(|known| body.starts_with(&known.key))?;
+        Some((next, known.key.len()))
     }
 
     /// Number of the series encoded in `key`. The inner error says why it cannot be stored; such series are not
     /// remembered.
     fn number(&mut self) -> Result<Result<u32, String>, DecodeError> {
-        let next = self.series.get(self.last as usize).map_or(0, |last| last.next);
-        if self.series.get(next as usize).is_some_and(|known| *known.key == *self.key) {
-            self.last = next;
-            return Ok(Ok(next));
-        }
         let number = match self.by_key.get(self.key.as_slice()) {
             Some(number) => *number,
             None => {
@@ -286,71 +303,7 @@ impl Decoder {
         if let Some(last) = self.series.get_mut(self.last as usize) {
             last.next = number;
         }
-        self.last = number;
         Ok(Ok(number))
-    }
-}
-
-/// The row groups of one request.
-#[derive(Default)]
-struct Groups {
-    list: Vec<Pending>,
-    by_times: HashMap<(u64, Vec<i64>), usize>,
-    last: usize,
-    samples: Vec<(i64, f64)>,
-    /// One group for each histogram.
-    histograms: Vec<RowGroup>,
-    /// Samples of the request so far.
-    count: usize,
-}
-
-impl Groups {
-    /// Sorts the samples of one series and drops duplicates.
-    fn settle(&mut self, report: &mut Report) {
-        if self.samples.len() < 2 {
-            return;
-        }
-        if !self.samples.is_sorted_by_key(|s| s.0) {
-            self.samples.sort_by_key(|s| s.0);
-        }
-        let mut conflicts = 0;
-        self.samples.dedup_by(|later, earlier| {
-            let same_time = later.0 == earlier.0;
-            conflicts += u64::from(same_time && later.1.to_bits() != earlier.1.to_bits());
-            same_time
-        });
-        report.reject(
-            "conflict",
-            conflicts,
-            "a series has two values at the same time in one request; the first is kept",
-        );
-    }
-
-    /// Adds a series; `taken` is the group that contains it already and must not contain it twice.
-    fn add(&mut self, source: u64, labels: &Labels, taken: Option<usize>) -> usize {
-        let fits = |g: &Pending| g.source == source && g.times.iter().eq(self.samples.iter().map(|s| &s.0));
-        if taken == Some(self.last) || !self.list.get(self.last).is_some_and(fits) {
-            let times: Vec<i64> = self.samples.iter().map(|s| s.0).collect();
-            let fresh = self.list.len();
-            let entry = self.by_times.entry((source, times.clone())).or_insert(fresh);
-            if taken == Some(*entry) {
-                *entry = fresh;
-            }
-            self.last = *entry;
-            if self.last == fresh {
-                self.list.push(Pending { source, times, series: Vec::new(), values: Vec::new() });
-            }
-        }
-        let group = &mut self.list[self.last];
-        group.series.push(labels.clone());
-        group.values.extend(self.samples.iter().map(|s| s.1));
-        self.last
-    }
-}
-
-impl Pending {
-    fn finish(self, layouts: &mut LayoutInterner) -> RowGroup {
-        RowGroup { series: layouts.intern(self.series), times: self.times, values: self.values }
     }
 }
 
@@ -396,12 +349,11 @@ fn histogram(
 }
 
 /// Decodes the labels of a key; the inner error says why they cannot be stored.
-fn labels_of(mut key: &[u8]) -> Result<Result<Labels, String>, DecodeError> {
+fn labels_of(key: &[u8]) -> Result<Result<Labels, String>, DecodeError> {
     let mut pairs = Vec::new();
     // One more than admitted is enough to refuse the series.
-    while let Some((length, rest)) = key.split_first_chunk::<4>().filter(|_| pairs.len() <= LABELS) {
-        let (label, rest) = rest.split_at(u32::from_le_bytes(*length) as usize);
-        key = rest;
+    for field in Reader::new(key).take(LABELS + 1) {
+        let (_, Field::Bytes(label)) = field? else { continue };
         let (mut name, mut value) = ("", "");
         for field in Reader::new(label) {
             match field? {

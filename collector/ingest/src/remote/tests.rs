@@ -33,6 +33,40 @@ fn series_of_one_source_and_time_share_a_group() {
     assert!(first.iter().zip(&second).all(|(a, b)| a.series.id() == b.series.id()));
 }
 
+/// Senders may encode a series in any order of fields; what begins like the expected one may be longer.
+#[test]
+fn series_are_told_apart_by_all_their_labels() {
+    let message = |labels: &[(&str, &str)], value| series(labels, &[(1, value)]).encode_to_vec();
+    let (a, b, job) = (("__name__", "a"), ("__name__", "b"), ("job", "x"));
+    // Labels before and behind the sample.
+    let split = |first, second| [message(&[first], 1.0), series(&[second], &[]).encode_to_vec()].concat();
+    let request = |all: &[Vec<u8>]| {
+        let mut body = Vec::new();
+        for message in all {
+            encode_key(1, WireType::LengthDelimited, &mut body);
+            encode_varint(message.len() as u64, &mut body);
+            body.extend(message);
+        }
+        body
+    };
+    let mut d = Decoder::default();
+    let rounds: [&[Vec<u8>]; 6] = [
+        &[message(&[a], 1.0), message(&[b], 2.0)],
+        &[message(&[a], 1.0), message(&[b], 2.0)],
+        &[message(&[a, job], 1.0), message(&[b], 2.0)],
+        &[split(a, job), message(&[b, job], 2.0)],
+        &[split(a, job), split(b, job)],
+        &[message(&[b], 1.0), message(&[a], 2.0)],
+    ];
+    let names = |rows: Rows| -> Vec<String> {
+        rows.groups.iter().flat_map(|group| group.series.iter().map(ToString::to_string)).collect()
+    };
+    let found: Vec<Vec<String>> = rounds.iter().map(|all| names(d.decode(&request(all)).unwrap())).collect();
+    let (long_a, long_b) = ("a{job=\"x\"}", "b{job=\"x\"}");
+    assert_eq!(found, [["a", "b"], ["a", "b"], [long_a, "b"], [long_a, long_b], [long_a, long_b], ["b", "a"]]);
+    assert_eq!(d.series.len(), 4, "one entry for each series, however it is encoded");
+}
+
 #[test]
 fn unordered_and_repeated_samples_are_merged() {
     let a = || [("__name__", "a")];
