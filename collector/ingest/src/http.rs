@@ -259,9 +259,10 @@ pub(super) async fn plain_remote_write(
     let plain = match received.payload.clone() {
         Payload::Plain(plain) => plain,
         Payload::Packed(bytes) => {
-            let joined = tokio::task::spawn_blocking(move || body::unsnap(&encoding, &bytes, limit)).await;
+            let buffers = ingest.buffers.clone();
+            let joined = tokio::task::spawn_blocking(move || buffers.unsnap(&encoding, &bytes, limit)).await;
             let plain = joined.map_err(|e| count(IngestError::Internal(e.to_string()).into()))?;
-            plain.map_err(|e| count(e.into()))?.into()
+            plain.map_err(|e| count(e.into()))?
         }
     };
     Ok((plain, received))

@@ -35,6 +35,7 @@ mod relay;
 mod remote;
 mod report;
 mod reserved;
+mod snappy_buffers;
 pub mod switches;
 #[cfg(test)]
 mod tests;
@@ -75,10 +76,15 @@ use fabriclens_server::auth::{Caller, Hosts};
 use fabriclens_server::body::{self, BODY_TIME};
 use gate::{Gate, Permit, Rejection};
 use reserved::may_write_reserved;
+use snappy_buffers::SnappyBuffers;
 use unpack::Unpacker;
 
 /// Parallel decoders. Each remembers label sets, so a sender always uses the same one.
 const DECODERS: usize = 4;
+/// Largest request that is decompressed where it arrived, in bytes before and after: to pass it to another thread would cost more
+/// than its decompression.
+const SMALL_PACKED: usize = 16 << 10;
+const SMALL_PLAIN: usize = 128 << 10;
 /// Longest wait for a busy decoder when idle senders are forgotten; otherwise it is skipped until the next time.
 const DECODER_WAIT: Duration = Duration::from_millis(250);
 
@@ -98,6 +104,7 @@ pub struct Ingest {
     tables: Semaphore,
     otlp: Vec<otlp::Batcher>,
     remote: Vec<Mutex<remote::Decoder>>,
+    buffers: SnappyBuffers,
     conflicts: conflict::ConflictDetector,
     foreign: foreign::Foreign,
     caches: Arc<CacheBudget>,
@@ -134,6 +141,7 @@ impl Ingest {
             tables: Semaphore::new(1),
             otlp: (0..DECODERS).map(|_| otlp::Batcher::new(caches.clone())).collect(),
             remote: (0..DECODERS).map(|_| Mutex::new(remote::Decoder::new(caches.clone()))).collect(),
+            buffers: SnappyBuffers::default(),
             foreign: foreign::Foreign::new(switches, &telemetry),
             conflicts: conflict::ConflictDetector::new(telemetry.host_conflicts.clone()),
             telemetry,
@@ -279,12 +287,17 @@ impl Ingest {
         Ok((class, plain))
     }
 
-    /// Plain bytes of a request of at most [`priority_class::INSPECT_BYTES`], decompressed on a blocking thread.
+    /// Plain bytes of a request of at most [`priority_class::INSPECT_BYTES`]; large ones are decompressed on a blocking thread.
     async fn unpack(&self, compression: Compression, bytes: Bytes) -> Option<Bytes> {
         if compression == Compression::None {
             return Some(bytes).filter(|plain| plain.len() <= priority_class::INSPECT_BYTES);
         }
         let mut unpacker = self.inspector.clone().lock_owned().await;
+        if bytes.len() <= SMALL_PACKED
+            && let Ok(plain) = unpacker.unpack(compression, &bytes, SMALL_PLAIN)
+        {
+            return Some(Bytes::copy_from_slice(plain));
+        }
         let unpack = move || {
             let plain = unpacker.unpack(compression, &bytes, priority_class::INSPECT_BYTES).ok()?;
             Some(Bytes::copy_from_slice(plain))

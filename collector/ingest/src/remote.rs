@@ -33,6 +33,8 @@ const ENTRY: usize = 512;
 /// Most bytes that one request may add to what is remembered; at most half of what its decoder may take.
 const NEW_BYTES: usize = 128 << 20;
 const TOO_MUCH: &str = "the request has too many new series; send smaller requests";
+/// Tag of a sample's value: field 1, 64 bits.
+const VALUE: u8 = 1 << 3 | 1;
 /// Most samples, and metadata of metrics, of one request.
 const SAMPLES: usize = 2_000_000;
 const METADATA: usize = 50_000;
@@ -320,7 +322,15 @@ fn not_a_request(what: &dyn std::fmt::Display) -> IngestError {
 
 fn sample_of(body: &[u8]) -> Result<(i64, f64), DecodeError> {
     let (mut time, mut value) = (0, 0.0);
-    for field in Reader::new(body) {
+    let mut fields = Reader::new(body);
+    // Nearly all senders write the value first.
+    if let [VALUE, rest @ ..] = body
+        && let Some((bits, rest)) = rest.split_first_chunk()
+    {
+        value = f64::from_le_bytes(*bits);
+        fields = Reader::new(rest);
+    }
+    for field in fields {
         match field? {
             (1, Field::Fixed64(bits)) => value = f64::from_bits(bits),
             (2, Field::Varint(v)) => time = v.cast_signed(),

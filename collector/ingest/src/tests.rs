@@ -321,21 +321,29 @@ async fn waiting_requests_are_decompressed_once() {
     let limits = config::Ingest { in_flight: 2, ..config.ingest };
     let (pressure, probing) = (Arc::new(Pressure::fixed(0, 1 << 30)), probing(&telemetry));
     let ingest = Ingest::new(store, sink, telemetry, limits, config.switches.clone(), pressure, probing);
-    let plain = request(&[resource("gpu-01", "m", CUMULATIVE, 1)]);
-    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    std::io::Write::write_all(&mut packed, &plain).unwrap();
-    let packed = Bytes::from(packed.finish().unwrap());
-    let receive = async || {
+    // Decompressed where it arrived, and on another thread.
+    let [small, large] = [1, 4000].map(|count| request(&vec![resource("gpu-01", "m", CUMULATIVE, 1); count]));
+    assert!(small.len() < SMALL_PLAIN && large.len() > SMALL_PLAIN);
+    let pack = |plain: &[u8]| {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut packed, plain).unwrap();
+        Bytes::from(packed.finish().unwrap())
+    };
+    let receive = async |packed: &Bytes| {
         let (headers, body) = (HeaderMap::new(), axum::body::Body::from(packed.clone()));
         let compression = |bytes: &Bytes| Some((Compression::Gzip, bytes.clone()));
         ingest.receive(Protocol::OtlpHttp, &unbound(), &headers, body, false, compression).await.unwrap().payload
     };
-    assert!(
-        matches!(receive().await, Payload::Packed(bytes) if bytes == packed),
-        "requests are not inspected while permits are plentiful"
-    );
-    let _permit = ingest.gate().permit(PriorityClass::Live).await.unwrap();
-    assert!(matches!(receive().await, Payload::Plain(bytes) if bytes == plain), "a waiting request is inspected");
+    for plain in [small, large] {
+        let packed = pack(&plain);
+        assert!(
+            matches!(receive(&packed).await, Payload::Packed(bytes) if bytes == packed),
+            "requests are not inspected while permits are plentiful"
+        );
+        let _permit = ingest.gate().permit(PriorityClass::Live).await.unwrap();
+        let inspected = receive(&packed).await;
+        assert!(matches!(inspected, Payload::Plain(bytes) if bytes == plain), "a waiting request is inspected");
+    }
 }
 
 /// A remote-write request with a histogram of this host, and an OTLP resource with the same observations a second later.

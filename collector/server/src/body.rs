@@ -176,14 +176,28 @@ pub fn limit_json(json: &[u8]) -> Result<(), BodyError> {
 /// # Errors
 /// [`BodyError`] for other encodings, corrupt data, or too much output.
 pub fn unsnap(encoding: &str, body: &[u8], limit: usize) -> Result<Vec<u8>, BodyError> {
+    let mut plain = Vec::new();
+    unsnap_into(&mut plain, encoding, body, limit)?;
+    Ok(plain)
+}
+
+/// The same into a buffer, which grows if it is too small; returns the length.
+///
+/// # Errors
+/// As [`unsnap`].
+pub fn unsnap_into(buffer: &mut Vec<u8>, encoding: &str, body: &[u8], limit: usize) -> Result<usize, BodyError> {
     if !matches!(encoding, "snappy" | "identity") {
         return Err(BodyError::Encoding(encoding.to_owned(), "snappy"));
     }
     let corrupt = |e: snap::Error| BodyError::Corrupt("snappy", e.to_string());
-    if snap::raw::decompress_len(body).map_err(corrupt)? > limit {
+    let length = snap::raw::decompress_len(body).map_err(corrupt)?;
+    if length > limit {
         return Err(BodyError::TooLarge { when: "decompressed", limit });
     }
-    snap::raw::Decoder::new().decompress_vec(body).map_err(corrupt)
+    if buffer.len() < length {
+        buffer.resize(length, 0);
+    }
+    snap::raw::Decoder::new().decompress(body, buffer).map_err(corrupt)
 }
 
 #[cfg(test)]
