@@ -3,7 +3,7 @@
 //! An agent sends a few hundred samples each second and waits for the answer. A thread per request would cost more than
 //! the request itself, in context switches and memory. So the requests of a share of the senders queue at a
 //! [`Batcher`]. One thread at a time decodes and writes all queued requests and commits them together, while the next
-//! ones arrive.
+//! ones arrive. [`Pace`] says whether a batch waits for more requests before it is committed.
 
 mod pace;
 mod queue;

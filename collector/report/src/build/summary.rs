@@ -2,8 +2,7 @@
 
 use super::earlier;
 use crate::model::{
-    Cause, CauseKind, Cost, Earlier, Incident, Part, Point, Report, Severity, Slowed, StandsOut, Summary, Unit,
-    WaitsFor, Why,
+    Cause, CauseKind, Cost, Earlier, Incident, Part, Point, Report, Severity, Slowed, StandsOut, Summary, WaitsFor, Why,
 };
 use crate::render::words::{between, clock, duration, of_figure, percent};
 use serde::{Deserialize, Serialize};

@@ -40,7 +40,9 @@ pub fn print(figures: &[Figures]) -> Result<()> {
         line(name, unit, goal, &figures.iter().map(|f| Some(of(f))).collect::<Vec<_>>());
     };
     let samples = sent.samples as f64;
-    row("CPU per sample, ingest", "µs", Goal::OfVictoriaMetrics(0.25), &|f| f.ingest_cpu.as_secs_f64() * 1e6 / samples);
+    row("CPU per sample, ingest", "µs", Goal::OfVictoriaMetrics(0.25), &|f| {
+        f.ingest_cpu.as_secs_f64() * 1e6 / samples
+    });
     row("CPU per sample, with flush and merge", "µs", Goal::None, &|f| {
         (f.ingest_cpu + f.flush_cpu).as_secs_f64() * 1e6 / samples
     });
@@ -72,7 +74,9 @@ pub fn otlp(rivals: &[Figures], otlp: &Figures) -> Result<()> {
     let row = |name: &str, unit: &str, goal: Goal, of: &dyn Fn(&Figures) -> f64| {
         line(name, unit, goal, &[otlp, victoria, prometheus].map(|f| Some(of(f))));
     };
-    row("CPU per sample, ingest", "µs", Goal::OfVictoriaMetrics(0.15), &|f| f.ingest_cpu.as_secs_f64() * 1e6 / samples);
+    row("CPU per sample, ingest", "µs", Goal::OfVictoriaMetrics(0.15), &|f| {
+        f.ingest_cpu.as_secs_f64() * 1e6 / samples
+    });
     row("wall time of ingest", "s", Goal::None, &|f| f.sent.seconds);
     row("disk after flush and merge, per sample", "B", Goal::Most(0.30), &|f| f.disk as f64 / samples);
     row("RSS, most", "MB", Goal::None, &|f| f.size.peak as f64 / MB);

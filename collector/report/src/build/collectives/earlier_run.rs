@@ -9,9 +9,9 @@ use fabriclens_model::Labels;
 use fabriclens_promql::QueryError;
 use std::collections::BTreeMap;
 
-/// Agents read the files each half minute by default, and tell the last operations of a job after its end: the counters are read
-/// so long after it, and looked for so far back, ms.
+/// The counters are read so long after the end of the job, ms: agents follow its files each half minute by default.
 const AFTER: i64 = 60_000;
+/// How old their last sample may be then, ms.
 const BACK: i64 = 600_000;
 
 /// Means of `main` in `job`, which ended at `end_ms`, as its counters stood then; `None` if they were not read.
