@@ -87,16 +87,14 @@ impl Batcher {
                 state.forget_idle();
             }
             let (mut taken, mut done) = (Vec::new(), Vec::new());
-            let (until, mut sender) = (Instant::now() + BATCH, String::new());
-            let mut pause = state.pace.pause(Instant::now());
+            let (until, mut last) = (Instant::now() + BATCH, None);
             loop {
                 let in_hand = taken.len() + done.len();
                 let Some(job) = self.next(in_hand, until) else {
-                    let Some(pause) = pause.take().filter(|_| in_hand > 0) else { break };
+                    let Some(pause) = state.pace.pause(Instant::now()).filter(|_| in_hand > 0) else { break };
                     std::thread::sleep(pause);
                     continue;
                 };
-                sender = job.caller.sender();
                 // A panic fails only its own request, without a retry delay; a retry would panic again.
                 let took = catch_panic(|| state.take(&job, ingest)).unwrap_or_else(|error| {
                     *state = DecodeState::new(&self.budget);
@@ -106,6 +104,7 @@ impl Batcher {
                     Ok(new) => taken.push((job.answer, new)),
                     Err(e) => done.push((job.answer, Err(e))),
                 }
+                last = Some(job.caller);
             }
             if taken.is_empty() && done.is_empty() {
                 return;
@@ -127,6 +126,7 @@ impl Batcher {
                 done.push((answer, answer_with));
             }
             timer.observe_duration();
+            let sender = last.map(|caller| caller.sender()).unwrap_or_default();
             state.pace.committed(done.len(), sender, Instant::now());
             for (answer, answer_with) in done {
                 // A sender that has gone retries; its samples then count as duplicates.

@@ -240,7 +240,7 @@ impl Decoder {
         let number = match expected {
             Some((number, _)) if self.key.is_empty() => number,
             _ => {
-                // More labels may follow those that were expected.
+                // Labels behind the samples are of the series, too.
                 self.key.splice(..0, labels.iter().copied());
                 match self.number()? {
                     Ok(number) => number,

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 const KEPT: usize = 4;
 const LARGEST: usize = 4 << 20;
 
-/// Buffers that nobody uses.
+/// Buffers that no request is in.
 #[derive(Clone, Default)]
 pub(super) struct SnappyBuffers(Arc<Mutex<Vec<Vec<u8>>>>);
 

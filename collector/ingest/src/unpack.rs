@@ -51,7 +51,7 @@ impl Unpacker {
             Compression::None => return Ok(body),
             Compression::Gzip => body::gunzip_into(&mut self.out, body, limit)?,
             Compression::Zstd => self.unzstd(body, limit)?,
-            Compression::Snappy => self.out = body::unsnap("snappy", body, limit)?,
+            Compression::Snappy => _ = body::unsnap_into(&mut self.out, "snappy", body, limit)?,
         }
         Ok(&self.out)
     }

@@ -475,8 +475,8 @@ fn a_link_that_loses_two_in_a_hundred_is_named_within_two_minutes_at_the_usual_r
     }
 }
 
-/// Seconds until the first incident of four hosts that pages, and what it says then; no other place is named later. Agents follow a new plan some 15 s after a
-/// suspicion: suspects fill what a port may send, TCP twins included.
+/// Seconds until the first incident of four hosts that pages, and what it says then; no other place is named later. Agents follow a
+/// new plan some 15 s after a suspicion: suspects fill what a port may send, TCP twins included.
 fn followed(answer: Answer<'_>, twin: Option<Answer<'_>>, mut seed: u64) -> (i64, Incident) {
     let (fabric, mut tracker) = FEW.tracker();
     let calm: Answer<'_> = &|_| Some(RTT);

@@ -12,7 +12,7 @@ pub(super) struct Pace {
     committed: Option<Instant>,
     /// Sender of its last request.
     sender: String,
-    /// Whether others send at this time, too: somebody who is alone does not wait for others.
+    /// Whether several senders, or several connections of one, send at this time. A single connection does not wait.
     has_company: bool,
 }
 

@@ -1,17 +1,15 @@
 //! Earlier jobs to compare with: what the network cost them, and how fast their collectives were.
 
-use super::collectives::earlier_run;
+use super::collectives::{SLOWER, earlier_run};
 use super::ports::{Aggregation, figure};
 use super::{ReportContext, attributed, cost, rollup};
-use crate::model::{Cost, Earlier, Grade, Operation, Point, Severity, Unit};
+use crate::model::{Cost, Earlier, Grade, Operation, Point, Report, Severity, Summary, Unit};
 use crate::render::words::{percent, value};
 use fabriclens_jobs::Job;
 use fabriclens_promql::QueryError;
 
 /// Maximum number of earlier jobs to compare with.
 const LISTED: usize = 5;
-/// Bus bandwidth, relative to that of earlier jobs, below which operations were slower.
-const SLOWER: f64 = 0.8;
 
 /// The latest jobs of this user with as many hosts that ended before this job began. `main` is the operation of this job with the
 /// most time.
@@ -63,8 +61,14 @@ fn one(context: &ReportContext<'_>, main: Option<&Operation>, job: &Job) -> Resu
     })
 }
 
+/// What differs from earlier jobs, or does not.
+pub(super) fn comparisons(report: &Report) -> impl Iterator<Item = Point> {
+    let Summary { cost, earlier, .. } = &report.summary;
+    [lost_time(cost, earlier), bandwidth(report.collectives.operations.first(), earlier)].into_iter().flatten()
+}
+
 /// Comparison of lost time with earlier jobs; `None` if there are none, or nothing was measured.
-pub(super) fn lost_time(cost: &Cost, earlier: &[Earlier]) -> Option<Point> {
+fn lost_time(cost: &Cost, earlier: &[Earlier]) -> Option<Point> {
     let seen: Vec<f64> = earlier.iter().filter_map(|e| e.at_most_share.largest()).collect();
     let own = cost.at_most_share.largest().filter(|_| !seen.is_empty())?;
     let usual = seen.iter().sum::<f64>() / seen.len() as f64;
@@ -83,7 +87,7 @@ pub(super) fn lost_time(cost: &Cost, earlier: &[Earlier]) -> Option<Point> {
 }
 
 /// Comparison of the bus bandwidth of the operation with the most time; `None` if it is not known of both.
-pub(super) fn bandwidth(main: Option<&Operation>, earlier: &[Earlier]) -> Option<Point> {
+fn bandwidth(main: Option<&Operation>, earlier: &[Earlier]) -> Option<Point> {
     let main = main?;
     let mut seen: Vec<f64> = earlier.iter().filter_map(|e| e.operation.as_ref()?.bandwidth).collect();
     let own = main.bandwidth.filter(|_| !seen.is_empty())?;

@@ -3,19 +3,22 @@
 use super::ReportContext;
 use super::ranks::Ranks;
 use crate::model::Grade;
+use fabriclens_jobs::Job;
 use fabriclens_model::Labels;
 use fabriclens_promql::QueryError;
+
+/// Whether the labels name this job. Hosts and schedulers need not name the cluster.
+pub(super) fn is_of(job: &Job, labels: &Labels) -> bool {
+    let cluster = labels.get("cluster");
+    job.has_name(labels.get("job")) && (cluster == job.cluster || cluster.is_empty() || job.cluster.is_empty())
+}
 
 impl ReportContext<'_> {
     /// Whether a series is of this job, or of no named job on a host that was this job's alone.
     pub(super) fn is_own(&self, labels: &Labels) -> bool {
-        let (job, cluster) = (labels.get("job"), labels.get("cluster"));
-        match job {
+        match labels.get("job") {
             "" => Grade::from(self.on.host(labels.get("host"))) == Grade::Exclusive,
-            _ => {
-                self.job.has_name(job)
-                    && (cluster == self.job.cluster || cluster.is_empty() || self.job.cluster.is_empty())
-            }
+            _ => is_of(self.job, labels),
         }
     }
 

@@ -108,7 +108,7 @@ fn incident(report: &Report) -> Option<String> {
 }
 
 fn points(report: &Report) -> Vec<Point> {
-    let Summary { cost, cause, earlier, .. } = &report.summary;
+    let Summary { cost, cause, .. } = &report.summary;
     let seconds = (report.range.end_ns - report.range.start_ns) as f64 / 1e9;
     let mut points = Vec::new();
     let mut say = |severity, text: String| points.push(Point { severity, text });
@@ -159,9 +159,7 @@ fn points(report: &Report) -> Vec<Point> {
         );
         say(Severity::Warning, text);
     }
-    let main = report.collectives.operations.first();
-    let comparisons = [earlier::lost_time(cost, earlier), earlier::bandwidth(main, earlier)];
-    comparisons.into_iter().flatten().for_each(|Point { severity, text }| say(severity, text));
+    earlier::comparisons(report).for_each(|Point { severity, text }| say(severity, text));
     let found = report.health.findings.iter().filter(|f| f.severity >= Severity::Warning).count();
     if found > 0 {
         let findings = if found == 1 { "finding" } else { "findings" };
@@ -205,9 +203,7 @@ pub struct Digest {
 /// The main points of a report in three sentences.
 pub fn digest(report: &Report) -> Digest {
     let Summary { points, cost, cause, earlier: before } = &report.summary;
-    let main = report.collectives.operations.first();
-    let comparisons = [earlier::lost_time(cost, before), earlier::bandwidth(main, before)];
-    let against: Vec<String> = comparisons.into_iter().flatten().map(|point| point.text).collect();
+    let against: Vec<String> = earlier::comparisons(report).map(|point| point.text).collect();
     let not_compared = match before.as_slice() {
         [] => "There is no earlier job of this user and size to compare with.",
         _ => "It cannot be compared with earlier jobs: lost time was not measured in both.",

@@ -76,11 +76,15 @@ pub(super) fn earlier(report: &Report) -> Table {
         let (mean, bandwidth) =
             (operation(|o| Some(o.mean_seconds), Unit::Seconds), operation(|o| o.bandwidth, Unit::BytesPerSecond));
         let mut cells = vec![text(named("", &e.id, &e.name)), took, number(&e.transmitted), number(&e.paused), cost];
-        cells.extend(main.is_some().then_some([mean, bandwidth]).into_iter().flatten());
+        if main.is_some() {
+            cells.extend([mean, bandwidth]);
+        }
         cells
     });
     let mut heads = vec!["Earlier job", "Took", "Sent", "Paused", "Time lost, at most"];
-    heads.extend(main.is_some().then_some(["Mean time", "Bus bandwidth"]).into_iter().flatten());
+    if main.is_some() {
+        heads.extend(["Mean time", "Bus bandwidth"]);
+    }
     let mut table = Table::new(&heads, rows.collect());
     table.note =
         main.map(|main| format!("Mean time and bus bandwidth are those of {} from {}.", main.operation, main.size));

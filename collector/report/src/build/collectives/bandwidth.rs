@@ -9,7 +9,7 @@ use std::ops::Range;
 /// Minimum number of points for a usual value, and for a dip.
 const KNOWN: usize = 3;
 /// Bus bandwidth, relative to the usual one, below which operations are slower.
-pub(super) const SLOWER: f64 = 0.8;
+pub(in crate::build) const SLOWER: f64 = 0.8;
 
 pub(super) fn bandwidth(context: &ReportContext<'_>, executions: &Executions, slowed: &[Slowed]) -> Option<Bandwidth> {
     let key = executions.main()?;

@@ -2,6 +2,7 @@
 
 use super::operations::{COUNTERS, OnHost, Total};
 use crate::build::ReportContext;
+use crate::build::own_series::is_of;
 use crate::model::{EarlierOperation, Operation};
 use fabriclens_base::escape::{promql_string, regex};
 use fabriclens_jobs::Job;
@@ -23,11 +24,7 @@ pub(in crate::build) fn mean(
 ) -> Result<Option<EarlierOperation>, QueryError> {
     let names: Vec<String> = std::iter::once(&job.id).chain(&job.aliases).map(|name| regex(name)).collect();
     let [job_names, operation, size] = [&names.join("|"), &main.operation, &main.size].map(|text| promql_string(text));
-    let is_own = |labels: &Labels| {
-        let cluster = labels.get("cluster");
-        let same = cluster == job.cluster || cluster.is_empty() || job.cluster.is_empty();
-        same && job.hosts.contains_key(labels.get("host"))
-    };
+    let is_own = |labels: &Labels| is_of(job, labels) && job.hosts.contains_key(labels.get("host"));
     let mut by_host: BTreeMap<[String; 2], OnHost> = BTreeMap::new();
     for (metric, counted) in COUNTERS {
         let selector = format!("{metric}{{job=~{job_names},operation={operation},size={size}}}");

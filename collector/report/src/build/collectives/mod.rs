@@ -12,6 +12,7 @@ mod work_requests;
 
 use super::ReportContext;
 use crate::model::{Collectives, Communicator, Slowed};
+pub(super) use bandwidth::SLOWER;
 pub(super) use conclusion::conclusion;
 use fabriclens_promql::QueryError;
 use std::collections::BTreeMap;
