@@ -1,8 +1,10 @@
-//! A program of MPICH on two hosts, with the library that counts its operations (`deploy/mpi`): two ranks in each guest.
+//! A program of MPI on two hosts, with the library that counts its operations (`deploy/mpi`): two ranks in each guest.
+
+mod mpich;
+mod open_mpi;
 
 use super::copied;
 use super::exec::Output;
-use super::slurm;
 use super::vm::Vm;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
@@ -10,53 +12,92 @@ use std::process::Command;
 use std::time::Duration;
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/mpi");
-/// What builds it.
-const BUILDERS: [&str; 2] = ["/usr/bin/make", "/usr/bin/mpicc.mpich"];
-/// What guests need: what starts it, what starts its ranks in a guest, and UCX's InfiniBand transports, which UCX loads at run time.
-const NEEDED: [&str; 3] =
-    ["/usr/bin/mpiexec.hydra", "/usr/bin/hydra_pmi_proxy", "/usr/lib/x86_64-linux-gnu/ucx/libuct_ib.so.0"];
 /// Files of the program in the guests.
 const AT: &str = "/mpi";
-/// Messages by soft-RoCE, within a guest by shared memory.
-const UCX: &str = "-genv UCX_TLS rc_verbs,ud_verbs,sm,self -genv UCX_NET_DEVICES rxe0:1 -genv UCX_IB_GID_INDEX 2";
+/// UCX's InfiniBand transports, which UCX loads at run time.
+const UCX_VERBS: &str = "/usr/lib/x86_64-linux-gnu/ucx/libuct_ib.so.0";
+/// Variables of each rank: messages by soft-RoCE, within a guest by shared memory, and operations are counted.
+const VARIABLES: &[(&str, &str)] = &[
+    ("UCX_TLS", "rc_verbs,ud_verbs,sm,self"),
+    ("UCX_NET_DEVICES", "rxe0:1"),
+    ("UCX_IB_GID_INDEX", "2"),
+    ("LD_PRELOAD", "/mpi/libfabriclens-mpi.so"),
+];
 /// Gives a guest an IPv6 address, the GID of that index. UCX connects by datagrams, and none arrives over IPv4 by soft-RoCE.
 const IPV6: &str = "echo 0 > /proc/sys/net/ipv6/conf/fab0/disable_ipv6; ip addr add fd77::$(hostname | tail -c 2)/64 dev fab0 nodad; \
                     until grep -q ^fd77: /sys/class/infiniband/rxe0/ports/1/gids/2; do sleep 0.1; done";
 
-/// Command that installs what is needed.
-pub const REMEDY: &str = "apt-get install --no-install-recommends make gcc mpich libmpich-dev";
-
 /// Ranks of a guest.
 const RANKS: u32 = 2;
 
-/// Whether MPICH is installed on this host.
-#[must_use]
-pub fn is_here() -> bool {
-    BUILDERS.iter().chain(&NEEDED).all(|program| Path::new(program).exists())
+/// An MPI of Debian: what builds a program with it, what a guest needs of it, and how it starts ranks on two hosts.
+pub struct Mpi {
+    /// Name, as its makers write it.
+    pub name: &'static str,
+    compiler: &'static str,
+    /// Programs and plugins, copied with the libraries that they need.
+    programs: &'static [&'static str],
+    /// Files, and directories of which all files are copied.
+    others: &'static [&'static str],
+    /// Command that installs it.
+    pub remedy: &'static str,
+    /// Starts a command in [`RANKS`] ranks of each guest, as tasks of a job of Slurm; what starts them logs to the file.
+    start: fn(guests: [&Vm; 2], job: u32, command: &str, log: &str) -> Result<()>,
+    /// The process that ends when the program has ended, in the first guest.
+    starter: &'static str,
 }
 
-/// Builds the program and its library, and copies them and MPICH into the guests.
-///
-/// # Errors
-/// When something does not build, or a guest has no room.
-pub fn install(folder: &Path, guests: &[&Vm]) -> Result<()> {
-    let build = folder.join("mpi");
-    let mut make = Command::new("make");
-    make.args(["-C", SOURCES, "all", "programs", "MPICC=mpicc.mpich"]).arg(format!("BUILD={}", build.display()));
-    let made = make.output().context("running make")?;
-    ensure!(made.status.success(), "deploy/mpi does not build: {}", String::from_utf8_lossy(&made.stderr));
-    let programs = [&[build.join("check")][..], &NEEDED.map(PathBuf::from)].concat();
-    copied::copy(folder, &programs, &[], guests)?;
-    for guest in guests {
-        guest.sh(&format!("mkdir -p {AT} /dev/shm; mount -t tmpfs none /dev/shm; {IPV6}"))?;
-        guest.put(&build.join("check"), &format!("{AT}/check"), 0o755)?;
-        guest.put(&build.join("libfabriclens-mpi.so"), &format!("{AT}/libfabriclens-mpi.so"), 0o644)?;
+pub use mpich::MPICH;
+pub use open_mpi::OPEN_MPI;
+
+impl Mpi {
+    /// Whether it is installed on this host.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        [self.compiler, "/usr/bin/make", UCX_VERBS].iter().chain(self.programs).all(|program| Path::new(program).exists())
     }
-    Ok(())
+
+    /// Builds the program and its library, and copies them and the MPI into the guests.
+    ///
+    /// # Errors
+    /// When something does not build, or a guest has no room.
+    pub fn install(&self, folder: &Path, guests: &[&Vm]) -> Result<()> {
+        let build = folder.join("mpi");
+        let mut make = Command::new("make");
+        make.args(["-C", SOURCES, "all", "programs"]);
+        make.args([format!("MPICC={}", self.compiler), format!("BUILD={}", build.display())]);
+        let made = make.output().context("running make")?;
+        ensure!(made.status.success(), "deploy/mpi does not build: {}", String::from_utf8_lossy(&made.stderr));
+        let mut programs = vec![build.join("check"), UCX_VERBS.into()];
+        programs.extend(self.programs.iter().map(PathBuf::from));
+        copied::copy(folder, &programs, &files(self.others)?, guests)?;
+        for guest in guests {
+            guest.sh(&format!("mkdir -p {AT} /dev/shm; mount -t tmpfs none /dev/shm; {IPV6}"))?;
+            guest.put(&build.join("check"), &format!("{AT}/check"), 0o755)?;
+            guest.put(&build.join("libfabriclens-mpi.so"), &format!("{AT}/libfabriclens-mpi.so"), 0o644)?;
+        }
+        Ok(())
+    }
+}
+
+/// These files, and those in these directories.
+fn files(paths: &[&str]) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for path in paths.iter().map(Path::new) {
+        if path.is_dir() {
+            for entry in std::fs::read_dir(path).with_context(|| format!("reading {}", path.display()))? {
+                found.push(entry?.path());
+            }
+        } else {
+            found.push(path.into());
+        }
+    }
+    Ok(found)
 }
 
 /// A running program.
 pub struct Program<'a> {
+    mpi: &'static Mpi,
     guests: [&'a Vm; 2],
     mode: &'static str,
 }
@@ -66,25 +107,19 @@ impl<'a> Program<'a> {
     ///
     /// # Errors
     /// When a rank is not ready in time.
-    pub fn start(guests: [&'a Vm; 2], job: u32, mode: &'static str, limit: Duration) -> Result<Self> {
-        let program = Self { guests, mode };
-        let (log, run) = (program.file("mpiexec"), format!("{AT}/check {} {mode}", program.folder()));
+    pub fn start(
+        mpi: &'static Mpi,
+        guests: [&'a Vm; 2],
+        job: u32,
+        mode: &'static str,
+        limit: Duration,
+    ) -> Result<Self> {
+        let program = Self { mpi, guests, mode };
         for guest in guests {
             guest.sh(&format!("mkdir -p {}", program.folder()))?;
         }
-        let mpiexec = format!(
-            "mpiexec.hydra -launcher manual -iface fab0 -hosts 10.77.0.1:{RANKS},10.77.0.2:{RANKS} -n {} {UCX} \
-             -genv LD_PRELOAD {AT}/libfabriclens-mpi.so {run}",
-            2 * RANKS
-        );
-        guests[0].sh(&format!("setsid {mpiexec} </dev/null >{log} 2>&1 &"))?;
-        // It prints the commands that start the ranks, one for each host.
-        let printed = guests[0].sh(&format!("until grep -q HYDRA_LAUNCH_END {log}; do sleep 0.1; done; cat {log}"))?;
-        let proxies: Vec<&str> = printed.lines().filter_map(|line| line.strip_prefix("HYDRA_LAUNCH: ")).collect();
-        ensure!(proxies.len() == guests.len(), "mpiexec prints {printed}");
-        for (guest, proxy) in guests.into_iter().zip(proxies) {
-            slurm::task(guest, job, "", proxy)?;
-        }
+        let command = format!("{AT}/check {} {mode}", program.folder());
+        (mpi.start)(guests, job, &command, &program.file("starter"))?;
         for guest in guests {
             let ready = program.file("*.ready");
             let script = format!("until [ $(ls {ready} 2>/dev/null | wc -l) = {RANKS} ]; do sleep 0.2; done");
@@ -93,9 +128,9 @@ impl<'a> Program<'a> {
         Ok(program)
     }
 
-    /// What mpiexec and the ranks have printed.
+    /// What the ranks and what starts them have printed.
     fn printed(&self) -> String {
-        let logs = format!("tail -n 20 {} /tmp/task.log; ps | grep -e mpi -e check", self.file("mpiexec"));
+        let logs = format!("tail -n 20 {} /tmp/task.log; ps | grep -e mpi -e check", self.file("starter"));
         self.guests.map(|guest| guest.sh(&logs).unwrap_or_default()).join("\n")
     }
 
@@ -132,7 +167,7 @@ impl<'a> Program<'a> {
         for guest in self.guests {
             guest.sh(&format!("touch {}", self.file("stop")))?;
         }
-        let gone = "while pidof mpiexec.hydra; do sleep 0.2; done";
-        self.guests[0].exec(gone, Duration::from_secs(60))?.ok().map(drop).context("the program does not end")
+        let gone = format!("while pidof {}; do sleep 0.2; done", self.mpi.starter);
+        self.guests[0].exec(&gone, Duration::from_secs(60))?.ok().map(drop).context("the program does not end")
     }
 }

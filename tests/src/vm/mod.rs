@@ -66,6 +66,7 @@ pub const ALL: &[Scenario] = &[
     rxe_probes::SCENARIO,
     slurm_rdma::SCENARIO,
     mpi::SCENARIO,
+    mpi::OPEN,
     hca_abi::SCENARIO,
     hca_congestion::SCENARIO,
     hca_saturation::SCENARIO,

@@ -1,11 +1,11 @@
-//! An MPICH program on two hosts whose messages go by soft-RoCE: the collector has the same counts of operations as the program, and tells
+//! A program of MPI on two hosts whose messages go by soft-RoCE: the collector has the same counts of operations as the program, and tells
 //! a rank that computes for long from a slow link.
 
 use super::watched::Pair;
 use super::{Lab, Scenario};
 use crate::lab::agent;
 use crate::lab::collector::Series;
-use crate::lab::mpi::{self, Program};
+use crate::lab::mpi::{MPICH, Mpi, OPEN_MPI, Program};
 use crate::lab::slurm;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
@@ -17,7 +17,14 @@ pub const SCENARIO: Scenario = Scenario {
     limit: Duration::from_secs(900),
     often: false,
     alone: true,
-    run,
+    run: |lab| run(lab, &MPICH),
+};
+
+pub const OPEN: Scenario = Scenario {
+    name: "open-mpi",
+    shows: "Open MPI on two hosts over soft-RoCE: the same",
+    run: |lab| run(lab, &OPEN_MPI),
+    ..SCENARIO
 };
 
 const JOB: u32 = 4711;
@@ -31,26 +38,39 @@ const SLEEPER: u32 = 2;
 /// Time in which a rank is named that no longer works: it must be behind for a minute, at two looks.
 const STOPPED: Duration = Duration::from_secs(300);
 
-fn run(lab: &Lab) -> Result<()> {
-    if !mpi::is_here() {
-        lab.say(&format!("SKIPPED: no MPICH on this host, so no program of it is tested. Run: {}", mpi::REMEDY));
+fn run(lab: &Lab, mpi: &'static Mpi) -> Result<()> {
+    if !mpi.is_here() {
+        let (name, remedy) = (mpi.name, mpi.remedy);
+        lab.say(&format!("SKIPPED: no {name} on this host, so no program of it is tested. Run: {remedy}"));
         return Ok(());
     }
     let pair = Pair::start_as(lab, slurm::SCOPE, CONFIG)?;
-    mpi::install(lab.folder(), &[&pair.one, &pair.two])?;
-    counted(lab, &pair)?;
-    sleeper(lab, &pair)?;
-    slow_link(lab, &pair)
+    mpi.install(lab.folder(), &[&pair.one, &pair.two])?;
+    let job = Job { lab, pair, mpi };
+    counted(&job)?;
+    sleeper(&job)?;
+    slow_link(&job)
 }
 
-fn start<'a>(pair: &'a Pair, mode: &'static str) -> Result<Program<'a>> {
-    Program::start([&pair.one, &pair.two], JOB, mode, START).with_context(|| format!("mode {mode}"))
+/// The job whose programs run in the guests, with one MPI.
+struct Job<'a> {
+    lab: &'a Lab,
+    pair: Pair,
+    mpi: &'static Mpi,
+}
+
+impl Job<'_> {
+    fn start(&self, mode: &'static str) -> Result<Program<'_>> {
+        let started = Program::start(self.mpi, [&self.pair.one, &self.pair.two], JOB, mode, START);
+        started.with_context(|| format!("mode {mode}"))
+    }
 }
 
 /// The collector has the calls and bytes of each operation on a host that the ranks there have written down.
-fn counted(lab: &Lab, pair: &Pair) -> Result<()> {
+fn counted(job: &Job<'_>) -> Result<()> {
+    let Job { lab, pair, .. } = job;
     let before = agent::sent(&pair.one)?;
-    let program = start(pair, "count")?;
+    let program = job.start("count")?;
     let packets = agent::sent(&pair.one)? - before;
     ensure!(packets > 1000, "{packets} RoCE packets for all operations: messages go another way");
     let pairs = format!("count(fabric_queue_pair_info{{host=\"vm1\",job=\"{JOB}\",type=\"RC\"}})");
@@ -101,8 +121,9 @@ fn written(lines: &str) -> Result<BTreeMap<String, (f64, f64)>> {
 }
 
 /// The rank that sleeps is named: the other rank of its host waits for it.
-fn sleeper(lab: &Lab, pair: &Pair) -> Result<()> {
-    let program = start(pair, "late")?;
+fn sleeper(job: &Job<'_>) -> Result<()> {
+    let Job { lab, pair, .. } = job;
+    let program = job.start("late")?;
     let late = format!("fabric_collective_late_info{{job=\"{JOB}\"}}");
     lab.wait("the rank that sleeps is named", PATIENCE, || Ok(pair.collector.value(&late)?.map(|_| ())))?;
     let named = labels(pair, &late, "member")?;
@@ -139,9 +160,10 @@ fn stopped(lab: &Lab, pair: &Pair, program: &Program) -> Result<()> {
 }
 
 /// With a slow link all ranks wait alike, and none is named.
-fn slow_link(lab: &Lab, pair: &Pair) -> Result<()> {
+fn slow_link(job: &Job<'_>) -> Result<()> {
+    let Job { lab, pair, .. } = job;
     pair.two.sh("tc qdisc replace dev fab0 root netem delay 40ms")?;
-    let program = start(pair, "even")?;
+    let program = job.start("even")?;
     let low = format!("min(fabric_collective_mpi_share_ratio{{job=\"{JOB}\"}})");
     lab.wait("all ranks are in MPI most of the time", PATIENCE, || {
         let least = pair.collector.value(&low)?.unwrap_or(0.0);
