@@ -1,4 +1,4 @@
-//! A site of two ingest collectors, judge and standby over one engine, with two dozen agents: any one may be killed, every
+//! A site of two ingest collectors, judge and standby over one engine, with 400 agents: any one may be killed, every
 //! acknowledged sample is in the engine, and a fault gives the verdict of one collector that does everything.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::TAKE_OVER;
 use super::site::{Node, judge_config};
 
-const AGENTS: usize = 24;
+const AGENTS: usize = 400;
 /// The host whose NIC pauses its switch.
 const STORM: usize = 7;
 const IO: &str = "fabric_port_io_bytes_total";
@@ -102,11 +102,14 @@ impl Fleet {
             self.paused_s += (now - self.last_ms) as f64 / 1000.0 * 0.97;
         }
         self.last_ms = now;
+        // Messages in a row are one message with the content of all.
+        let mut all = Vec::new();
         for number in 0..self.agents.len() {
             let (value, body) = self.request(number, now);
-            assert_eq!(send(&self.reference, &body).await, 200);
+            all.extend_from_slice(&body);
             self.agents[number].waiting.push_back((now, value, body));
         }
+        assert_eq!(send(&self.reference, &all).await, 200);
         self.send().await;
         tokio::time::sleep(TICK).await;
     }
