@@ -1,14 +1,16 @@
-//! A Prometheus-compatible engine that stores the samples. It is queried for samples, not for results, so that every
-//! query means the same as with the own store. Staleness markers are needed for that, which range selectors of the
-//! query API leave out. Prometheus and Mimir return them by remote read, VictoriaMetrics by its export.
+//! A Prometheus-compatible engine that stores the samples. It is queried for samples, and for results only of aggregations by which it
+//! means the same (`computed.rs`), so that every query means the same as with the own store. Staleness markers are needed for that, which
+//! range selectors of the query API leave out. Prometheus and Mimir return them by remote read, VictoriaMetrics by its export.
 
 mod answer;
+mod computed;
 
 use std::io::{BufReader, Read as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use answer::{Found, LabelPairs, SAMPLE, SERIES, STEP, decoded, next_line};
-use fabriclens_model::{Budget, Hint, Labels, Matcher, Read, ReadError, Selected, Series};
+use computed::KnownDialect;
+use fabriclens_model::{Aggregated, Aggregation, Budget, Hint, Labels, Matcher, Read, ReadError, Selected, Series};
 use parking_lot::Mutex;
 use prost::Message as _;
 use ureq::Body;
@@ -33,6 +35,8 @@ pub struct Remote {
     client: Client,
     /// The engine has export instead of remote read, as VictoriaMetrics; detected by the first request.
     exports: AtomicBool,
+    /// What the engine means by aggregations.
+    dialect: Mutex<KnownDialect>,
     /// The server is another collector, which is queried for its own samples only.
     peer: bool,
     /// Failure of the last request.
@@ -48,6 +52,7 @@ impl Remote {
         Ok(Self {
             client: Client::new(endpoint, telemetry)?,
             exports: AtomicBool::new(false),
+            dialect: Mutex::default(),
             peer: false,
             failure: Mutex::default(),
         })
@@ -284,5 +289,9 @@ impl Read for Remote {
         };
         *self.failure.lock() = None;
         Ok(found.within(range))
+    }
+
+    fn aggregate(&self, of: &Aggregation<'_>, budget: &dyn Budget) -> Result<Option<Aggregated>, ReadError> {
+        self.computed(of, budget)
     }
 }

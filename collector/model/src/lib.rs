@@ -11,6 +11,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod aggregation;
 mod budget;
 mod civil_date;
 mod hint;
@@ -23,6 +24,7 @@ mod matcher;
 mod memory;
 mod pattern;
 
+pub use aggregation::{Aggregated, Aggregation};
 pub use budget::{Budget, CancelToken, FixedBudget, TimedBudget, Unlimited};
 pub use civil_date::CivilDate;
 pub use fabriclens_rows::{
@@ -135,6 +137,15 @@ pub trait Read: Send + Sync {
         budget: &dyn Budget,
     ) -> Result<Vec<HistogramSeries>, ReadError> {
         Ok(self.select_for(matchers, start_ms, end_ms, Hint::default(), budget)?.histograms)
+    }
+
+    /// Results of an aggregation, at its first steps at least; `None` if the samples must be read instead. Readers implement it if the
+    /// samples are far from here.
+    ///
+    /// # Errors
+    /// See [`Self::select_within`].
+    fn aggregate(&self, _of: &Aggregation<'_>, _budget: &dyn Budget) -> Result<Option<Aggregated>, ReadError> {
+        Ok(None)
     }
 
     /// Like [`Self::select_within`], with an unlimited budget.

@@ -127,7 +127,7 @@ fn spawn(kind: Kind, port: u16, dir: &std::path::Path) -> Child {
         Kind::Victoria => command
             .arg(format!("-storageDataPath={}", dir.join("vm").display()))
             .arg(format!("-httpListenAddr=127.0.0.1:{port}"))
-            .args(["-retentionPeriod=100y", "-search.latencyOffset=0s", "-memory.allowedBytes=256MB"]),
+            .args(["-retentionPeriod=100y", "-memory.allowedBytes=256MB"]),
     };
     quiet(&mut command).unwrap_or_else(|e| panic!("{}: {e}", kind.program()))
 }

@@ -32,6 +32,20 @@ pub(super) fn groups(columns: &[Column], grouping: &Grouping) -> Vec<Group> {
 
 impl Context<'_> {
     pub(super) fn aggregate(&mut self, a: &Aggregate, grid: Grid) -> Evaluated<Vec<Column>> {
+        let Some(first) = self.elsewhere(a, grid)? else { return self.aggregate_here(a, grid) };
+        if first.steps == grid.steps {
+            return Ok(first.columns);
+        }
+        let rest = Grid { start: grid.time(first.steps), steps: grid.steps - first.steps, ..grid };
+        let last = self.aggregate_here(a, rest)?;
+        // Readers compute floats only.
+        if last.iter().any(|c| c.histograms.any()) {
+            return self.aggregate_here(a, grid);
+        }
+        self.continued(first, last, grid)
+    }
+
+    fn aggregate_here(&mut self, a: &Aggregate, grid: Grid) -> Evaluated<Vec<Column>> {
         if a.op == AggregateOp::CountValues {
             return self.count_values(a, grid);
         }

@@ -7,7 +7,7 @@ use crate::limits::{Limits, Version};
 use crate::plan::{At, Resolution, Shift};
 use crate::value::{Outcome, Stats, Value};
 use fabriclens_model::{
-    Budget as _, Hint, Histogram, HistogramSeries, Matcher, Patterns, Read, Selected, SharedSeries, TimedBudget,
+    Aggregated, Aggregation, Budget as _, Hint, Histogram, HistogramSeries, Matcher, Patterns, Read, Selected, SharedSeries, TimedBudget,
 };
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -79,6 +79,14 @@ impl<'a> Context<'a> {
         let found = joined(series, histograms);
         self.read_samples = self.read_samples.saturating_add(found.iter().map(Samples::size).sum());
         self.afford(0)?;
+        Ok(found)
+    }
+
+    /// Asks the reader for the results of an aggregation.
+    pub fn ask(&mut self, of: &Aggregation<'_>) -> Evaluated<Option<Aggregated>> {
+        let began = Instant::now();
+        let found = self.read.aggregate(of, self.budget)?;
+        self.reading += began.elapsed();
         Ok(found)
     }
 

@@ -6,6 +6,7 @@ mod annotation;
 mod binary;
 mod columns;
 mod context;
+mod elsewhere;
 mod extended;
 mod group_keys;
 mod matching;

@@ -9,6 +9,11 @@ use crate::plan::{Edges, Expr};
 use crate::value::ValueKind;
 use fabriclens_model::{Labels, is_stale};
 
+/// Whether a metric has the name of a counter.
+pub(super) fn is_named_as_counter(name: &str) -> bool {
+    ["_total", "_sum", "_count", "_bucket"].iter().any(|suffix| name.ends_with(suffix))
+}
+
 /// The windows of all steps over one list of times.
 struct WindowIndex {
     spans: Vec<Span>,
@@ -131,8 +136,7 @@ impl Context<'_> {
             }
             return;
         }
-        let counter = ["_total", "_sum", "_count", "_bucket"].iter().any(|suffix| name.ends_with(suffix));
-        if !name.is_empty() && !counter {
+        if !name.is_empty() && !is_named_as_counter(name) {
             self.inform(
                 &format!("metric might not be a counter, name does not end in _total/_sum/_count/_bucket: {name:?}"),
                 offset,
