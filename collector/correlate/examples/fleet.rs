@@ -9,17 +9,39 @@ use fabriclens_correlate::{Link, LinkEnd, Node, Role};
 use fabriclens_model::{Labels, Layout};
 use fabriclens_promql::Engine;
 use fabriclens_store::{Options, RowGroup, Store};
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// The collector's allocator.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const PORTS: usize = 8;
 /// Hosts of a job.
 const JOB: usize = 16;
 
-fn series(host: usize, port: usize) -> Layout {
+/// Texts of labels, each kept once, as decoders of samples do.
+#[derive(Default)]
+struct Texts(HashSet<Arc<str>>);
+
+impl Texts {
+    fn shared(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(text) {
+            return known.clone();
+        }
+        let new: Arc<str> = text.into();
+        self.0.insert(new.clone());
+        new
+    }
+}
+
+fn series(host: usize, port: usize, texts: &mut Texts) -> Layout {
     let (host, device) = (format!("node{host:04}"), format!("mlx5_{port}"));
-    let one = |name: &str, extra: &[(&str, &str)]| {
+    let mut one = |name: &str, extra: &[(&str, &str)]| {
         let own = [("__name__", name), ("host", &host), ("device", &device), ("port", "1")];
-        Labels::new(own.into_iter().chain(extra.iter().copied()))
+        let pairs = own.into_iter().chain(extra.iter().copied());
+        Labels::new(pairs.map(|(name, value)| (texts.shared(name), texts.shared(value))).collect::<Vec<_>>())
     };
     let mut list = Vec::new();
     for direction in ["transmit", "receive"] {
@@ -79,7 +101,9 @@ fn pauses_since(port: usize) -> Option<usize> {
 /// Runs all phases and prints their times.
 fn main() {
     let hosts = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(2000);
-    let lists: Vec<_> = (0..hosts).flat_map(|h| (0..PORTS).map(move |p| series(h, p))).collect();
+    let mut texts = Texts::default();
+    let lists: Vec<_> = (0..hosts * PORTS).map(|at| series(at / PORTS, at % PORTS, &mut texts)).collect();
+    let labels_mib = rss_mib();
     let topology = if std::env::args().any(|a| a == "wired") { wired(hosts) } else { Topology::default() };
     let ports = Ports::new(&topology);
     let mut watch = IncidentTracker::new(Fabric::new(topology, ports, Vec::new()), Thresholds::default());
@@ -127,7 +151,7 @@ fn main() {
             let each = |d: Duration| d / MEASURED as u32;
             println!(
                 "{} ports, {what}: {:?} to take a tick's samples (with making them up), {:?} to judge (worst {worst:?}), {found} \
-                 incidents, {} MiB",
+                 incidents, {} MiB, of which the labels of all series take {labels_mib}",
                 lists.len(),
                 each(taken),
                 each(judged),

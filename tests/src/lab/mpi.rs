@@ -54,7 +54,10 @@ impl Mpi {
     /// Whether it is installed on this host.
     #[must_use]
     pub fn is_here(&self) -> bool {
-        [self.compiler, "/usr/bin/make", UCX_VERBS].iter().chain(self.programs).all(|program| Path::new(program).exists())
+        [self.compiler, "/usr/bin/make", UCX_VERBS]
+            .iter()
+            .chain(self.programs)
+            .all(|program| Path::new(program).exists())
     }
 
     /// Builds the program and its library, and copies them and the MPI into the guests.

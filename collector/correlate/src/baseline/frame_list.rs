@@ -49,6 +49,14 @@ impl FrameList {
         self.groups.resize_with(groups, OnceLock::new);
     }
 
+    /// Shares the memory of what is in the newest frame as in the one before, unless windows have it already.
+    pub fn share_newest(&mut self) {
+        let mut newest = self.frames.iter_mut().rev();
+        if let (Some(frame), Some(before)) = (newest.next().and_then(Arc::get_mut), newest.next()) {
+            frame.share(before);
+        }
+    }
+
     /// A frame to change. `None` beyond the end.
     pub fn change(&mut self, at: usize) -> Option<&mut Frame> {
         if let Some(group) = self.groups.get_mut((self.dropped % GROUP + at) / GROUP) {

@@ -44,6 +44,7 @@ impl History {
     pub fn push(&mut self, frame: Frame, lag: usize, baseline_from_ns: i64) {
         let (time_ns, rates) = (frame.time_ns, ALL.iter().filter(|row| row.is_rate()).map(|row| row.signal));
         let told: Vec<(Signal, usize, f64)> = rates.flat_map(|signal| frame.values_of(signal)).collect();
+        self.frames.share_newest();
         self.frames.push(Arc::new(frame), HISTORY_FRAMES);
         let steps = self.frames.iter().zip(self.frames.iter().skip(1)).map(|(a, b)| b.time_ns - a.time_ns);
         self.step_ns = steps.min();

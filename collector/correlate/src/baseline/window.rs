@@ -1,7 +1,7 @@
 //! A window of consecutive frames, with sums per signal and port worked out once.
 
 use crate::baseline::frame_group::{FrameGroup, GROUP};
-use crate::baseline::totals::Totals;
+use crate::baseline::totals::{SectionTotals, Totals};
 use crate::model::fabric::Fabric;
 use crate::model::frame::Frame;
 use crate::model::priority::{COLUMNS, column, whole};
@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone, Debug)]
 pub struct Window {
     frames: Vec<Arc<Frame>>,
-    totals: Vec<OnceLock<Totals>>,
+    totals: Vec<Totals>,
     /// A window of its last frames, whose sums are already known.
     end: Option<Arc<Window>>,
     /// Groups of some of its frames, ascending by the index of their first frame: their sums are needed by other windows too.
@@ -29,7 +29,7 @@ impl Default for Window {
 
 impl Window {
     pub(crate) fn new(frames: Vec<Arc<Frame>>) -> Self {
-        Self { frames, totals: vec![OnceLock::new(); COLUMNS], end: None, groups: Vec::new(), loads: OnceLock::new() }
+        Self { frames, totals: vec![Totals::default(); COLUMNS], end: None, groups: Vec::new(), loads: OnceLock::new() }
     }
 
     /// Attaches groups of some of its frames, each with the index of its first frame, ascending.
@@ -101,27 +101,33 @@ impl Window {
 
     fn mean_of(&self, column: usize, port: usize) -> Option<f64> {
         // Zero parts are not stored: a frame with the total but no part counts as zero.
-        let (sum, own) = self.totals(column).get(port);
-        let count = whole(column).map_or(own, |whole| self.totals(whole as usize).get(port).1);
+        let (sum, own) = self.totals(column, port);
+        let count = whole(column).map_or(own, |whole| self.totals(whole as usize, port).1);
         (count > 0).then(|| sum / f64::from(count))
     }
 
-    fn totals(&self, column: usize) -> &Totals {
-        self.totals[column].get_or_init(|| self.total(column))
+    /// Sum of a column at a port, and the frames in which it has a value.
+    fn totals(&self, column: usize, port: usize) -> (f64, u32) {
+        self.section(column, SectionTotals::of(port)).map_or((0.0, 0), |section| section.get(port))
     }
 
-    fn total(&self, column: usize) -> Totals {
-        let end = self.end.as_ref().map(|end| (end.ticks(), end.totals(column)));
-        let before = self.ticks() - end.map_or(0, |(ticks, _)| ticks);
-        let mut totals = end.map_or_else(Totals::default, |(_, totals)| totals.clone());
+    fn section(&self, column: usize, section: usize) -> Option<&SectionTotals> {
+        self.totals[column].section(section, (&self.frames, column), || self.sum_up(column, section))
+    }
+
+    fn sum_up(&self, column: usize, section: usize) -> SectionTotals {
+        let before = self.ticks() - self.end.as_ref().map_or(0, |end| end.ticks());
+        let mut totals = self.end.as_ref().and_then(|end| end.section(column, section)).cloned().unwrap_or_default();
         let mut groups = self.groups.iter().filter(|(first, _)| first + GROUP <= before).peekable();
         let mut at = 0;
         while at < before {
             if let Some((_, group)) = groups.next_if(|(first, _)| *first == at) {
-                totals.add(group.totals(column, &self.frames[at..at + GROUP]));
+                if let Some(sums) = group.section(column, section, &self.frames[at..at + GROUP]) {
+                    totals.add(sums);
+                }
                 at += GROUP;
             } else {
-                totals.add_column(&self.frames[at].columns[column]);
+                totals.add_column(&self.frames[at].columns[column], section);
                 at += 1;
             }
         }
@@ -130,7 +136,7 @@ impl Window {
 
     /// Sum of a signal over the frames; `None` if nothing was measured.
     pub fn sum(&self, signal: Signal, port: usize) -> Option<f64> {
-        let (sum, count) = self.totals(signal as usize).get(port);
+        let (sum, count) = self.totals(signal as usize, port);
         (count > 0).then_some(sum)
     }
 

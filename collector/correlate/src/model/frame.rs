@@ -25,8 +25,8 @@ pub struct Column(Vec<Option<Block>>);
 /// One signal of some ports.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// By port; `NaN` where it was not measured. Apart from the rest, which is read of many frames that are at rest.
-    pub values: Box<[f32; BLOCK]>,
+    /// By port; `NaN` where it was not measured. Shared with the frames before while nothing changes.
+    pub values: Arc<[f32; BLOCK]>,
     /// Some value is or was not zero.
     pub moves: bool,
     /// Ports with a value.
@@ -35,13 +35,21 @@ pub struct Block {
 
 impl Block {
     fn new() -> Self {
-        Self { values: Box::new([f32::NAN; BLOCK]), moves: false, measured: 0 }
+        Self { values: Arc::new([f32::NAN; BLOCK]), moves: false, measured: 0 }
     }
 
     fn set(&mut self, at: usize, value: f32) {
-        let old = std::mem::replace(&mut self.values[at], value);
+        let old = std::mem::replace(&mut Arc::make_mut(&mut self.values)[at], value);
         self.moves |= value != 0.0 && !value.is_nan();
         self.measured = self.measured + u8::from(old.is_nan()) - u8::from(value.is_nan());
+    }
+
+    /// Shares the memory of another block if the values are the same.
+    fn share(&mut self, other: &Self) {
+        let different = |any: u32, (a, b): (&f32, &f32)| any | (a.to_bits() ^ b.to_bits());
+        if self.values.iter().zip(&*other.values).fold(0, different) == 0 {
+            self.values = other.values.clone();
+        }
     }
 
     /// Whether each port has a value.
@@ -68,6 +76,16 @@ impl Column {
     /// Ports that fit into the allocated blocks.
     fn ports(&self) -> usize {
         self.0.len() * BLOCK
+    }
+
+    /// Number of blocks, with those that have no values.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// All blocks from one on; `None` where there are no values.
+    pub fn blocks_from(&self, first: usize) -> impl Iterator<Item = Option<&Block>> {
+        self.0.iter().skip(first).map(Option::as_ref)
     }
 
     /// Blocks with values, and the number of each.
@@ -100,6 +118,17 @@ impl Frame {
     /// Whether nothing was measured, because no collector ran.
     pub fn is_empty(&self) -> bool {
         self.columns.iter().all(|column| column.0.is_empty())
+    }
+
+    /// Shares the memory of values that are as in another frame.
+    pub(crate) fn share(&mut self, other: &Self) {
+        for (own, other) in self.columns.iter_mut().zip(&other.columns) {
+            for (own, other) in own.0.iter_mut().zip(&other.0) {
+                if let (Some(own), Some(other)) = (own, other) {
+                    own.share(other);
+                }
+            }
+        }
     }
 
     /// Drops cached loads before a value changes.

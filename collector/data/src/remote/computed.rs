@@ -169,7 +169,8 @@ impl Dialect {
         let selector = selector(of.matchers);
         let offset = if of.offset_ms == 0 { String::new() } else { format!(" offset {}ms", of.offset_ms) };
         let over = |function: &str| format!("{function}({selector}[{}ms]{offset})", of.range_ms);
-        let same = |function: &str| FUNCTIONS.iter().any(|row| row.0 == function && (row.1 || self != Self::VictoriaMetrics));
+        let same =
+            |function: &str| FUNCTIONS.iter().any(|row| row.0 == function && (row.1 || self != Self::VictoriaMetrics));
         let values = match of.function {
             Some(function) => same(function).then(|| over(function))?,
             None if self == Self::VictoriaMetrics => over("default_rollup"),
@@ -267,7 +268,9 @@ mod tests {
     fn answers_that_say_more_than_floats_are_refused() {
         let of = Aggregation { steps: 3, ..sum(None, &[], &[]) };
         let read = |text: &str| aggregated(serde_json::from_str(text).unwrap(), &of, 3);
-        let answer = |group: &str, rest: &str| read(&format!("{{\"data\":{{\"result\":[{{\"metric\":{{\"a\":\"b\"}},{group}}}]}}{rest}}}"));
+        let answer = |group: &str, rest: &str| {
+            read(&format!("{{\"data\":{{\"result\":[{{\"metric\":{{\"a\":\"b\"}},{group}}}]}}{rest}}}"))
+        };
         let found = answer("\"values\":[[1000,\"1.5\"],[1020,\"+Inf\"]]", "").unwrap();
         assert_eq!(found.steps, 3);
         assert_eq!(found.groups[0].0, Labels::new([("a", "b")]));

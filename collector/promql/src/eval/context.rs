@@ -7,7 +7,8 @@ use crate::limits::{Limits, Version};
 use crate::plan::{At, Resolution, Shift};
 use crate::value::{Outcome, Stats, Value};
 use fabriclens_model::{
-    Aggregated, Aggregation, Budget as _, Hint, Histogram, HistogramSeries, Matcher, Patterns, Read, Selected, SharedSeries, TimedBudget,
+    Aggregated, Aggregation, Budget as _, Hint, Histogram, HistogramSeries, Matcher, Patterns, Read, Selected,
+    SharedSeries, TimedBudget,
 };
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -161,7 +161,9 @@ mod tests {
     #[test]
     fn only_aggregations_of_one_metric_without_annotations_are_asked() {
         let asked = |query: &str| !evaluated(query).1.is_empty();
-        for query in ["sum(m_total)", "avg without (a) (m_total)", "max(rate(m_total[1m])) + 1", "count(m_total offset 5s)"] {
+        for query in
+            ["sum(m_total)", "avg without (a) (m_total)", "max(rate(m_total[1m])) + 1", "count(m_total offset 5s)"]
+        {
             assert!(asked(query), "{query}");
         }
         for query in [
