@@ -45,16 +45,10 @@ pub fn run(roots: Arc<Roots>, config: Config) -> anyhow::Result<()> {
     end
 }
 
-/// Raises the soft limit of open files: each counter file stays open, and the usual 1,024 suffice for a few adapters.
+/// Raises the limit of open files: each counter file stays open.
 fn raise_open_files() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current == limit.maximum {
-        return;
-    }
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, ?limit, "cannot raise the limit of open files; set LimitNOFILE on hosts with many adapters");
+    if let Err((error, limit)) = fabriclens_base::open_files::raise() {
+        tracing::warn!(%error, limit, "cannot raise the limit of open files; set LimitNOFILE on hosts with many adapters");
     }
 }
 

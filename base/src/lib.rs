@@ -16,6 +16,7 @@ pub mod host_check;
 pub mod host_name;
 pub mod infiniband;
 mod nearest;
+pub mod open_files;
 pub mod owned;
 pub mod reload;
 pub mod sealed;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use fabriclens::cli::{Cli, Command, ServeArgs};
 use fabriclens::{backtest, serve, token};
+use fabriclens_base::open_files;
 use fabriclens_base::terminal::{self, LogWriter};
 use fabriclens_client as client;
 use fabriclens_config as config;
@@ -55,6 +56,7 @@ fn run_serve(args: &ServeArgs) -> anyhow::Result<()> {
     let ansi = std::io::stderr().is_terminal();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_ansi(ansi);
     log.with_writer(move || LogWriter::new(std::io::stderr(), ansi)).init();
+    raise_open_files(config.listen.connections.all);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut signals = Signals::new()?;
@@ -86,6 +88,24 @@ fn run_serve(args: &ServeArgs) -> anyhow::Result<()> {
     // Blocking reads that still run hold nothing that must be finished.
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     Ok(())
+}
+
+/// Files of the store, at most.
+const STORE_FILES: u64 = 1024;
+
+/// Raises the limit of open files, since each agent has a connection; warns if so many connections do not fit.
+fn raise_open_files(connections: usize) {
+    let limit = open_files::raise().unwrap_or_else(|(error, limit)| {
+        tracing::warn!(%error, "cannot raise the limit of open files");
+        limit
+    });
+    if limit < connections as u64 + STORE_FILES {
+        tracing::warn!(
+            limit,
+            connections,
+            "may open fewer files than connections (listen.connections); set LimitNOFILE"
+        );
+    }
 }
 
 /// Signals that stop the process or make it reload files.

@@ -250,7 +250,7 @@ impl Default for Config {
                 http: loopback(7470),
                 otlp_grpc: loopback(4317),
                 otlp_http: loopback(4318),
-                connections: ConnectionLimits { all: 4096, of_address: 1024 },
+                connections: ConnectionLimits { all: 16_384, of_address: 1024 },
                 requests: 1000,
             },
             retention: Retention {

@@ -476,9 +476,10 @@ impl Payload {
     }
 }
 
-/// Bytes of the caches of all decoders: an eighth of the memory that the process may use.
+/// Bytes of the caches of all decoders: a quarter of the memory that the process may use. A series takes about 500, and if those of all
+/// senders do not fit, caches are dropped and built again without end.
 fn cache_bytes(memory: u64) -> usize {
-    usize::try_from((memory / 8).clamp(32 << 20, 4 << 30)).unwrap_or(32 << 20)
+    usize::try_from((memory / 4).clamp(32 << 20, 8 << 30)).unwrap_or(32 << 20)
 }
 
 /// Decoder of a sender: always the same one, which knows its label sets.

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Appends are refused once the unflushed log exceeds this multiple of `head_bytes`.
+/// Appends are refused once the unflushed log exceeds this multiple of that of a full head.
 const MAX_BACKLOG: u64 = 4;
 
 /// Time after which an append lets waiting ones write. Late samples cost most: each is compared with those before it.
@@ -90,12 +90,13 @@ impl Shared {
             log.recover(&self.head.read().current)?;
             self.written.notify_all();
         }
-        if log.bytes > self.options.head_bytes {
+        let full = || self.maintenance.full_head.load(Ordering::Relaxed);
+        if log.bytes > full() {
             self.flush_notifier.notify();
         }
-        let most = self.options.head_bytes.saturating_mul(MAX_BACKLOG);
+        let most = || full().saturating_mul(MAX_BACKLOG);
         let patience = Instant::now() + PATIENCE;
-        while log.bytes > most {
+        while log.bytes > most() {
             let last_errors = self.last_errors.lock()[FLUSH].clone();
             if last_errors.is_some() || self.written.wait_until(log, patience).timed_out() {
                 return Err(AppendError::HeadFull {

@@ -34,11 +34,12 @@ impl Shared {
     /// Flushes the head if it is full, old, or memory is short.
     pub fn flush_due(&self) -> Result<(), StoreError> {
         let mut began = self.maintenance.flush.lock();
-        let bytes = self.log.lock().bytes;
+        let (bytes, full) = (self.log.lock().bytes, self.full_head());
+        self.maintenance.full_head.store(full, Ordering::Relaxed);
         let old = began.elapsed() >= self.options.head_age && bytes > 0;
         let short = self.maintenance.relieve_memory.swap(false, Ordering::Relaxed)
-            && (bytes >= self.options.head_bytes / SMALL_HEAD || began.elapsed() >= SMALL_HEAD_AGE);
-        let due = bytes > self.options.head_bytes || old || short;
+            && (bytes >= full / SMALL_HEAD || began.elapsed() >= SMALL_HEAD_AGE);
+        let due = bytes > full || old || short;
         // While blocks cannot be written no further generation is started: appends are eventually refused, and memory
         // stays bounded.
         let result = self
@@ -46,6 +47,13 @@ impl Shared {
             .and_then(|()| if due { self.rotate_head(&mut began, short) } else { Ok(()) })
             .and_then(|()| self.flush_older());
         self.note(FLUSH, result)
+    }
+
+    /// Bytes of log after which the head is flushed.
+    fn full_head(&self) -> u64 {
+        let series = self.head.read().current.series_without_components() as u128;
+        let full = u128::from(self.options.head_bytes) * series / self.options.head_series.max(1) as u128;
+        u64::try_from(full).unwrap_or(u64::MAX).max(self.options.head_bytes)
     }
 
     /// Ends the current generation and its log and starts the next, without known series when memory is `short`.

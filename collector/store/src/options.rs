@@ -29,6 +29,9 @@ pub struct Options {
     /// Bytes of log (2 to 5 per counter sample, 8.5 at most) after which the head is flushed; bounds memory and
     /// start-up time.
     pub head_bytes: u64,
+    /// Series for which `head_bytes` is enough. With more the log may be longer in proportion: it names each series once, and each block
+    /// has an index entry of each, so a head of a few rows would cost more than its samples.
+    pub head_series: usize,
     /// Age after which the head is flushed even if it is small.
     pub head_age: Duration,
     /// Series that the head may hold; samples of further series are refused and counted.
@@ -86,6 +89,7 @@ impl Default for Options {
             max_future: Duration::from_secs(600),
             chunk_rows: 32,
             head_bytes: 128 << 20,
+            head_series: 1_000_000,
             head_age: Duration::from_secs(2 * 3600),
             series: SeriesLimits::default(),
             max_read_samples: 200_000_000,

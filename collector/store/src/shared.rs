@@ -69,6 +69,8 @@ pub struct Maintenance {
     pub next_block: AtomicU64,
     /// Held while flushing; the time when the current generation began.
     pub flush: Mutex<Instant>,
+    /// Bytes of log of a full head, as of the last look at its series.
+    pub full_head: AtomicU64,
     /// Flush the head before it is full.
     pub relieve_memory: AtomicBool,
     /// Held while merging, removing or linking blocks.
@@ -76,10 +78,11 @@ pub struct Maintenance {
 }
 
 impl Maintenance {
-    /// Starts with the first free block number.
-    pub fn new(next_block: u64) -> Self {
+    /// Starts with the first free block number, and the bytes of log of a full head of few series.
+    pub fn new(next_block: u64, head_bytes: u64) -> Self {
         Self {
             next_block: AtomicU64::new(next_block),
+            full_head: AtomicU64::new(head_bytes),
             flush: Mutex::new(Instant::now()),
             relieve_memory: AtomicBool::new(false),
             merge: Mutex::new(()),

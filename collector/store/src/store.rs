@@ -81,7 +81,7 @@ impl Store {
             blocks,
             rollups,
             rolled_up,
-            maintenance: Maintenance::new(next_block.max(next_rollup)),
+            maintenance: Maintenance::new(next_block.max(next_rollup), options.head_bytes),
             last_errors: Mutex::new([None, None]),
             flush_notifier: Notifier::default(),
             merge_notifier: Notifier::default(),

@@ -46,8 +46,8 @@ const QUESTIONS: [Question; 13] = [
         "five busiest hosts",
         "topk(5, sum by (host) (rate(fabric_port_io_bytes_total{direction=\"transmit\"}[1m])))",
     ),
-    graph("one host's ports", "rate(fabric_port_io_bytes_total{host=\"node0007\"}[30s])"),
-    graph("one host's counters", "{__name__=~\"fabric_(pfc|cnp|ecn)_.+\", host=\"node0003\"}"),
+    graph("one host's ports", "rate(fabric_port_io_bytes_total{host=\"node00007\"}[30s])"),
+    graph("one host's counters", "{__name__=~\"fabric_(pfc|cnp|ecn)_.+\", host=\"node00003\"}"),
     graph("pause share, by host", "max by (host) (rate(fabric_pfc_pause_seconds_total{priority=\"3\"}[1m]))"),
     graph("99th percentile of ports", "quantile by (direction) (0.99, rate(fabric_port_packets_total[1m]))"),
     graph(

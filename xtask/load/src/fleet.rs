@@ -32,8 +32,8 @@ pub struct Args {
     /// Address of the collector's OTLP/gRPC
     #[arg(long)]
     to: SocketAddr,
-    /// Number of hosts with 8 ports each, at most 10,000
-    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    /// Number of hosts with 8 ports each, at most 15,000
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=15_000))]
     hosts: u64,
     /// Duration in seconds
     #[arg(long, default_value_t = 600)]

@@ -104,7 +104,7 @@ impl Port {
 
 /// Host name; all have the same length.
 pub fn host_name(host: usize) -> String {
-    format!("node{host:04}")
+    format!("node{host:05}")
 }
 
 /// Ports that are sent together.

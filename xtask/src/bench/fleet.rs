@@ -30,6 +30,9 @@ pub struct Args {
     /// Number of hosts, each with 8 ports of 62 series
     #[arg(long, default_value_t = 2000)]
     hosts: u64,
+    /// Seconds between two samples of a host
+    #[arg(long, default_value_t = 1)]
+    period: u64,
     /// Duration in minutes
     #[arg(long, default_value_t = 10)]
     minutes: u64,
@@ -85,6 +88,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut load = Command::new(release.join("fabriclens-load"));
     load.args(["fleet", "--to", server.otlp(), "--hosts", &args.hosts.to_string()]);
     load.args(["--seconds", &(args.minutes * 60).to_string(), "--every", &EVERY.to_string()]);
+    load.args(["--period", &args.period.to_string()]);
     let mut sender = Sender(load.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().context("start the sender")?);
     let lines = BufReader::new(sender.0.stdout.take().context("no output of the sender")?).lines();
     let sender_cpu = || Process::cpu_total_of(sender.0.id()).unwrap_or(0);

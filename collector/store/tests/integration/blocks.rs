@@ -423,3 +423,25 @@ fn clock_set_back_refuses_no_sample() {
     assert_eq!((store.stats().clock_off_ms - 1) / HOUR, -24, "a little time may have passed");
     assert_eq!((store.retention_clock())(), now.load(Ordering::Relaxed), "retention measures by the current time");
 }
+
+#[test]
+fn heads_of_many_series_grow_in_proportion() {
+    let (options, _) = with_clock();
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options.clone()).unwrap();
+    store.append(&[rows(&columns("m", 50), 990 * HOUR, 10)]).unwrap();
+    let log = store.stats().wal_bytes;
+    drop(store);
+    // A full head is two and a half logs of 50 series, or one of 20.
+    let options = Options { head_bytes: log, head_series: 20, ..options };
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), options).unwrap();
+    let mut blocks = Vec::new();
+    for nth in 0..4 {
+        store.append(&[rows(&columns("m", 50), (990 + nth) * HOUR, 10)]).unwrap();
+        store.maintain().unwrap();
+        blocks.push(store.stats().blocks > 0);
+    }
+    assert_eq!(blocks, [false, false, true, true]);
+    assert_eq!(count(&store, "m"), 4 * 500);
+}
