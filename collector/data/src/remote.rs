@@ -9,7 +9,7 @@ use std::io::{BufReader, Read as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use answer::{Found, LabelPairs, SAMPLE, SERIES, STEP, decoded, next_line};
-use computed::KnownDialect;
+use computed::{Answer, KnownDialect, Question};
 use fabriclens_model::{Aggregated, Aggregation, Budget, Hint, Labels, Matcher, Read, ReadError, Selected, Series};
 use parking_lot::Mutex;
 use prost::Message as _;
@@ -27,6 +27,8 @@ use fabriclens_core::telemetry::Telemetry;
 
 /// Bytes of a decoded list (of series, names, values) per byte of its JSON, at most: short labels need most.
 const DECODED: usize = 16;
+/// Content type of parameters in a body.
+const FORM: &str = "application/x-www-form-urlencoded";
 /// Times that every engine accepts; VictoriaMetrics finds nothing from 0 on.
 const TIMES: (i64, i64) = (1000, 4_102_444_800_000);
 
@@ -36,7 +38,7 @@ pub struct Remote {
     /// The engine has export instead of remote read, as VictoriaMetrics; detected by the first request.
     exports: AtomicBool,
     /// What the engine means by aggregations.
-    dialect: Mutex<KnownDialect>,
+    dialect: KnownDialect,
     /// The server is another collector, which is queried for its own samples only.
     peer: bool,
     /// Failure of the last request.
@@ -52,7 +54,7 @@ impl Remote {
         Ok(Self {
             client: Client::new(endpoint, telemetry)?,
             exports: AtomicBool::new(false),
-            dialect: Mutex::default(),
+            dialect: KnownDialect::default(),
             peer: false,
             failure: Mutex::default(),
         })
@@ -187,7 +189,7 @@ impl Remote {
             form.push((HISTOGRAMS, "true".to_owned()));
         }
         let form = serde_urlencoded::to_string(form).map_err(|e| self.failed(e))?;
-        let mut response = self.send("export", "application/x-www-form-urlencoded", form.as_bytes(), budget)?;
+        let mut response = self.send("export", FORM, form.as_bytes(), budget)?;
         if response.status() != StatusCode::OK {
             // The server may have been replaced by one with remote read.
             self.exports.store(response.status() != StatusCode::NOT_FOUND, Ordering::Relaxed);
@@ -211,6 +213,18 @@ impl Remote {
             }
         }
         Ok(found)
+    }
+
+    /// Sends a query; `None` if the engine refuses it.
+    fn ask(&self, (path, form): Question<'_>, budget: &dyn Budget) -> Result<Option<Answer>, ReadError> {
+        let form = serde_urlencoded::to_string(form).map_err(|e| self.failed(e))?;
+        let mut response = self.send(path, FORM, form.as_bytes(), budget)?;
+        if response.status() != StatusCode::OK {
+            return Ok(None);
+        }
+        let bytes = self.body(&mut response, budget)?;
+        budget.request(DECODED * bytes.len())?;
+        Ok(serde_json::from_slice(&bytes).ok())
     }
 
     fn send(&self, path: &str, kind: &str, body: &[u8], budget: &dyn Budget) -> Result<Response<Body>, ReadError> {
@@ -292,6 +306,10 @@ impl Read for Remote {
     }
 
     fn aggregate(&self, of: &Aggregation<'_>, budget: &dyn Budget) -> Result<Option<Aggregated>, ReadError> {
-        self.computed(of, budget)
+        let first = of.start_ms.saturating_sub(of.offset_ms).saturating_sub(of.range_ms);
+        if self.peer || first < TIMES.0 || of.time(of.steps) > TIMES.1 {
+            return Ok(None);
+        }
+        self.dialect.compute(of, |question| self.ask(question, budget))
     }
 }

@@ -1,13 +1,13 @@
 //! Aggregations that the remote engine computes, because it means the same by them.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use fabriclens_model::{Aggregated, Aggregation, Budget, Labels, ReadError, STALE_NAN};
+use fabriclens_model::{Aggregated, Aggregation, Labels, ReadError, STALE_NAN};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use ureq::http::StatusCode;
 
-use super::{DECODED, Remote, TIMES};
 use crate::protocol::selector;
 use fabriclens_core::json_text::push_time;
 use fabriclens_core::time;
@@ -45,7 +45,7 @@ const NONE: f64 = f64::from_bits(STALE_NAN);
 
 /// What an engine means by a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+enum Dialect {
     /// Prometheus or Mimir; `closed` if the start of a range is within.
     Prometheus {
         closed: bool,
@@ -54,11 +54,15 @@ pub(super) enum Dialect {
 }
 
 /// What was found out about the engine, and when.
-pub(super) type KnownDialect = Option<(Instant, Dialect)>;
+#[derive(Default)]
+pub(super) struct KnownDialect(Mutex<Option<(Instant, Dialect)>>);
+
+/// Path and parameters of a query.
+pub(super) type Question<'a> = (&'a str, &'a [(&'a str, String)]);
 
 /// `/api/v1/query` or `query_range`.
 #[derive(Deserialize)]
-struct Answer {
+pub(super) struct Answer {
     data: Data,
     #[serde(default)]
     warnings: Vec<IgnoredAny>,
@@ -74,7 +78,7 @@ struct Data {
 
 #[derive(Deserialize)]
 struct Group {
-    metric: std::collections::BTreeMap<String, String>,
+    metric: BTreeMap<String, String>,
     /// Of an instant.
     value: Option<(f64, String)>,
     #[serde(default)]
@@ -83,16 +87,18 @@ struct Group {
     histograms: Option<IgnoredAny>,
 }
 
-impl Remote {
-    /// Results at the first steps, if the engine means the same by the aggregation. What it refuses is left to the evaluator, which
-    /// reads samples.
-    pub(super) fn computed(&self, of: &Aggregation<'_>, budget: &dyn Budget) -> Result<Option<Aggregated>, ReadError> {
-        let known = OPERATORS.contains(&of.operator);
-        let first = of.start_ms.saturating_sub(of.offset_ms).saturating_sub(of.range_ms);
-        if self.peer || !known || first < TIMES.0 || of.time(of.steps) > TIMES.1 {
+impl KnownDialect {
+    /// Results at the first steps, if the engine means the same by the aggregation. `ask` sends a query, and gives `None` if the engine
+    /// refuses it: that is left to the evaluator, which reads samples.
+    pub(super) fn compute(
+        &self,
+        of: &Aggregation<'_>,
+        ask: impl Fn(Question<'_>) -> Result<Option<Answer>, ReadError>,
+    ) -> Result<Option<Aggregated>, ReadError> {
+        if !OPERATORS.contains(&of.operator) {
             return Ok(None);
         }
-        let Some(dialect) = self.dialect(budget)? else { return Ok(None) };
+        let Some(dialect) = self.dialect(&ask)? else { return Ok(None) };
         let steps = dialect.steps(of, time::now_ms());
         let Some(query) = dialect.query(of).filter(|_| steps > 0) else { return Ok(None) };
         let lookback = format!("{}ms", of.range_ms);
@@ -107,46 +113,35 @@ impl Remote {
             form.push(("step", seconds(of.step_ms)));
             "query_range"
         };
-        let Some(answer) = self.ask(path, &form, budget)? else { return Ok(None) };
+        let Some(answer) = ask((path, &form))? else { return Ok(None) };
         Ok(aggregated(answer, of, steps))
     }
 
     /// What the engine is; `None` if it does not answer as expected.
-    fn dialect(&self, budget: &dyn Budget) -> Result<Option<Dialect>, ReadError> {
-        if let Some((_, known)) = self.dialect.lock().filter(|(since, _)| since.elapsed() < KNOWN) {
+    fn dialect(
+        &self,
+        ask: &impl Fn(Question<'_>) -> Result<Option<Answer>, ReadError>,
+    ) -> Result<Option<Dialect>, ReadError> {
+        if let Some((_, known)) = self.0.lock().filter(|(since, _)| since.elapsed() < KNOWN) {
             return Ok(Some(known));
         }
-        let dialect = if self.number("default_rollup(vector(1)[1m])", budget)?.is_some() {
+        // Value of a query that needs no samples.
+        let number = |query: &str| {
+            let answer = ask(("query", &[("query", query.to_owned()), ("time", seconds(WHOLE_MINUTE_MS))]))?;
+            Ok(answer.and_then(|answer| answer.data.result.into_iter().next()?.value?.1.parse::<f64>().ok()))
+        };
+        let dialect = if number("default_rollup(vector(1)[1m])")?.is_some() {
             Dialect::VictoriaMetrics
         } else {
             // Minutes at which the range starts, passes and ends.
-            match self.number("count_over_time(vector(1)[2m:1m])", budget)? {
+            match number("count_over_time(vector(1)[2m:1m])")? {
                 Some(3.0) => Dialect::Prometheus { closed: true },
                 Some(2.0) => Dialect::Prometheus { closed: false },
                 _ => return Ok(None),
             }
         };
-        *self.dialect.lock() = Some((Instant::now(), dialect));
+        *self.0.lock() = Some((Instant::now(), dialect));
         Ok(Some(dialect))
-    }
-
-    /// Value of a query that needs no samples; `None` if the engine refuses it.
-    fn number(&self, query: &str, budget: &dyn Budget) -> Result<Option<f64>, ReadError> {
-        let form = [("query", query.to_owned()), ("time", seconds(WHOLE_MINUTE_MS))];
-        let answer = self.ask("query", &form, budget)?;
-        Ok(answer.and_then(|answer| answer.data.result.into_iter().next()?.value?.1.parse().ok()))
-    }
-
-    /// Sends a query; `None` if the engine refuses it.
-    fn ask(&self, path: &str, form: &[(&str, String)], budget: &dyn Budget) -> Result<Option<Answer>, ReadError> {
-        let form = serde_urlencoded::to_string(form).map_err(|e| self.failed(e))?;
-        let mut response = self.send(path, "application/x-www-form-urlencoded", form.as_bytes(), budget)?;
-        if response.status() != StatusCode::OK {
-            return Ok(None);
-        }
-        let bytes = self.body(&mut response, budget)?;
-        budget.request(DECODED * bytes.len())?;
-        Ok(serde_json::from_slice(&bytes).ok())
     }
 }
 
