@@ -234,7 +234,7 @@ mod tests {
         for time in [20_000_000_000_000_u64, 20_001_000_000_000] {
             host.step();
             let sections: Vec<Section> = host.ports.iter().zip(&shapes).map(|(p, s)| s.section(p, time)).collect();
-            let frame = pack(&sections, "node1234").unwrap();
+            let frame = pack(&sections, &host_name(1234)).unwrap();
             let plain = zstd::bulk::decompress(&frame[5..], 1 << 20).unwrap();
             let groups = Decoder::default().bytes(&plain).unwrap().groups;
             // The info of a port is a group of its own.
@@ -242,7 +242,7 @@ mod tests {
             for (groups, port) in groups.chunks(2).zip(&host.ports) {
                 assert!(groups.iter().all(|group| group.times == [(time / 1_000_000).cast_signed()]));
                 assert_eq!(groups.iter().map(|group| group.series.len()).sum::<usize>(), 62);
-                assert!(groups.iter().flat_map(|group| &*group.series).all(|s| s.get("host") == "node1234"));
+                assert!(groups.iter().flat_map(|group| &*group.series).all(|s| s.get("host") == host_name(1234)));
                 let mut sent: Vec<f64> = port.values.iter().map(|v| *v as f64).collect();
                 let mut got: Vec<f64> = groups.iter().flat_map(|group| group.values.clone()).collect();
                 sent.sort_by(f64::total_cmp);
