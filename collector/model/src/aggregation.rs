@@ -7,7 +7,7 @@ use crate::{Labels, Matcher};
 pub struct Aggregation<'a> {
     /// Name of a PromQL aggregation without a parameter, such as `sum`.
     pub operator: &'a str,
-    /// Whether `labels` are those that groups keep (`by`), or those that they lose (`without`).
+    /// `by`: groups keep `labels`; else `without`: they drop them.
     pub by: bool,
     /// Labels of the grouping.
     pub labels: &'a [String],

@@ -10,7 +10,8 @@ use std::process::Command;
 /// Libraries that every guest has.
 const PRESENT: &[&str] = &["libc.so.6", "ld-linux-x86-64.so.2"];
 
-/// Copies programs, the libraries that they need, and other files into guests, under the same paths; packs them in `folder`.
+/// Copies programs, the libraries that they need, and other files and directories into guests, under the same paths; packs them in
+/// `folder`.
 ///
 /// # Errors
 /// When a file is missing, or a guest has no room.

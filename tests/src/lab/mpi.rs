@@ -37,7 +37,7 @@ pub struct Mpi {
     compiler: &'static str,
     /// Programs and plugins, copied with the libraries that they need.
     programs: &'static [&'static str],
-    /// Files, and directories of which all files are copied.
+    /// Other directories, copied whole.
     others: &'static [&'static str],
     /// Command that installs it.
     pub remedy: &'static str,
@@ -73,7 +73,8 @@ impl Mpi {
         ensure!(made.status.success(), "deploy/mpi does not build: {}", String::from_utf8_lossy(&made.stderr));
         let mut programs = vec![build.join("check"), UCX_VERBS.into()];
         programs.extend(self.programs.iter().map(PathBuf::from));
-        copied::copy(folder, &programs, &files(self.others)?, guests)?;
+        let others: Vec<PathBuf> = self.others.iter().map(PathBuf::from).collect();
+        copied::copy(folder, &programs, &others, guests)?;
         for guest in guests {
             guest.sh(&format!("mkdir -p {AT} /dev/shm; mount -t tmpfs none /dev/shm; {IPV6}"))?;
             guest.put(&build.join("check"), &format!("{AT}/check"), 0o755)?;
@@ -81,21 +82,6 @@ impl Mpi {
         }
         Ok(())
     }
-}
-
-/// These files, and those in these directories.
-fn files(paths: &[&str]) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for path in paths.iter().map(Path::new) {
-        if path.is_dir() {
-            for entry in std::fs::read_dir(path).with_context(|| format!("reading {}", path.display()))? {
-                found.push(entry?.path());
-            }
-        } else {
-            found.push(path.into());
-        }
-    }
-    Ok(found)
 }
 
 /// A running program.

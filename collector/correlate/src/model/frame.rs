@@ -78,7 +78,7 @@ impl Column {
         self.0.len() * BLOCK
     }
 
-    /// Number of blocks, with those that have no values.
+    /// Number of blocks, empty ones included.
     pub fn len(&self) -> usize {
         self.0.len()
     }

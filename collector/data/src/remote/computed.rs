@@ -34,9 +34,9 @@ const FUNCTIONS: &[(&str, bool)] = &[
     ("sum_over_time", true),
 ];
 
-/// How long it is known what the engine is: it may be replaced by another one.
+/// Time after which the engine is asked for its dialect again: another engine may have taken its place.
 const KNOWN: Duration = Duration::from_secs(60);
-/// VictoriaMetrics repeats older values at the steps of this long before the present, if they are nearer than this.
+/// In range queries VictoriaMetrics repeats an older value at steps that are nearer to the present than this.
 const UNSETTLED_MS: i64 = 60_000;
 /// A time at which a minute begins.
 const WHOLE_MINUTE_MS: i64 = 1_200_000;
@@ -53,7 +53,7 @@ enum Dialect {
     VictoriaMetrics,
 }
 
-/// What was found out about the engine, and when.
+/// The engine's dialect, and when the engine was last asked for it.
 #[derive(Default)]
 pub(super) struct KnownDialect(Mutex<Option<(Instant, Dialect)>>);
 

@@ -5,8 +5,6 @@ use crate::lab::slurm;
 use crate::lab::vm::Vm;
 use anyhow::Result;
 
-const PLUGINS: &str = "/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3";
-
 /// Open MPI, whose messages go by UCX.
 pub const OPEN_MPI: Mpi = Mpi {
     name: "Open MPI",
@@ -17,13 +15,17 @@ pub const OPEN_MPI: Mpi = Mpi {
         "/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3/mca_pml_ucx.so",
         "/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3/mca_pmix_ext3x.so",
     ],
-    others: &[PLUGINS, "/usr/lib/x86_64-linux-gnu/pmix2/lib/pmix", "/usr/share/openmpi"],
+    others: &[
+        "/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3",
+        "/usr/lib/x86_64-linux-gnu/pmix2/lib/pmix",
+        "/usr/share/openmpi",
+    ],
     remedy: "apt-get install --no-install-recommends make gcc openmpi-bin libopenmpi-dev",
     start,
     starter: "orterun",
 };
 
-/// Settings of Open MPI. It takes UCX for Mellanox devices only unless it is told otherwise; other plugins miss libraries in the guests.
+/// Settings of Open MPI. By default it uses UCX on Mellanox devices only, and complains of plugins whose libraries the guests do not have.
 const SETTINGS: &[(&str, &str)] = &[
     ("plm", "rsh"),
     ("ras", "^slurm"),
