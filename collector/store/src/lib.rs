@@ -34,6 +34,7 @@ mod error;
 mod flush;
 pub mod fuzzing;
 mod head;
+mod head_walk;
 pub mod io;
 mod maintenance;
 mod matching;

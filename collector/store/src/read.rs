@@ -3,9 +3,9 @@
 use crate::block::read::Block;
 use crate::error::StoreError;
 use crate::head::generation::Generation;
-use crate::matching::{LabelTests, SERIES_PER_CHECK, of_caller};
+use crate::matching::{SERIES_PER_CHECK, of_caller};
 use crate::rollup;
-use crate::selection::{Selection, candidates};
+use crate::selection::Selection;
 use crate::store::Store;
 use fabriclens_model::names::COMPONENT;
 use fabriclens_model::{
@@ -16,11 +16,6 @@ use foldhash::{HashSet, HashSetExt as _};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Series of the head that are read per lock: less than a millisecond, and enough that the series of a host stay
-/// together.
-const SERIES_PER_LOCK: usize = 512;
-/// Label sets of the head that are copied per lock; they are shared.
-const LABELS_PER_LOCK: usize = 4096;
 /// Bytes of an entry of a list: of a series, a name or a value.
 const LISTED: usize = 64;
 
@@ -89,73 +84,6 @@ impl Store {
         }
         found.append(recent)?;
         Ok((found.finish(start, end)?, blocks))
-    }
-
-    /// Visits the matching series of the head. Appends wait for its lock, so it is held only to copy labels and to visit
-    /// series, a few at a time. Returns the block set as of afterwards: rows that leave the head meanwhile are in it, and
-    /// duplicates are harmless.
-    fn walk_head(
-        &self,
-        matchers: &[Matcher],
-        budget: &dyn Budget,
-        mut each: impl FnMut(&Generation, &[u32]) -> Result<(), ReadError>,
-    ) -> Result<Blocks, ReadError> {
-        let (older, number) = {
-            let head = self.shared.head.read();
-            (head.older.clone(), head.current.number)
-        };
-        let mut tests = LabelTests::new(matchers, budget);
-        for generation in &older {
-            let (all, without_components) = candidates(generation, matchers);
-            tests.without_components = without_components;
-            budget.request(2 * size_of_val(&all[..]))?;
-            let labels = all.iter().map(|s| (*s, generation.labels(*s)));
-            let mut found = Vec::new();
-            tests.matching(labels, &mut found)?;
-            for some in found.chunks(SERIES_PER_LOCK) {
-                budget.check()?;
-                each(generation, some)?;
-            }
-        }
-        if let Some(found) = self.matching_current(number, matchers, &mut tests, budget)? {
-            for some in found.chunks(SERIES_PER_LOCK) {
-                budget.check()?;
-                if self.generation(number, |generation| each(generation, some)).transpose()?.is_none() {
-                    break;
-                }
-            }
-        }
-        Ok(self.shared.blocks.all())
-    }
-
-    /// Matching series of the generation that takes appends; `None` if its rows are in blocks now.
-    fn matching_current(
-        &self,
-        number: u64,
-        matchers: &[Matcher],
-        tests: &mut LabelTests<'_>,
-        budget: &dyn Budget,
-    ) -> Result<Option<Vec<u32>>, ReadError> {
-        let candidates = self.generation(number, |generation| candidates(generation, matchers));
-        let Some((all, without_components)) = candidates else { return Ok(None) };
-        tests.without_components = without_components;
-        budget.request(2 * size_of_val(&all[..]))?;
-        let mut found = Vec::new();
-        for some in all.chunks(LABELS_PER_LOCK) {
-            let copy = |generation: &Generation| -> Vec<(u32, Labels)> {
-                some.iter().map(|s| (*s, generation.labels(*s).clone())).collect()
-            };
-            let Some(labels) = self.generation(number, copy) else { return Ok(None) };
-            tests.matching(labels.iter().map(|(s, labels)| (*s, labels)), &mut found)?;
-        }
-        Ok(Some(found))
-    }
-
-    /// Reads a generation of the head under its lock; `None` if its rows are in blocks now.
-    fn generation<T>(&self, number: u64, read: impl FnOnce(&Generation) -> T) -> Option<T> {
-        let head = self.shared.head.read();
-        let cut = || head.older.iter().map(|g| &**g).find(|g| g.number == number);
-        Some(&head.current).filter(|g| g.number == number).or_else(cut).map(read)
     }
 
     /// Visits the labels of the series that match all matchers and may have samples in `[start_ms, end_ms]`, some twice.

@@ -6,11 +6,10 @@ use crate::codec::column::Scratch;
 use crate::error::StoreError;
 use crate::head::chunk::Chunk;
 use crate::head::generation::Generation;
-use crate::matching::asks_for_components;
 use crate::series_builder::{SeriesBuilder, Times, TimesCache, rows};
-use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError, SharedSeries, is_absent};
-use foldhash::{HashMap, HashMapExt as _};
-use smallvec::SmallVec;
+use fabriclens_model::{Budget, Labels, Matcher, ReadError, SharedSeries, is_absent};
+use foldhash::HashMap;
+use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -25,8 +24,11 @@ enum Part {
 /// A series and its pieces. Pieces appended earlier come first, so that the first of two samples at one time wins.
 struct Entry {
     labels: Labels,
-    parts: Vec<Part>,
+    parts: Parts,
 }
+
+/// Usually one.
+type Parts = SmallVec<[Part; 1]>;
 
 /// Bytes of one sample with its own time.
 const SAMPLE: usize = size_of::<i64>() + size_of::<f64>();
@@ -43,21 +45,6 @@ pub struct Selection<'a> {
     /// Return only the newest sample of each series.
     newest: bool,
     budget: &'a dyn Budget,
-}
-
-/// Indexes of the series that may match: those of a metric, or all. Also whether components of histograms may be among them
-/// that must not match.
-pub fn candidates(head: &Generation, matchers: &[Matcher]) -> (Vec<u32>, bool) {
-    let without_components = match (head.has_components(), asks_for_components(matchers)) {
-        (false, true) => return (Vec::new(), false),
-        (has, asks) => has && !asks,
-    };
-    let metric = matchers.iter().find(|m| m.name == "__name__" && m.op == MatchOp::Equal && !m.value.is_empty());
-    let series = match metric {
-        Some(m) => head.series.of_metric(&m.value).to_vec(),
-        None => (0..head.series.len() as u32).collect(),
-    };
-    (series, without_components)
 }
 
 /// Position of a source, whose series come in label order, among the series of earlier sources.
@@ -77,7 +64,7 @@ impl<'a> Selection<'a> {
         Target { at: 0, known: self.entries.len() }
     }
 
-    fn push(&mut self, place: &mut Target, labels: Labels, parts: Vec<Part>) -> Result<(), ReadError> {
+    fn push(&mut self, place: &mut Target, labels: Labels, parts: Parts) -> Result<(), ReadError> {
         while place.at < place.known && self.entries[place.at].labels < labels {
             place.at += 1;
         }
@@ -92,6 +79,9 @@ impl<'a> Selection<'a> {
 
     /// Sorts the series by labels and merges duplicates.
     fn arrange(&mut self) {
+        if self.entries.is_sorted_by(|a, b| a.labels < b.labels) {
+            return;
+        }
         self.entries.sort_by(|a, b| a.labels.cmp(&b.labels));
         self.entries.dedup_by(|next, kept| {
             let same = next.labels == kept.labels;
@@ -186,20 +176,19 @@ impl<'a> Selection<'a> {
             }
             if joined.len() > 0 {
                 let (times, values) = joined.finish(&mut self.times);
-                self.push(&mut place, index.labels(s), vec![Part::Plain(times, values)])?;
+                self.push(&mut place, index.labels(s), smallvec![Part::Plain(times, values)])?;
             }
         }
         self.arrange();
         Ok(())
     }
 
-    /// Adds the samples of a generation in the range, unordered: [`Selection::append`] sorts when the head is no longer
-    /// locked.
+    /// Adds the samples of a generation in the range, in the order of `series`: [`Selection::append`] sorts when the head is
+    /// no longer locked.
     pub fn add_head(&mut self, head: &Generation, series: &[u32], start: i64, end: i64) -> Result<(), ReadError> {
-        // Times of unsealed rows by layout, buffer and first row; shared by all columns.
-        let mut open: HashMap<(u32, usize, usize), Arc<[i64]>> = HashMap::new();
+        let mut open = OpenTimes::default();
         for s in series {
-            let (mut parts, mut later) = (Vec::new(), Vec::new());
+            let (mut parts, mut later) = (Parts::new(), Parts::new());
             for (l, c) in head.series.locations(*s) {
                 let layout = &head.layouts[l as usize];
                 let mut newest = i64::MIN;
@@ -216,12 +205,15 @@ impl<'a> Selection<'a> {
                     }
                     self.add_samples(rows.len())?;
                     self.take(size_of::<Part>() + 2 * SAMPLE * rows.len())?;
-                    let times = open.entry((l, late, rows.start)).or_insert_with(|| of.times()[rows.clone()].into());
+                    let times = open.of((l, late, rows.start), &of.times()[rows.clone()], &mut self.times);
                     let mut values = Vec::with_capacity(rows.len());
                     of.column(c as usize, rows.clone(), &mut values);
-                    let gaps = values.iter().any(|v| is_absent(*v));
+                    if !values.iter().any(|v| is_absent(*v)) {
+                        later.push(Part::Plain(times, values));
+                        continue;
+                    }
                     let mut joined = SeriesBuilder::default();
-                    joined.push((times.clone(), 0..rows.len()), &values, gaps);
+                    joined.push((times, 0..rows.len()), &values, true);
                     if joined.len() > 0 {
                         let (times, values) = joined.finish(&mut self.times);
                         later.push(Part::Plain(times, values));
@@ -275,6 +267,30 @@ impl<'a> Selection<'a> {
             }
         }
         Ok(all)
+    }
+}
+
+/// Layout, buffer and first row of times.
+type OpenRows = (u32, usize, usize);
+
+/// Times of unsealed rows, shared by all columns of a layout.
+#[derive(Default)]
+struct OpenTimes {
+    known: HashMap<OpenRows, Arc<[i64]>>,
+    /// The series of a port come one after the other.
+    last: Option<(OpenRows, Arc<[i64]>)>,
+}
+
+impl OpenTimes {
+    fn of(&mut self, rows: OpenRows, times: &[i64], all: &mut Times) -> Arc<[i64]> {
+        if let Some((last, times)) = &self.last
+            && *last == rows
+        {
+            return times.clone();
+        }
+        let known = self.known.entry(rows).or_insert_with(|| all.shared(times.to_vec())).clone();
+        self.last = Some((rows, known.clone()));
+        known
     }
 }
 

@@ -57,33 +57,46 @@ pub struct Times {
     /// Keeps the chunks alive, so that an address identifies one chunk.
     by_chunks: HashMap<Key, (Vec<Rows>, Arc<[i64]>)>,
     by_ends: HashMap<(i64, i64, usize), SameEnds>,
+    /// The series of a port come one after the other.
+    last: Option<(Key, Arc<[i64]>)>,
 }
 
 impl Times {
     /// Concatenates the times of these rows; the flag says whether they ascend.
     fn of(&mut self, chunks: &mut Vec<Rows>) -> (Arc<[i64]>, bool) {
-        let key: Key = chunks.iter().map(|(t, r)| (t.as_ptr() as usize, r.start, r.end)).collect();
+        let key = || chunks.iter().map(|(t, r)| (t.as_ptr() as usize, r.start, r.end));
+        if let Some((last, times)) = &self.last
+            && last.iter().copied().eq(key())
+        {
+            return (times.clone(), true);
+        }
+        let key: Key = key().collect();
         if let Some((_, times)) = self.by_chunks.get(&key) {
+            self.last = Some((key, times.clone()));
             return (times.clone(), true);
         }
         let all: Vec<i64> = chunks.iter().flat_map(|(t, r)| &t[r.clone()]).copied().collect();
         if !all.is_sorted_by(|a, b| a < b) {
             return (all.into(), false);
         }
-        let (first, last) = (all.first().copied().unwrap_or(0), all.last().copied().unwrap_or(0));
-        let alike = self.by_ends.entry((first, last, all.len())).or_default();
-        let times = match alike.iter().find(|t| ***t == all[..]) {
-            Some(times) => times.clone(),
-            None => {
-                let times: Arc<[i64]> = all.into();
-                if alike.len() < MAX_ALIKE {
-                    alike.push(times.clone());
-                }
-                times
-            }
-        };
+        let times = self.shared(all);
+        self.last = Some((key.clone(), times.clone()));
         self.by_chunks.insert(key, (std::mem::take(chunks), times.clone()));
         (times, true)
+    }
+
+    /// A list of ascending times; one that was made before, if it is equal.
+    pub fn shared(&mut self, all: Vec<i64>) -> Arc<[i64]> {
+        let (first, last) = (all.first().copied().unwrap_or(0), all.last().copied().unwrap_or(0));
+        let alike = self.by_ends.entry((first, last, all.len())).or_default();
+        if let Some(times) = alike.iter().find(|t| ***t == all[..]) {
+            return times.clone();
+        }
+        let times: Arc<[i64]> = all.into();
+        if alike.len() < MAX_ALIKE {
+            alike.push(times.clone());
+        }
+        times
     }
 }
 

@@ -5,6 +5,7 @@ pub mod chunk;
 pub mod footprint;
 pub mod generation;
 mod histograms;
+pub mod label_orders;
 pub mod layout;
 pub mod limits;
 pub mod memory;

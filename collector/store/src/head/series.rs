@@ -2,6 +2,7 @@
 //! those of the first location, so that a series has no label set of its own. Generations share the index until one of them
 //! gets a new series; copying it needs no rehashing.
 
+use super::label_orders::LabelOrders;
 use super::layout::HeadLayout;
 use super::memory;
 use fabriclens_model::Labels;
@@ -23,6 +24,8 @@ pub struct SeriesTable {
     more: HashMap<u32, Vec<Location>>,
     by_labels: HashTable<u32>,
     by_metric: HashMap<Arc<str>, Vec<u32>>,
+    /// Series of the metrics that were asked for, in label order.
+    pub orders: LabelOrders,
     hasher: RandomState,
 }
 
@@ -73,7 +76,7 @@ impl SeriesTable {
         self.by_labels.find(self.hasher.hash_one(labels), same).copied()
     }
 
-    /// Indexes of the series of a metric.
+    /// Indexes of the series of a metric, in the order in which they came.
     pub fn of_metric(&self, metric: &str) -> &[u32] {
         self.by_metric.get(metric).map_or(&[], Vec::as_slice)
     }
@@ -88,6 +91,7 @@ impl SeriesTable {
             + memory::table::<u32>(self.by_labels.capacity())
             + memory::table::<(Arc<str>, Vec<u32>)>(self.by_metric.capacity())
             + lists
+            + self.orders.memory()
     }
 }
 

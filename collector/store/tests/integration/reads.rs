@@ -83,6 +83,53 @@ fn reads_end_with_their_budget() {
     }
 }
 
+/// Counts bytes.
+#[derive(Debug, Default)]
+struct Counting(AtomicUsize);
+
+impl Budget for Counting {
+    fn take(&self, bytes: usize) -> bool {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+        true
+    }
+}
+
+#[test]
+fn labels_of_many_series_are_sorted_once() {
+    const MANY: usize = 3000;
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { background: false, retention: None, ..Options::default() };
+    let store = Store::open(dir.path(), options).unwrap();
+    let labels = |i: usize| {
+        let way = if i % 2 == 0 { "receive" } else { "transmit" };
+        Labels::new([("__name__", "m".to_owned()), ("direction", way.to_owned()), ("i", (i * 7919 % 6007).to_string())])
+    };
+    let metric = [Matcher::equal("__name__", "m")];
+    let of_way = [Matcher::equal("__name__", "m"), Matcher::equal("direction", "transmit")];
+    // The series, and what the query took.
+    let read = |matchers: &[Matcher]| -> (Vec<Labels>, usize) {
+        let budget = Counting::default();
+        let found = store.select_within(matchers, 0, 10_000, &budget).unwrap();
+        (found.into_iter().map(|series| series.labels).collect(), budget.0.into_inner())
+    };
+    let mut known: Vec<Labels> = Vec::new();
+    for (round, place) in ["new head", "more series", "after a block"].into_iter().enumerate() {
+        let more: Vec<Labels> = (known.len()..known.len() + MANY / (round + 1)).map(labels).collect();
+        append(&store, more.iter().cloned().collect(), 1000 + round as i64);
+        known.extend(more);
+        let mut sorted = known.clone();
+        sorted.sort();
+        let ways: Vec<Labels> = sorted.iter().filter(|l| l.get("direction") == "transmit").cloned().collect();
+        let ((first, sorting), (again, kept)) = (read(&metric), read(&metric));
+        assert!(first == sorted && again == sorted, "{place}");
+        assert!(sorting > kept + sorted.len() * size_of::<Labels>(), "{place}: {sorting} and {kept} bytes");
+        assert!(read(&of_way).0 == ways, "{place}");
+        if round == 1 {
+            store.flush().unwrap();
+        }
+    }
+}
+
 #[test]
 fn each_value_is_tested_once() {
     let (_dir, store) = store();
@@ -133,17 +180,6 @@ fn appends_do_not_wait_for_patterns() {
     let found = store.select_within(&[pattern("host", "h.*")], 0, 10_000, &budget).unwrap();
     assert_eq!(found.len(), SERIES);
     assert!(budget.appended.into_inner() > VALUES);
-}
-
-/// Counts bytes.
-#[derive(Debug, Default)]
-struct Counting(AtomicUsize);
-
-impl Budget for Counting {
-    fn take(&self, bytes: usize) -> bool {
-        self.0.fetch_add(bytes, Ordering::Relaxed);
-        true
-    }
 }
 
 #[test]

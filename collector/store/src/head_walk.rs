@@ -1,0 +1,143 @@
+//! Visits the matching series of the head. Appends wait for its lock, so it is held only to copy labels and to visit
+//! series, a few at a time.
+
+use crate::head::generation::Generation;
+use crate::matching::{LabelTests, asks_for_components};
+use crate::read::Blocks;
+use crate::store::Store;
+use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError};
+use std::sync::Arc;
+
+/// Series of the head that are read per lock: less than a millisecond, and enough that the series of a host stay
+/// together.
+const SERIES_PER_LOCK: usize = 512;
+/// Label sets of the head that are copied per lock; they are shared.
+const LABELS_PER_LOCK: usize = 4096;
+/// Series of a metric from which on their label order is kept.
+const MANY: usize = 1024;
+
+/// A generation of the head.
+enum Source<'a> {
+    /// One that takes no more appends.
+    Cut(Arc<Generation>),
+    /// The current one, by number; locked for each look.
+    Current(&'a Store, u64),
+}
+
+impl Source<'_> {
+    /// `None` if its rows have become blocks.
+    fn look<T>(&self, read: impl FnOnce(&Generation) -> T) -> Option<T> {
+        match self {
+            Self::Cut(generation) => Some(read(generation)),
+            Self::Current(store, number) => {
+                let head = store.shared.head.read();
+                let cut = || head.older.iter().map(|g| &**g).find(|g| g.number == *number);
+                Some(&head.current).filter(|g| g.number == *number).or_else(cut).map(read)
+            }
+        }
+    }
+
+    /// Copies of the labels of these series.
+    fn labels(&self, series: &[u32]) -> Option<Vec<(u32, Labels)>> {
+        self.look(|generation| series.iter().map(|s| (*s, generation.labels(*s).clone())).collect())
+    }
+}
+
+/// Series that may match.
+struct Candidates {
+    /// Those of a metric, or all.
+    series: Vec<u32>,
+    /// They are many of one metric, and some came after its order was kept.
+    unordered: bool,
+    /// Components of histograms may be among them, and must not match.
+    without_components: bool,
+}
+
+impl Candidates {
+    fn of(generation: &Generation, matchers: &[Matcher], metric: Option<&Matcher>) -> Self {
+        let (has, asks) = (generation.has_components(), asks_for_components(matchers));
+        let mut found = Self { series: Vec::new(), unordered: false, without_components: has && !asks };
+        if asks && !has {
+            return found;
+        }
+        let Some(metric) = metric else {
+            found.series = (0..generation.series.len() as u32).collect();
+            return found;
+        };
+        let all = generation.series.of_metric(&metric.value);
+        if all.len() < MANY {
+            found.series = all.to_vec();
+            return found;
+        }
+        let ordered = generation.series.orders.get(&metric.value);
+        found.unordered = ordered.len() < all.len();
+        found.series = ordered.iter().chain(&all[ordered.len()..]).copied().collect();
+        found
+    }
+}
+
+impl Store {
+    /// Visits the matching series; those of a metric that has many come in label order. Returns the block set as of
+    /// afterwards: rows that leave the head meanwhile are in it, and duplicates are harmless.
+    pub(crate) fn walk_head(
+        &self,
+        matchers: &[Matcher],
+        budget: &dyn Budget,
+        mut each: impl FnMut(&Generation, &[u32]) -> Result<(), ReadError>,
+    ) -> Result<Blocks, ReadError> {
+        let sources: Vec<Source<'_>> = {
+            let head = self.shared.head.read();
+            let current = Source::Current(self, head.current.number);
+            head.older.iter().cloned().map(Source::Cut).chain([current]).collect()
+        };
+        for source in sources {
+            let Some(found) = matching(&source, matchers, budget)? else { continue };
+            for some in found.chunks(SERIES_PER_LOCK) {
+                budget.check()?;
+                if source.look(|generation| each(generation, some)).transpose()?.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(self.shared.blocks.all())
+    }
+}
+
+/// Matching series of a generation; `None` if its rows have become blocks.
+fn matching(source: &Source<'_>, matchers: &[Matcher], budget: &dyn Budget) -> Result<Option<Vec<u32>>, ReadError> {
+    let of_metric = |m: &Matcher| m.name == "__name__" && m.op == MatchOp::Equal && !m.value.is_empty();
+    // The series of a metric need no test of its name.
+    let mut rest = matchers.to_vec();
+    let metric = rest.iter().position(of_metric).map(|at| rest.remove(at));
+    let candidates = source.look(|generation| Candidates::of(generation, matchers, metric.as_ref()));
+    let Some(Candidates { mut series, unordered, without_components }) = candidates else { return Ok(None) };
+    budget.request(2 * size_of_val(&series[..]))?;
+    if let Some(metric) = metric.filter(|_| unordered) {
+        let Some(order) = in_label_order(source, &series, budget)? else { return Ok(None) };
+        series.copy_from_slice(&order);
+        source.look(|generation| generation.series.orders.keep(&metric.value, order));
+    }
+    if rest.is_empty() && !without_components {
+        return Ok(Some(series));
+    }
+    let mut tests = LabelTests::new(&rest, without_components, budget);
+    let mut found = Vec::new();
+    for some in series.chunks(LABELS_PER_LOCK) {
+        let Some(labels) = source.labels(some) else { return Ok(None) };
+        tests.matching(labels.iter().map(|(s, labels)| (*s, labels)), &mut found)?;
+    }
+    Ok(Some(found))
+}
+
+/// Sorts series by their labels; those that are in order already cost little.
+fn in_label_order(source: &Source<'_>, series: &[u32], budget: &dyn Budget) -> Result<Option<Arc<[u32]>>, ReadError> {
+    budget.request(2 * series.len() * size_of::<(u32, Labels)>())?;
+    let mut labelled = Vec::with_capacity(series.len());
+    for some in series.chunks(LABELS_PER_LOCK) {
+        budget.check()?;
+        let Some(labels) = source.labels(some) else { return Ok(None) };
+        labelled.extend(labels);
+    }
+    labelled.sort_by(|a, b| a.1.cmp(&b.1));
+    Ok(Some(labelled.iter().map(|(series, _)| *series).collect()))
+}
