@@ -6,11 +6,9 @@ use fabriclens_correlate::{
     ALL, Fabric, Frame, IncidentTracker, Job, Ports, Signal, StreamingEval, Thresholds, Topology,
 };
 use fabriclens_correlate::{Link, LinkEnd, Node, Role};
-use fabriclens_model::{Labels, Layout};
+use fabriclens_model::{Labels, Layout, SharedLabels};
 use fabriclens_promql::Engine;
 use fabriclens_store::{Options, RowGroup, Store};
-use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The collector's allocator.
@@ -21,27 +19,13 @@ const PORTS: usize = 8;
 /// Hosts of a job.
 const JOB: usize = 16;
 
-/// Texts of labels, each kept once, as decoders of samples do.
-#[derive(Default)]
-struct Texts(HashSet<Arc<str>>);
-
-impl Texts {
-    fn shared(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.0.get(text) {
-            return known.clone();
-        }
-        let new: Arc<str> = text.into();
-        self.0.insert(new.clone());
-        new
-    }
-}
-
-fn series(host: usize, port: usize, texts: &mut Texts) -> Layout {
+fn series(host: usize, port: usize, shared: &mut SharedLabels) -> Layout {
     let (host, device) = (format!("node{host:04}"), format!("mlx5_{port}"));
     let mut one = |name: &str, extra: &[(&str, &str)]| {
         let own = [("__name__", name), ("host", &host), ("device", &device), ("port", "1")];
-        let pairs = own.into_iter().chain(extra.iter().copied());
-        Labels::new(pairs.map(|(name, value)| (texts.shared(name), texts.shared(value))).collect::<Vec<_>>())
+        let mut pairs: Vec<(&str, &str)> = own.into_iter().chain(extra.iter().copied()).collect();
+        pairs.sort_unstable();
+        shared.of(pairs)
     };
     let mut list = Vec::new();
     for direction in ["transmit", "receive"] {
@@ -101,8 +85,8 @@ fn pauses_since(port: usize) -> Option<usize> {
 /// Runs all phases and prints their times.
 fn main() {
     let hosts = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(2000);
-    let mut texts = Texts::default();
-    let lists: Vec<_> = (0..hosts * PORTS).map(|at| series(at / PORTS, at % PORTS, &mut texts)).collect();
+    let mut shared = SharedLabels::default();
+    let lists: Vec<_> = (0..hosts * PORTS).map(|at| series(at / PORTS, at % PORTS, &mut shared)).collect();
     let labels_mib = rss_mib();
     let topology = if std::env::args().any(|a| a == "wired") { wired(hosts) } else { Topology::default() };
     let ports = Ports::new(&topology);

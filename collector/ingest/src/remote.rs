@@ -8,7 +8,7 @@ use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 use fabriclens_model::names::{LABELS, check_series};
-use fabriclens_model::{HistogramColumns, Labels, LayoutId, LayoutInterner, RowGroup};
+use fabriclens_model::{HistogramColumns, Labels, LayoutId, LayoutInterner, RowGroup, SharedLabels};
 use fabriclens_server::auth::Caller;
 use fabriclens_wire::decode::{CacheBudget, CacheShare, DecodeError, Meta};
 use fabriclens_wire::proto::{Field, Reader, text};
@@ -68,6 +68,7 @@ pub(super) struct Decoder {
     layouts: LayoutInterner,
     lists: NumberedLists,
     histograms: HistogramColumns,
+    shared: SharedLabels,
     key: Vec<u8>,
     requests: u64,
     /// Value of `requests` when idle series were last forgotten.
@@ -122,6 +123,7 @@ impl Decoder {
             translations: Translations::new(budget.list_columns()),
             share: CacheShare::new(budget),
             histograms: HistogramColumns::default(),
+            shared: SharedLabels::default(),
             key: Vec::new(),
             requests: 0,
             forgotten_at: 0,
@@ -137,6 +139,7 @@ impl Decoder {
             self.series = Vec::new();
             self.by_key = HashMap::default();
             self.lists.clear();
+            self.shared = SharedLabels::default();
             self.bytes = 0;
         }
         (self.before, self.room) = (self.bytes, (allowance / 2).min(NEW_BYTES));
@@ -185,6 +188,7 @@ impl Decoder {
     fn keep(&mut self, keep: impl Fn(&Known) -> bool) {
         self.series.retain(keep);
         self.series.shrink_to(2 * self.series.len());
+        self.shared.forget_unused();
         self.bytes = self.series.iter().map(Known::bytes).sum();
         self.by_key = (0..).zip(&self.series).map(|(number, known)| (known.key.clone(), number)).collect();
         // Numbers have changed, so the successors are learned again.
@@ -285,14 +289,15 @@ impl Decoder {
         let number = match self.by_key.get(self.key.as_slice()) {
             Some(number) => *number,
             None => {
-                let labels = match labels_of(&self.key)? {
-                    Ok(labels) => labels,
+                let pairs = match pairs_of(&self.key)? {
+                    Ok(pairs) => pairs,
                     Err(why) => return Ok(Err(why)),
                 };
                 let bytes = self.key.len() + ENTRY;
                 if self.bytes - self.before + bytes > self.room {
                     return Ok(Err(TOO_MUCH.to_owned()));
                 }
+                let labels = self.shared.of(pairs);
                 let source = self.hash.hash_one(SOURCE.map(|name| labels.get(name)));
                 let key: Arc<[u8]> = self.key.as_slice().into();
                 let number = self.series.len() as u32;
@@ -358,8 +363,11 @@ fn histogram(
     Ok(row.map_err(|why| why.to_string()))
 }
 
-/// Decodes the labels of a key; the inner error says why they cannot be stored.
-fn labels_of(key: &[u8]) -> Result<Result<Labels, String>, DecodeError> {
+/// Names and values of labels.
+type Texts<'a> = Vec<(&'a str, &'a str)>;
+
+/// Decodes the labels of a key, sorted by name, without empty ones; the inner error says why they cannot be stored.
+fn pairs_of(key: &[u8]) -> Result<Result<Texts<'_>, String>, DecodeError> {
     let mut pairs = Vec::new();
     // One more than admitted is enough to refuse the series.
     for field in Reader::new(key).take(LABELS + 1) {
@@ -377,12 +385,12 @@ fn labels_of(key: &[u8]) -> Result<Result<Labels, String>, DecodeError> {
     if let Err(error) = check_series(pairs.iter().copied()) {
         return Ok(Err(error.to_string()));
     }
-    let mut names: Vec<&str> = pairs.iter().map(|p| p.0).collect();
-    names.sort_unstable();
-    if let Some(twice) = names.windows(2).find(|w| w[0] == w[1]) {
-        return Ok(Err(format!("label {} occurs twice in a series", twice[0])));
+    pairs.sort_unstable();
+    if let Some(twice) = pairs.windows(2).find(|w| w[0].0 == w[1].0) {
+        return Ok(Err(format!("label {} occurs twice in a series", twice[0].0)));
     }
-    Ok(Ok(Labels::new(pairs)))
+    pairs.retain(|(_, value)| !value.is_empty());
+    Ok(Ok(pairs))
 }
 
 #[cfg(test)]

@@ -28,8 +28,8 @@ pub use aggregation::{Aggregated, Aggregation};
 pub use budget::{Budget, CancelToken, FixedBudget, TimedBudget, Unlimited};
 pub use civil_date::CivilDate;
 pub use fabriclens_rows::{
-    ABSENT_NAN, Labels, Layout, LayoutId, LayoutInterner, RowGroup, STALE_NAN, WeakLayout, absent, is_absent, is_stale,
-    names, present, stale,
+    ABSENT_NAN, Labels, Layout, LayoutId, LayoutInterner, Pair, RowGroup, STALE_NAN, SharedLabels, WeakLayout, absent,
+    is_absent, is_stale, names, present, stale,
 };
 pub use hint::{Hint, Rollup, Selected};
 pub use histogram::{

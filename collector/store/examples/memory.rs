@@ -8,10 +8,9 @@
 mod random;
 
 use fabriclens_base::Sender;
-use fabriclens_model::{Labels, Layout};
+use fabriclens_model::{Labels, Layout, SharedLabels};
 use fabriclens_store::{AppendError, HeadMemory, Options, RowGroup, SeriesLimits, Store};
 use random::Random;
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,32 +29,19 @@ const HOSTS_PER_REQUEST: usize = 4;
 const LONG: Duration = Duration::from_millis(50);
 const START: i64 = 1_700_000_000_000;
 
-/// Texts that label sets share, as in the decoders of ingest.
-#[derive(Default)]
-struct Texts(HashMap<String, Arc<str>>);
-
-impl Texts {
-    fn share(&mut self, text: String) -> Arc<str> {
-        self.0.entry(text).or_insert_with_key(|text| text.as_str().into()).clone()
-    }
-}
-
 fn layouts(hosts: usize) -> Vec<Layout> {
-    let mut texts = Texts::default();
+    let mut shared = SharedLabels::default();
     let mut all = Vec::new();
     for (host, port) in (0..hosts).flat_map(|host| (0..PORTS).map(move |port| (host, port))) {
         for (group, columns) in GROUPS.iter().enumerate() {
             let mut labels = |column: usize| {
-                Labels::new(
-                    [
-                        ("__name__", format!("fabric_group_{group}_counter_{:02}_total", column / 2)),
-                        ("device", format!("mlx5_{port}")),
-                        ("direction", ["receive", "transmit"][column % 2].to_owned()),
-                        ("host", format!("gpu-node-{host:05}")),
-                        ("port", "1".to_owned()),
-                    ]
-                    .map(|(name, value)| (texts.share(name.to_owned()), texts.share(value))),
-                )
+                shared.of([
+                    ("__name__", &*format!("fabric_group_{group}_counter_{:02}_total", column / 2)),
+                    ("device", &*format!("mlx5_{port}")),
+                    ("direction", ["receive", "transmit"][column % 2]),
+                    ("host", &*format!("gpu-node-{host:05}")),
+                    ("port", "1"),
+                ])
             };
             all.push((0..*columns).map(&mut labels).collect());
         }

@@ -51,7 +51,7 @@ impl<'a> LabelTests<'a> {
         }
         for (matcher, known) in self.matchers.iter().zip(&mut self.known) {
             let fits = if is_pattern(matcher) {
-                let value = labels.pairs().iter().find(|(name, _)| **name == *matcher.name).map(|(_, value)| value);
+                let value = labels.pairs().find(|(name, _)| ***name == *matcher.name).map(|(_, value)| value);
                 match value.and_then(|value| known.get(value)) {
                     Some(fits) => *fits,
                     None => {

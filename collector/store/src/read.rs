@@ -9,8 +9,8 @@ use crate::selection::Selection;
 use crate::store::Store;
 use fabriclens_model::names::COMPONENT;
 use fabriclens_model::{
-    Budget, Component, Hint, HistogramSeries, Labels, Matcher, Read, ReadError, Rollup, Selected, Series, SharedSeries,
-    assembled, histogram_of,
+    Budget, Component, Hint, HistogramSeries, Labels, Matcher, Pair, Read, ReadError, Rollup, Selected, Series,
+    SharedSeries, assembled, histogram_of,
 };
 use foldhash::{HashSet, HashSetExt as _};
 use std::collections::BTreeSet;
@@ -160,7 +160,7 @@ impl Store {
         let mut all = BTreeSet::new();
         self.each_series(matchers, (start_ms, end_ms), budget, |labels| {
             if !all.contains(labels) {
-                budget.request(LISTED + size_of_val(labels.pairs()))?;
+                budget.request(LISTED + labels.len() * size_of::<Pair>())?;
                 all.insert(labels.clone());
             }
             Ok(())
@@ -181,7 +181,7 @@ impl Store {
     ) -> Result<Vec<String>, ReadError> {
         let mut names = Texts::new(budget);
         self.each_series(matchers, (start_ms, end_ms), budget, |labels| {
-            labels.pairs().iter().try_for_each(|(name, _)| names.add(name))
+            labels.pairs().try_for_each(|(name, _)| names.add(name))
         })?;
         Ok(names.sorted())
     }
@@ -200,7 +200,7 @@ impl Store {
     ) -> Result<Vec<String>, ReadError> {
         let mut values = Texts::new(budget);
         self.each_series(matchers, (start_ms, end_ms), budget, |labels| {
-            labels.pairs().iter().filter(|(n, _)| **n == *name).try_for_each(|(_, value)| values.add(value))
+            labels.pairs().filter(|(n, _)| ***n == *name).try_for_each(|(_, value)| values.add(value))
         })?;
         Ok(values.sorted())
     }

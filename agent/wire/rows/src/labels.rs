@@ -4,15 +4,27 @@ use foldhash::quality::RandomState;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{BuildHasher as _, Hash, Hasher};
+use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 
 /// Seeded per process: senders choose labels and must not be able to choose collisions.
 static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
 
-/// Label names and values, sorted by name, without duplicates or empty values. A clone is one reference count.
+/// Name of the label that names the metric.
+const METRIC: &str = "__name__";
+
+/// The same as a shared text.
+static METRIC_NAME: LazyLock<Arc<str>> = LazyLock::new(|| METRIC.into());
+
+/// A label: name and value.
+pub type Pair = (Arc<str>, Arc<str>);
+
+/// Label names and values, sorted by name, without duplicates or empty values. A clone is two reference counts.
 pub struct Labels {
-    pairs: Arc<[(Arc<str>, Arc<str>)]>,
+    metric: Option<Arc<str>>,
+    /// All but the metric's name: the metrics of a port have few different lists.
+    others: Arc<[Pair]>,
     /// Hash of all texts, computed on first use because label sets are looked up in many tables; 0 if not computed
     /// yet.
     hash: AtomicU64,
@@ -20,7 +32,8 @@ pub struct Labels {
 
 impl Clone for Labels {
     fn clone(&self) -> Self {
-        Self { pairs: self.pairs.clone(), hash: AtomicU64::new(self.hash.load(Relaxed)) }
+        let hash = AtomicU64::new(self.hash.load(Relaxed));
+        Self { metric: self.metric.clone(), others: self.others.clone(), hash }
     }
 }
 
@@ -28,9 +41,9 @@ impl Labels {
     /// From pairs in any order: sorts, drops empty values (in Prometheus an empty value is an absent label), and keeps
     /// the last of equal names.
     pub fn new<N: Into<Arc<str>>, V: Into<Arc<str>>>(pairs: impl IntoIterator<Item = (N, V)>) -> Self {
-        let mut v: Vec<(Arc<str>, Arc<str>)> = pairs.into_iter().map(|(n, v)| (n.into(), v.into())).collect();
+        let mut v: Vec<Pair> = pairs.into_iter().map(|(n, v)| (n.into(), v.into())).collect();
         v.sort_by(|a, b| a.0.cmp(&b.0));
-        let mut out: Vec<(Arc<str>, Arc<str>)> = Vec::with_capacity(v.len());
+        let mut out: Vec<Pair> = Vec::with_capacity(v.len());
         for pair in v {
             match out.last_mut() {
                 Some(last) if last.0 == pair.0 => *last = pair,
@@ -38,17 +51,22 @@ impl Labels {
             }
         }
         out.retain(|(_, v)| !v.is_empty());
-        Self::of(out.into())
+        Self::from_sorted(out)
     }
 
-    /// From pairs that are sorted by name, without duplicates or empty values; shares them without copying.
-    pub fn from_sorted(pairs: Arc<[(Arc<str>, Arc<str>)]>) -> Self {
-        debug_assert!(pairs.is_sorted_by(|a, b| a.0 < b.0) && pairs.iter().all(|p| !p.1.is_empty()));
-        Self::of(pairs)
+    /// From pairs that are sorted by name, without duplicates or empty values.
+    pub fn from_sorted(pairs: impl IntoIterator<Item = Pair>) -> Self {
+        let mut others: Vec<Pair> = pairs.into_iter().collect();
+        let metric = others.iter().position(|(n, _)| **n == *METRIC).map(|at| others.remove(at).1);
+        Self::from_parts(metric, others.into())
     }
 
-    fn of(pairs: Arc<[(Arc<str>, Arc<str>)]>) -> Self {
-        Self { pairs, hash: AtomicU64::new(0) }
+    /// From the metric's name and the other labels, which are sorted by name, without duplicates or empty values; shares
+    /// their list.
+    pub fn from_parts(metric: Option<Arc<str>>, others: Arc<[Pair]>) -> Self {
+        debug_assert!(others.is_sorted_by(|a, b| a.0 < b.0));
+        debug_assert!(others.iter().all(|(n, v)| !v.is_empty() && **n != *METRIC));
+        Self { metric, others, hash: AtomicU64::new(0) }
     }
 
     /// Computes the hash, so that clones made from now on share it.
@@ -61,7 +79,7 @@ impl Labels {
     fn hash_value(&self) -> u64 {
         let mut hash = self.hash.load(Relaxed);
         if hash == 0 {
-            hash = SEED.hash_one(&*self.pairs).max(1);
+            hash = SEED.hash_one((&self.metric, &*self.others)).max(1);
             self.hash.store(hash, Relaxed);
         }
         hash
@@ -69,45 +87,117 @@ impl Labels {
 
     /// The value of a label; `""` if absent, as in PromQL.
     pub fn get(&self, name: &str) -> &str {
-        self.pairs.binary_search_by(|(n, _)| n.as_ref().cmp(name)).map_or("", |i| &self.pairs[i].1)
+        if name == METRIC {
+            return self.metric();
+        }
+        self.others.binary_search_by(|(n, _)| n.as_ref().cmp(name)).map_or("", |i| &self.others[i].1)
     }
 
     /// `__name__`, or `""`.
     pub fn metric(&self) -> &str {
-        self.get("__name__")
+        self.metric.as_deref().unwrap_or_default()
     }
 
     /// Pairs ordered by name.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
-        self.pairs.iter().map(|(n, v)| (n.as_ref(), v.as_ref()))
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> + Clone {
+        self.pairs().map(|(n, v)| (n.as_ref(), v.as_ref()))
     }
 
-    /// Pairs as shared strings, for building other label sets without copying.
-    pub fn pairs(&self) -> &[(Arc<str>, Arc<str>)] {
-        &self.pairs
+    /// Pairs ordered by name, as shared strings.
+    pub fn pairs(&self) -> Pairs<'_> {
+        let (before, after) = self.others.split_at(self.before());
+        Pairs { before: before.iter(), metric: self.metric.as_ref(), after: after.iter() }
+    }
+
+    /// Copies of the pairs, for building other label sets from the same texts.
+    pub fn to_pairs(&self) -> impl Iterator<Item = Pair> + '_ {
+        self.pairs().map(|(n, v)| (n.clone(), v.clone()))
+    }
+
+    /// The metric's name, and the list of the other labels.
+    pub fn parts(&self) -> (Option<&Arc<str>>, &Arc<[Pair]>) {
+        (self.metric.as_ref(), &self.others)
+    }
+
+    /// Number of labels that come before the metric's name: hardly any name begins with a capital letter.
+    fn before(&self) -> usize {
+        match self.others.first() {
+            Some((first, _)) if **first < *METRIC => self.others.partition_point(|(n, _)| **n < *METRIC),
+            _ => 0,
+        }
     }
 
     /// Number of labels.
     pub fn len(&self) -> usize {
-        self.pairs.len()
+        self.others.len() + usize::from(self.metric.is_some())
     }
 
     /// Whether there are no labels.
     pub fn is_empty(&self) -> bool {
-        self.pairs.is_empty()
+        self.len() == 0
     }
 }
+
+/// Iterator over the pairs of a label set, ordered by name.
+#[derive(Clone, Debug)]
+pub struct Pairs<'a> {
+    before: slice::Iter<'a, Pair>,
+    metric: Option<&'a Arc<str>>,
+    after: slice::Iter<'a, Pair>,
+}
+
+impl<'a> Iterator for Pairs<'a> {
+    type Item = (&'a Arc<str>, &'a Arc<str>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some((name, value)) = self.before.next() {
+            return Some((name, value));
+        }
+        if let Some(metric) = self.metric.take() {
+            return Some((&METRIC_NAME, metric));
+        }
+        self.after.next().map(|(name, value)| (name, value))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let len = self.before.len() + usize::from(self.metric.is_some()) + self.after.len();
+        (len, Some(len))
+    }
+}
+
+impl ExactSizeIterator for Pairs<'_> {}
 
 /// Label sets share most texts: equal addresses need no comparison of the text.
 fn compare(a: &Arc<str>, b: &Arc<str>) -> Ordering {
     if Arc::ptr_eq(a, b) { Ordering::Equal } else { a.cmp(b) }
 }
 
+fn compare_pairs<'a>(
+    mut a: impl Iterator<Item = (&'a Arc<str>, &'a Arc<str>)>,
+    mut b: impl Iterator<Item = (&'a Arc<str>, &'a Arc<str>)>,
+) -> Ordering {
+    loop {
+        match (a.next(), b.next()) {
+            (Some(a), Some(b)) => match compare(a.0, b.0).then_with(|| compare(a.1, b.1)) {
+                Ordering::Equal => {}
+                unequal => return unequal,
+            },
+            (a, b) => return a.is_some().cmp(&b.is_some()),
+        }
+    }
+}
+
 impl Ord for Labels {
     fn cmp(&self, other: &Self) -> Ordering {
-        let pairs = self.pairs.iter().zip(other.pairs.iter());
-        let mut each = pairs.map(|(a, b)| compare(&a.0, &b.0).then_with(|| compare(&a.1, &b.1)));
-        each.find(|o| o.is_ne()).unwrap_or_else(|| self.pairs.len().cmp(&other.pairs.len()))
+        let (Some(a), Some(b), 0, 0) = (&self.metric, &other.metric, self.before(), other.before()) else {
+            return compare_pairs(self.pairs(), other.pairs());
+        };
+        compare(a, b).then_with(|| {
+            if Arc::ptr_eq(&self.others, &other.others) {
+                return Ordering::Equal;
+            }
+            compare_pairs(self.others.iter().map(|(n, v)| (n, v)), other.others.iter().map(|(n, v)| (n, v)))
+        })
     }
 }
 
@@ -119,12 +209,16 @@ impl PartialOrd for Labels {
 
 impl PartialEq for Labels {
     fn eq(&self, other: &Self) -> bool {
-        if Arc::ptr_eq(&self.pairs, &other.pairs) {
-            return true;
-        }
         let same = |a: &Arc<str>, b: &Arc<str>| Arc::ptr_eq(a, b) || a == b;
-        let mut pairs = self.pairs.iter().zip(other.pairs.iter());
-        self.pairs.len() == other.pairs.len() && pairs.all(|(a, b)| same(&a.1, &b.1) && same(&a.0, &b.0))
+        let metric = match (&self.metric, &other.metric) {
+            (Some(a), Some(b)) => same(a, b),
+            (a, b) => a.is_none() && b.is_none(),
+        };
+        if !metric || Arc::ptr_eq(&self.others, &other.others) {
+            return metric;
+        }
+        let mut pairs = self.others.iter().zip(other.others.iter());
+        self.others.len() == other.others.len() && pairs.all(|(a, b)| same(&a.1, &b.1) && same(&a.0, &b.0))
     }
 }
 
@@ -138,7 +232,7 @@ impl Hash for Labels {
 
 impl Default for Labels {
     fn default() -> Self {
-        Self::of(Arc::from([]))
+        Self::from_parts(None, Arc::default())
     }
 }
 
@@ -178,12 +272,14 @@ mod tests {
 
     #[test]
     fn order_and_equality_depend_on_texts_only() {
-        let texts: Vec<Arc<str>> = ["a", "b", "c"].map(Arc::from).into();
+        // A capital letter comes before the metric's name.
+        let texts: Vec<Arc<str>> = ["A", "__name__", "c"].map(Arc::from).into();
         let mut all = vec![Labels::default()];
         for n in 0..3 {
             for v in &texts {
                 all.push(Labels::new([(texts[n].clone(), v.clone())]));
                 all.push(Labels::new([(texts[0].clone(), v.clone()), (texts[n].clone(), texts[1].clone())]));
+                all.push(Labels::new([(texts[1].clone(), v.clone()), (texts[n].clone(), texts[1].clone())]));
             }
         }
         let fresh = |l: &Labels| Labels::new(l.iter().map(|(n, v)| (n.to_owned(), v.to_owned())));

@@ -20,10 +20,12 @@ mod interner;
 mod labels;
 mod layout;
 pub mod names;
+mod shared_labels;
 
 pub use interner::LayoutInterner;
-pub use labels::Labels;
+pub use labels::{Labels, Pair, Pairs};
 pub use layout::{Layout, LayoutId, WeakLayout};
+pub use shared_labels::SharedLabels;
 
 /// Samples of series that were read together.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,11 +3,9 @@
 use super::limits::Limits;
 use super::names;
 use crate::proto::{DecodeError, Field, Reader, text};
-use fabriclens_rows::Labels;
 use fabriclens_rows::names::{NameError, check_series_within};
-use foldhash::HashSet;
+use fabriclens_rows::{Labels, SharedLabels};
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 /// Maximum nesting of attribute values.
 const DEPTH: u32 = 16;
@@ -19,27 +17,6 @@ const IDENTITY: [&str; 3] = ["host", "device", "port"];
 /// know.
 const SWITCH: [&str; 2] = ["net.host.name", "net_host_name"];
 
-/// Interned label texts: the series of a fleet share most of theirs.
-#[derive(Default)]
-pub(super) struct Texts(HashSet<Arc<str>>);
-
-impl Texts {
-    fn of(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.0.get(text) {
-            return known.clone();
-        }
-        let new: Arc<str> = text.into();
-        self.0.insert(new.clone());
-        new
-    }
-
-    /// Drops texts that no label set uses.
-    pub(super) fn forget_unused(&mut self) {
-        self.0.retain(|text| Arc::strong_count(text) > 1);
-        self.0.shrink_to(2 * self.0.len());
-    }
-}
-
 /// Labels contributed by a resource.
 #[derive(Default)]
 pub(super) struct Identity {
@@ -50,7 +27,7 @@ pub(super) struct Identity {
 }
 
 /// Decodes the body of a `Resource`.
-pub(super) fn resource(body: &[u8], limits: &Limits, texts: &mut Texts) -> Result<Identity, DecodeError> {
+pub(super) fn resource(body: &[u8], limits: &Limits, shared: &mut SharedLabels) -> Result<Identity, DecodeError> {
     let mut raw = Vec::new();
     for field in Reader::new(body) {
         if let (1, Field::Bytes(pair)) = field? {
@@ -80,7 +57,7 @@ pub(super) fn resource(body: &[u8], limits: &Limits, texts: &mut Texts) -> Resul
         all.push(("__name__".to_owned(), "target_info".to_owned()));
         sorted(all)
     });
-    let info = info.filter(|all| check(all, limits).is_ok()).map(|all| labels_of(&all, texts));
+    let info = info.filter(|all| check(all, limits).is_ok()).map(|all| labels_of(&all, shared));
     labels.extend(target);
     Ok(Identity { labels, info })
 }
@@ -96,7 +73,7 @@ pub(super) fn series(
     name: &str,
     part: Option<(&str, f64)>,
     limits: &Limits,
-    texts: &mut Texts,
+    shared: &mut SharedLabels,
 ) -> Result<Result<Labels, String>, DecodeError> {
     let too_many = || Ok(Err(format!("more than {} labels", limits.labels)));
     if attributes.len() > limits.labels {
@@ -110,7 +87,7 @@ pub(super) fn series(
     }
     all.push(("__name__".to_owned(), name.to_owned()));
     let pairs = sorted(all);
-    Ok(check(&pairs, limits).map(|()| labels_of(&pairs, texts)).map_err(|e| e.to_string()))
+    Ok(check(&pairs, limits).map(|()| labels_of(&pairs, shared)).map_err(|e| e.to_string()))
 }
 
 fn check(pairs: &[(String, String)], limits: &Limits) -> Result<(), NameError> {
@@ -136,8 +113,8 @@ fn sorted(mut pairs: Vec<(String, String)>) -> Vec<(String, String)> {
     pairs
 }
 
-fn labels_of(pairs: &[(String, String)], texts: &mut Texts) -> Labels {
-    Labels::from_sorted(pairs.iter().map(|(k, v)| (texts.of(k), texts.of(v))).collect()).with_hash()
+fn labels_of(pairs: &[(String, String)], shared: &mut SharedLabels) -> Labels {
+    shared.of(pairs.iter().map(|(k, v)| (k.as_str(), v.as_str())))
 }
 
 /// Makes names valid and sorts them. Values of names that collide are joined with `;` in the order of the original

@@ -1,13 +1,13 @@
 //! Caches of a decoder: metrics, and label sets by resource, keyed by their encoded bytes. The entries of a resource
 //! are dropped when it is idle.
 
-use super::attributes::{self, Identity, Texts};
+use super::attributes::{self, Identity};
 use super::limits::{Limits, cut};
 use super::names::{self, Shape};
 use super::rows::Meta;
 use super::template::Plans;
 use crate::proto::{DecodeError, text};
-use fabriclens_rows::Labels;
+use fabriclens_rows::{Labels, SharedLabels};
 use foldhash::HashMap;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(super) struct Cache {
     free: Vec<u32>,
     metrics: HashMap<Box<[u8]>, u32>,
     names: Vec<Name>,
-    texts: Texts,
+    shared: SharedLabels,
     /// Number of label sets of all resources.
     series: usize,
     /// Bytes of all entries.
@@ -161,9 +161,9 @@ impl Cache {
         *round += 1;
     }
 
-    /// Drops label texts that no label set uses any more.
+    /// Drops texts and lists that no label set uses any more.
     pub(super) fn forget_unused_texts(&mut self) {
-        self.texts.forget_unused();
+        self.shared.forget_unused();
     }
 
     /// Number of a resource. The inner error is the reason for a rejection.
@@ -179,7 +179,7 @@ impl Cache {
         if !self.takes(bytes) {
             return Ok(Err(TOO_MUCH.to_owned()));
         }
-        let identity = attributes::resource(body, limits, &mut self.texts)?;
+        let identity = attributes::resource(body, limits, &mut self.shared)?;
         let number = self.free.pop().unwrap_or(self.resources.len() as u32);
         if number as usize == self.resources.len() {
             self.resources.push(Resource::default());
@@ -305,7 +305,7 @@ impl Cache {
             Part::Count => ("_count", None),
         };
         let full = format!("{name}{suffix}");
-        let labels = match attributes::series(attributes, &of.identity, &full, label, limits, &mut self.texts)? {
+        let labels = match attributes::series(attributes, &of.identity, &full, label, limits, &mut self.shared)? {
             Ok(labels) => labels,
             Err(why) => return Ok(Err(why)),
         };

@@ -3,7 +3,7 @@
 use crate::model::frame::Frame;
 use crate::model::priority;
 use crate::signals::frame_sink::FrameSink;
-use crate::signals::stream_readers::Reader;
+use crate::signals::stream_readers::{Reader, Use};
 use crate::signals::table::{ALL, LOOK_BACK};
 
 /// How long the value of a divisor stays valid, ms.
@@ -14,7 +14,8 @@ pub(super) const NONE: u32 = u32::MAX;
 /// A series in one of its uses.
 pub(super) struct Slot {
     pub cell: u32,
-    pub term: u32,
+    /// What it is used for.
+    pub of: Use,
     pub over: u32,
     /// Priority of the series, if the signal is kept per priority.
     pub priority: Option<u8>,
@@ -30,10 +31,10 @@ pub(super) struct Slot {
 
 impl Slot {
     /// A slot without samples that belongs to no signal.
-    pub(super) fn unused(same: u64) -> Self {
+    pub(super) fn unused(of: Use, same: u64) -> Self {
         let never = (i64::MIN, 0.0);
         let (frame, value) = (i64::MIN, f64::NAN);
-        Self { cell: NONE, term: NONE, over: NONE, priority: None, same, before: never, newest: never, frame, value }
+        Self { cell: NONE, of, over: NONE, priority: None, same, before: never, newest: never, frame, value }
     }
 
     /// Whether the sample before the newest is older than the frame before.
@@ -69,7 +70,7 @@ pub(super) fn sample(
         (slot.before, slot.frame) = (slot.newest, frame);
     }
     slot.newest = now;
-    let Some(term) = terms.get(slot.term as usize) else { return false };
+    let Some(term) = slot.of.number().ok().and_then(|at| terms.get(at)) else { return false };
     let value = match slot.before {
         _ if !term.rate => now.1,
         (then, _) if then == i64::MIN || now.0 - then > LOOK_BACK * step_ms => f64::NAN,
@@ -142,7 +143,7 @@ fn here<'a>(cell: &'a Cell, slots: &'a [Slot], frame: i64) -> impl Iterator<Item
 /// As with PromQL's `or`: of series that differ only in the name, that of the first term counts.
 fn first_terms<'a>(cell: &'a Cell, slots: &'a [Slot], frame: i64) -> impl Iterator<Item = &'a Slot> {
     let first =
-        move |slot: &&Slot| !here(cell, slots, frame).any(|other| other.same == slot.same && other.term < slot.term);
+        move |slot: &&Slot| !here(cell, slots, frame).any(|other| other.same == slot.same && other.of < slot.of);
     here(cell, slots, frame).filter(first)
 }
 

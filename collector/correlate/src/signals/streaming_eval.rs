@@ -13,9 +13,11 @@ use crate::signals::stream_readers::{Readers, Use};
 use crate::signals::stream_slots::{Cell, CellValue, NONE, NewIndices, Slot, sample};
 use crate::signals::table::{ALL, SignalSpec};
 use fabriclens_model::{Labels, Layout, LayoutId, WeakLayout, is_absent, is_stale};
+use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt as _};
+use hashbrown::HashTable;
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher as _, DefaultHasher, Hash, Hasher};
 
 /// Known label lists before dropped lists are looked for.
 const MAX_PLANS: usize = 4096;
@@ -46,7 +48,9 @@ pub struct StreamingEval {
     plan_limit: usize,
     slots: Vec<Slot>,
     cells: Vec<Cell>,
-    index: HashMap<(u32, u64), u32>,
+    /// Slots by use and hash of the labels.
+    index: HashTable<u32>,
+    hasher: RandomState,
     of_port: HashMap<(usize, usize), u32>,
     step_ms: i64,
     full: bool,
@@ -67,7 +71,8 @@ impl StreamingEval {
             plan_limit: MAX_PLANS,
             slots: Vec::new(),
             cells: Vec::new(),
-            index: HashMap::new(),
+            index: HashTable::new(),
+            hasher: RandomState::default(),
             of_port: HashMap::new(),
             step_ms: step_ms.max(1),
             full: false,
@@ -127,8 +132,8 @@ impl StreamingEval {
         for cell in &mut self.cells {
             cell.members.retain_mut(|member| slots.moves(member));
         }
-        self.index.retain(|_, slot| slots.moves(slot));
-        self.index.shrink_to_fit();
+        self.index.retain(|slot| slots.moves(slot));
+        self.index.shrink_to_fit(|at| hash_of(&self.hasher, &self.slots, *at));
         self.of_port.retain(|_, cell| cells.moves(cell));
         self.plans.retain(|_, plan| {
             plan.list.is_alive()
@@ -216,46 +221,58 @@ impl StreamingEval {
     }
 
     fn slot(&mut self, one: Use, labels: &Labels, sink: &mut dyn FrameSink) -> Option<u32> {
-        let (matchers, number) = match one {
-            Use::Term(at) => (&self.readers.terms[at].series, 2 * at as u32),
-            Use::Divisor(at) => (&self.readers.divisors[at], 2 * at as u32 + 1),
+        let matchers = match one.number() {
+            Ok(term) => &self.readers.terms[term].series,
+            Err(divisor) => &self.readers.divisors[divisor],
         };
         if !matchers.iter().all(|m| m.matches(labels)) {
             return None;
         }
         let same = hash(labels);
-        if let Some(slot) = self.index.get(&(number, same)) {
-            return Some(*slot);
+        if let Some(slot) = self.known(one, same) {
+            return Some(slot);
         }
         if self.slots.len() >= MAX_SERIES {
             self.full = true;
             return None;
         }
-        let Use::Term(at) = one else { return Some(self.divisor(number, same)) };
+        let Ok(at) = one.number() else { return Some(self.divisor(one, same)) };
         let port = sink.measured_port(labels.get("host"), &port_name(labels))?;
         let (row, over) = (self.readers.terms[at].row, self.readers.terms[at].over);
-        let over = over.map_or(NONE, |divisor| self.divisor(2 * divisor as u32 + 1, same));
+        let over = over.map_or(NONE, |divisor| self.divisor(Use::divisor(divisor), same));
         let next = self.cells.len() as u32;
         let cell = *self.of_port.entry((row, port)).or_insert(next);
         if cell == next {
             self.cells.push(Cell { row, is_rate: ALL[row].is_rate(), port, members: Vec::new() });
         }
-        let slot = self.slots.len() as u32;
-        self.cells[cell as usize].members.push(slot);
         let priority = priority::of_series(ALL[row].signal, labels).map(|of| of as u8);
-        self.slots.push(Slot { cell, term: at as u32, over, priority, ..Slot::unused(same) });
-        self.index.insert((number, same), slot);
+        let slot = self.add(Slot { cell, over, priority, ..Slot::unused(one, same) });
+        self.cells[cell as usize].members.push(slot);
         Some(slot)
     }
 
-    fn divisor(&mut self, number: u32, same: u64) -> u32 {
-        let next = self.slots.len() as u32;
-        let slot = *self.index.entry((number, same)).or_insert(next);
-        if slot == next {
-            self.slots.push(Slot::unused(same));
-        }
-        slot
+    fn divisor(&mut self, of: Use, same: u64) -> u32 {
+        self.known(of, same).unwrap_or_else(|| self.add(Slot::unused(of, same)))
     }
+
+    fn known(&self, of: Use, same: u64) -> Option<u32> {
+        let is = |at: &u32| self.slots[*at as usize].of == of && self.slots[*at as usize].same == same;
+        self.index.find(self.hasher.hash_one((of, same)), is).copied()
+    }
+
+    fn add(&mut self, slot: Slot) -> u32 {
+        let Self { slots, index, hasher, .. } = self;
+        slots.push(slot);
+        let at = (slots.len() - 1) as u32;
+        index.insert_unique(hash_of(hasher, slots, at), at, |at| hash_of(hasher, slots, *at));
+        at
+    }
+}
+
+/// Hash of a slot in the index.
+fn hash_of(hasher: &RandomState, slots: &[Slot], at: u32) -> u64 {
+    let slot = &slots[at as usize];
+    hasher.hash_one((slot.of, slot.same))
 }
 
 fn frame_of(time_ms: i64, step_ms: i64) -> i64 {

@@ -160,6 +160,6 @@ pub(super) fn no_switch(source: &Source) -> String {
 
 /// The series as it comes, with the switch as its host.
 fn raw(labels: &Labels, switch: &Arc<str>) -> Labels {
-    let kept = labels.pairs().iter().filter(|(name, _)| &**name != "host").cloned();
+    let kept = labels.to_pairs().filter(|(name, _)| &**name != "host");
     Labels::new(kept.chain([(Arc::from("host"), switch.clone())])).with_hash()
 }

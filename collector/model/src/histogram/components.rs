@@ -72,9 +72,9 @@ impl Component {
     /// Labels of the series of this component of a histogram series.
     pub fn labels(self, of: &Labels) -> Labels {
         let own: (Arc<str>, Arc<str>) = (COMPONENT.into(), self.to_string().into());
-        let at = of.pairs().partition_point(|(name, _)| **name < *COMPONENT);
-        let (before, after) = of.pairs().split_at(at);
-        Labels::from_sorted(before.iter().cloned().chain([own]).chain(after.iter().cloned()).collect())
+        let (metric, others) = of.parts();
+        let (before, after) = others.split_at(others.partition_point(|(name, _)| **name < *COMPONENT));
+        Labels::from_parts(metric.cloned(), [before, &[own], after].concat().into())
     }
 }
 
@@ -98,8 +98,7 @@ impl fmt::Display for Component {
 /// Labels of the histogram series of a component, and the component; `None` for other series.
 pub fn histogram_of(labels: &Labels) -> Option<(Labels, Component)> {
     let component = Component::parse(labels.get(COMPONENT))?;
-    let rest = labels.pairs().iter().filter(|(name, _)| **name != *COMPONENT);
-    Some((Labels::from_sorted(rest.cloned().collect()), component))
+    Some((Labels::from_sorted(labels.to_pairs().filter(|(name, _)| **name != *COMPONENT)), component))
 }
 
 /// Whether a series is a component of a histogram.

@@ -72,7 +72,7 @@ impl Context<'_> {
             let members: Vec<&[f64]> = group.members.iter().map(|m| columns[*m].values.as_slice()).collect();
             let values = combine(a.op, &members, param.as_deref(), grid.steps);
             // The name is a label of the group only if `by` lists it.
-            let named = group.labels.pairs().iter().any(|(n, _)| names_metric(n));
+            let named = group.labels.iter().any(|(n, _)| names_metric(n));
             let nameless = named && group.members.iter().any(|m| columns[*m].nameless);
             let mut column = Column { nameless, ..Column::new(group.labels, values) };
             if native {
@@ -131,7 +131,7 @@ impl Context<'_> {
                         };
                         self.charge(text.len().div_ceil(size_of::<f64>()))?;
                         let value = (name.clone(), text.into());
-                        let labels = Labels::new(c.labels.pairs().iter().cloned().chain([value]));
+                        let labels = Labels::new(c.labels.to_pairs().chain([value]));
                         let labels = grouping.labels_of(&labels);
                         if let Some(at) = index.get(&labels) {
                             *at

@@ -154,12 +154,14 @@ pub(crate) fn finish(mut columns: Vec<Column>) -> Evaluated<Vec<Column>> {
 
 /// The labels whose names satisfy `keep`.
 pub(crate) fn relabel(labels: &Labels, keep: impl Fn(&str) -> bool) -> Labels {
-    if labels.pairs().iter().all(|(n, _)| keep(n)) {
+    let (metric, others) = labels.parts();
+    let named = metric.is_some() && keep("__name__");
+    let all = others.iter().all(|(n, _)| keep(n));
+    if all && named == metric.is_some() {
         return labels.clone();
     }
-    let mut kept = Vec::with_capacity(labels.len());
-    kept.extend(labels.pairs().iter().filter(|(n, _)| keep(n)).cloned());
-    Labels::from_sorted(kept.into())
+    let kept = if all { others.clone() } else { others.iter().filter(|(n, _)| keep(n)).cloned().collect() };
+    Labels::from_parts(metric.filter(|_| named).cloned(), kept)
 }
 
 fn duplicate_labels() -> QueryError {

@@ -37,13 +37,13 @@ impl<'a> GroupKeys<'a> {
 
     /// The number of the group of a series; a new group gets the next number.
     pub fn number(&mut self, labels: &Labels) -> usize {
-        let counting = || labels.pairs().iter().filter(|(name, _)| self.grouping.counts(name));
+        let counting = || labels.pairs().filter(|(name, _)| self.grouping.counts(name));
         let mut hasher = self.hasher.build_hasher();
         counting().for_each(|pair| pair.hash(&mut hasher));
         let same = |of: &Labels| {
-            let mut pairs = of.pairs().iter();
+            let mut pairs = of.pairs();
             let equal = |a: &Arc<str>, b: &Arc<str>| Arc::ptr_eq(a, b) || a == b;
-            counting().all(|p| pairs.next().is_some_and(|q| equal(&p.0, &q.0) && equal(&p.1, &q.1)))
+            counting().all(|p| pairs.next().is_some_and(|q| equal(p.0, q.0) && equal(p.1, q.1)))
                 && pairs.next().is_none()
         };
         let alike = self.by_hash.entry(hasher.finish()).or_default();

@@ -8,9 +8,8 @@ use super::{ABSENT, Column, Context, Grid, merge, names_metric, relabel};
 use crate::error::{Evaluated, QueryError};
 use crate::limits::Version;
 use crate::plan::{Binary, BinaryOp, Cardinality};
-use fabriclens_model::{Labels, is_stale};
+use fabriclens_model::{Labels, Pair, is_stale};
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
-use std::sync::Arc;
 
 /// Members of both sides with the same matching labels.
 #[derive(Default)]
@@ -215,9 +214,10 @@ pub(super) fn result_labels(b: &Binary, many: &Labels, one: &Labels, version: Ve
         return kept;
     }
     let included = |n: &str| b.include.iter().any(|i| i == n);
-    let from_one = one.pairs().iter().filter(|(n, _)| included(n)).cloned();
-    let own = kept.pairs().iter().filter(|(n, _)| !included(n)).cloned();
-    let labels = Labels::new(own.chain(from_one).collect::<Vec<(Arc<str>, Arc<str>)>>());
+    let from_one = one.to_pairs().filter(|(n, _)| included(n));
+    let mut pairs: Vec<Pair> = kept.to_pairs().filter(|(n, _)| !included(n)).chain(from_one).collect();
+    pairs.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    let labels = Labels::from_sorted(pairs);
     if b.bool_result && version == Version::V2 { super::drop_name(&labels) } else { labels }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn quantiles(cx: &mut Context<'_>, args: &[Expr], grid: Grid) -> Eval
             for (i, v) in column.values.iter().enumerate().filter(|(_, v)| !is_stale(**v)) {
                 if latest.is_none_or(|bits| bits != q[i].to_bits()) {
                     cx.charge(grid.steps)?;
-                    let pairs = column.labels.pairs().iter().cloned();
+                    let pairs = column.labels.to_pairs();
                     let labels = Labels::new(pairs.chain([(label.into(), openmetrics(q[i]).into())]));
                     let values = vec![ABSENT; grid.steps];
                     out.push(Column { nameless: column.nameless, ..Column::new(labels, values) });

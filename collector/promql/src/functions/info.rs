@@ -166,5 +166,5 @@ fn joined<'c>(base: &Labels, infos: impl Iterator<Item = &'c Column>, wanted: &W
             _ => drop(added.insert(name.clone(), value.clone())),
         }
     }
-    Ok(Labels::new(base.pairs().iter().cloned().chain(added)))
+    Ok(Labels::new(base.to_pairs().chain(added)))
 }

@@ -38,7 +38,7 @@ fn set(cx: &mut Context<'_>, column: &mut Column, name: &Arc<str>, value: &str) 
     let pair = size_of::<(Arc<str>, Arc<str>)>();
     cx.charge((value.len() + pair * (column.labels.len() + 1)).div_ceil(size_of::<f64>()))?;
     let set: (Arc<str>, Arc<str>) = (name.clone(), value.into());
-    column.labels = Labels::new(column.labels.pairs().iter().cloned().chain([set]));
+    column.labels = Labels::new(column.labels.to_pairs().chain([set]));
     // A name that is given is kept.
     column.nameless &= &**name != "__name__";
     Ok(())

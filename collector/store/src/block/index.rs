@@ -236,7 +236,7 @@ impl Index {
     pub fn labels(&self, series: usize) -> Labels {
         let text = |i: u32| self.texts[i as usize].clone();
         let pairs = self.pairs_of(series).iter();
-        Labels::from_sorted(pairs.map(|(n, v)| (text(*n), text(*v))).collect())
+        Labels::from_sorted(pairs.map(|(n, v)| (text(*n), text(*v))))
     }
 
     /// Layout index of a series.

@@ -6,22 +6,24 @@ use fabriclens_model::Labels;
 use foldhash::{HashSet, HashSetExt as _};
 use std::sync::Arc;
 
-/// Counts label sets and texts that several owners share once.
+/// Counts lists of labels and texts that several owners share once.
 #[derive(Default)]
 struct SharedLabels {
-    sets: HashSet<usize>,
+    lists: HashSet<usize>,
     texts: HashSet<usize>,
 }
 
 impl SharedLabels {
-    /// Bytes of a label set and its texts that were not counted before.
+    /// Bytes of the list and the texts of a label set that were not counted before.
     fn bytes(&mut self, labels: &Labels) -> usize {
-        if !self.sets.insert(labels.pairs().as_ptr() as usize) {
-            return 0;
-        }
         let mut text = |text: &Arc<str>| if self.texts.insert(text.as_ptr() as usize) { ARC + text.len() } else { 0 };
-        let texts: usize = labels.pairs().iter().map(|(name, value)| text(name) + text(value)).sum();
-        ARC + size_of_val(labels.pairs()) + texts
+        let (metric, others) = labels.parts();
+        let metric = metric.map_or(0, &mut text);
+        if !self.lists.insert(others.as_ptr() as usize) {
+            return metric;
+        }
+        let texts: usize = others.iter().map(|(name, value)| text(name) + text(value)).sum();
+        metric + ARC + size_of_val(&others[..]) + texts
     }
 }
 
@@ -54,8 +56,8 @@ mod tests {
 
     #[test]
     fn each_part_is_counted_and_shared_ones_once() {
-        let [name, metric, label] = ["__name__", "m", "c"].map(Arc::<str>::from);
-        let labels = |c: &str| Labels::new([(name.clone(), metric.clone()), (label.clone(), c.into())]);
+        let [metric, label] = ["m", "c"].map(Arc::<str>::from);
+        let labels = |c: &str| Labels::from_parts(Some(metric.clone()), Arc::from([(label.clone(), c.into())]));
         let series = Layout::new(["1", "2", "3"].map(&labels));
         let mut head = Generation::new(1, 4, &SeriesLimits::default());
         let mut append = |time: i64| {
@@ -64,8 +66,8 @@ mod tests {
             of([&head].into_iter())
         };
         let one = append(100);
-        // Three sets of two pairs of two references to texts. Three texts are of one set only.
-        assert_eq!(one.labels, 3 * (ARC + 2 * 2 * 16) + 6 * ARC + "__name__m".len() + "c123".len());
+        // Three lists of one pair of two references to texts. Three texts are of one list only.
+        assert_eq!(one.labels, 3 * (ARC + 2 * 16) + 5 * ARC + "mc123".len());
         assert!(one.open >= 8 + 3 * 8 && one.layouts > 0 && one.series > 0, "{one:?}");
         assert_eq!((one.late, one.sealed), (0, 0));
         let late = append(50);

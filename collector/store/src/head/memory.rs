@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 /// Memory of the head by part, bytes as asked of the allocator, spare capacity included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HeadMemory {
-    /// Label sets and their texts, each counted once. The decoders of senders hold the same ones.
+    /// Lists of labels and their texts, each counted once. The decoders of senders hold the same ones.
     pub labels: usize,
     /// Index of the series: lookup by labels and by metric, locations of columns.
     pub series: usize,

@@ -3,9 +3,8 @@
 
 use crate::codec::varint::{Cursor, put};
 use crate::codec::{Corrupt, crc_matches};
-use fabriclens_model::Labels;
-use foldhash::{HashMap, HashMapExt as _, HashSet};
-use std::sync::Arc;
+use fabriclens_model::{Labels, SharedLabels};
+use foldhash::{HashMap, HashMapExt as _};
 
 /// Starts each record, so that reading can resume after damage.
 pub const MARK: [u8; 4] = *b"\xf1rec";
@@ -151,39 +150,24 @@ pub fn next(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// Label texts that records share: the layouts of a log repeat their names and most of their values.
-#[derive(Default)]
-pub struct Texts(HashSet<Arc<str>>);
-
-impl Texts {
-    fn share(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.0.get(text) {
-            return known.clone();
-        }
-        let new: Arc<str> = text.into();
-        self.0.insert(new.clone());
-        new
-    }
-}
-
 /// Decodes the payload of a record.
 ///
 /// # Errors
 /// [`Corrupt`] if the bytes are not such a payload.
 pub fn decode(payload: &[u8]) -> Result<Record, Corrupt> {
-    decode_with(payload, &mut Texts::default())
+    decode_with(payload, &mut SharedLabels::default())
 }
 
-/// Decodes the payload of a record, whose labels have the texts of records decoded before.
+/// Decodes the payload of a record, whose labels share texts and lists with those of records decoded before.
 ///
 /// # Errors
 /// See [`decode`].
-pub fn decode_with(payload: &[u8], texts: &mut Texts) -> Result<Record, Corrupt> {
+pub fn decode_with(payload: &[u8], shared: &mut SharedLabels) -> Result<Record, Corrupt> {
     let mut c = Cursor::new(payload);
     let kind = c.byte()?;
     let layout = c.count(u32::MAX as usize)? as u32;
     match kind {
-        LAYOUT => Ok(Record::Layout(layout, columns(&mut c, texts)?)),
+        LAYOUT => Ok(Record::Layout(layout, columns(&mut c, shared)?)),
         ROWS | WIDE_ROWS => {
             let n = c.count(payload.len() / 8)?;
             // One byte holds two lengths, so a record cannot claim more values than it has bytes for.
@@ -203,16 +187,17 @@ fn word(b: &[u8]) -> u64 {
     b.iter().rev().fold(0, |w, b| w << 8 | u64::from(*b))
 }
 
-fn columns(c: &mut Cursor<'_>, shared: &mut Texts) -> Result<Box<[Labels]>, Corrupt> {
+fn columns(c: &mut Cursor<'_>, shared: &mut SharedLabels) -> Result<Box<[Labels]>, Corrupt> {
     let texts = c.count(c.rest().len())?;
-    let texts = (0..texts).map(|_| c.text().map(|text| shared.share(text))).collect::<Result<Vec<_>, _>>()?;
+    let texts = (0..texts).map(|_| c.text()).collect::<Result<Vec<_>, _>>()?;
     let sets = c.count(c.rest().len())?;
     (0..sets)
         .map(|_| {
             let pairs = c.count(c.rest().len() / 2)?;
-            let text = |c: &mut Cursor<'_>| texts.get(c.count(texts.len())?).cloned().ok_or(Corrupt("unknown text"));
+            let text = |c: &mut Cursor<'_>| texts.get(c.count(texts.len())?).copied().ok_or(Corrupt("unknown text"));
             let pairs = (0..pairs).map(|_| Ok((text(c)?, text(c)?))).collect::<Result<Vec<_>, Corrupt>>()?;
-            Ok(Labels::new(pairs))
+            let in_order = pairs.is_sorted_by(|a, b| a.0 < b.0) && pairs.iter().all(|(_, value)| !value.is_empty());
+            Ok(if in_order { shared.of(pairs) } else { Labels::new(pairs) })
         })
         .collect()
 }
@@ -221,6 +206,7 @@ fn columns(c: &mut Cursor<'_>, shared: &mut Texts) -> Result<Box<[Labels]>, Corr
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::sync::Arc;
 
     proptest! {
         #[test]
@@ -251,13 +237,13 @@ mod tests {
 
     #[test]
     fn texts_of_records_are_shared() {
-        let mut texts = Texts::default();
+        let mut shared = SharedLabels::default();
         let mut pairs = |column: &str| {
             let (mut log, labels) = (Vec::new(), Labels::new([("__name__", "m"), ("c", column)]));
             put_layout(&mut log, 1, &[labels]);
-            let record = decode_with(unframe(&log).unwrap().0, &mut texts).unwrap();
+            let record = decode_with(unframe(&log).unwrap().0, &mut shared).unwrap();
             let Record::Layout(_, columns) = record else { panic!("no layout") };
-            columns[0].pairs().to_vec()
+            columns[0].to_pairs().collect::<Vec<_>>()
         };
         let (first, second) = (pairs("1"), pairs("2"));
         assert!(Arc::ptr_eq(&first[0].0, &second[0].0) && Arc::ptr_eq(&first[0].1, &second[0].1));

@@ -1,11 +1,12 @@
 //! Replays the log when a store is opened.
 
-use super::record::{self, Record, Texts};
+use super::record::{self, Record};
 use super::writer::{HEADER, MAGIC, VERSION};
 use crate::codec::crc_matches;
 use crate::error::OpenError;
 use crate::head::generation::Generation;
 use crate::io::{Files, Input};
+use fabriclens_model::SharedLabels;
 use foldhash::{HashMap, HashMapExt as _};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -142,11 +143,11 @@ impl Window {
 
 /// Calls `emit` for each record or damaged range after the header; returns the length of the incomplete rest.
 fn decode(log: &mut Window, mut emit: impl FnMut(Step)) -> io::Result<usize> {
-    let (mut at, mut texts) = (HEADER, Texts::default());
+    let (mut at, mut shared) = (HEADER, SharedLabels::default());
     loop {
         let place = log.start + at as u64;
         let (len, what) = if let Some((payload, len)) = record::unframe(&log.bytes[at..]) {
-            (len, record::decode_with(payload, &mut texts).map_err(|e| e.0))
+            (len, record::decode_with(payload, &mut shared).map_err(|e| e.0))
         } else if log.advance(at)? {
             // The record may continue behind the window; whether it is damaged is known when all is read.
             at = 0;

@@ -101,7 +101,7 @@ fn labels_of_many_series_are_sorted_once() {
     let options = Options { background: false, retention: None, ..Options::default() };
     let store = Store::open(dir.path(), options).unwrap();
     let labels = |i: usize| {
-        let way = if i % 2 == 0 { "receive" } else { "transmit" };
+        let way = if i.is_multiple_of(2) { "receive" } else { "transmit" };
         Labels::new([("__name__", "m".to_owned()), ("direction", way.to_owned()), ("i", (i * 7919 % 6007).to_string())])
     };
     let metric = [Matcher::equal("__name__", "m")];

@@ -37,7 +37,7 @@ impl Port {
         let known = sample.series.iter().enumerate().filter_map(|(at, series)| Some((at, metric(series)?, series)));
         let own = |series: &Labels| -> Vec<(Arc<str>, Arc<str>)> {
             let identity = ["__name__", "host", "port"];
-            series.pairs().iter().filter(|(name, _)| !identity.contains(&&**name)).cloned().collect()
+            series.to_pairs().filter(|(name, _)| !identity.contains(&&**name)).collect()
         };
         let (sent, columns): (Vec<usize>, Vec<Column>) =
             known.map(|(at, metric, series)| (at, Column { metric, labels: own(series) })).unzip();
