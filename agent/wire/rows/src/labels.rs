@@ -189,14 +189,23 @@ fn compare_pairs<'a>(
 
 impl Ord for Labels {
     fn cmp(&self, other: &Self) -> Ordering {
-        let (Some(a), Some(b), 0, 0) = (&self.metric, &other.metric, self.before(), other.before()) else {
+        let same_metric = matches!((&self.metric, &other.metric), (Some(a), Some(b)) if Arc::ptr_eq(a, b));
+        if !same_metric {
             return compare_pairs(self.pairs(), other.pairs());
-        };
-        compare(a, b).then_with(|| {
-            if Arc::ptr_eq(&self.others, &other.others) {
-                return Ordering::Equal;
-            }
-            compare_pairs(self.others.iter().map(|(n, v)| (n, v)), other.others.iter().map(|(n, v)| (n, v)))
+        }
+        if Arc::ptr_eq(&self.others, &other.others) {
+            return Ordering::Equal;
+        }
+        let mut pairs = self.others.iter().zip(other.others.iter());
+        let first = pairs.find_map(|(a, b)| {
+            Some(compare(&a.0, &b.0).then_with(|| compare(&a.1, &b.1))).filter(|order| order.is_ne())
+        });
+        first.unwrap_or_else(|| {
+            let order = self.others.len().cmp(&other.others.len());
+            let shorter = self.others.len().min(other.others.len());
+            let next = self.others.get(shorter).or(other.others.get(shorter));
+            // The metric's name of the shorter one is compared with this name.
+            if next.is_some_and(|(name, _)| **name < *METRIC) { order.reverse() } else { order }
         })
     }
 }

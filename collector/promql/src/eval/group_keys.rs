@@ -37,6 +37,10 @@ impl<'a> GroupKeys<'a> {
 
     /// The number of the group of a series; a new group gets the next number.
     pub fn number(&mut self, labels: &Labels) -> usize {
+        if self.grouping.keep && self.grouping.labels.is_empty() {
+            self.labels.resize_with(1, Labels::default);
+            return 0;
+        }
         let counting = || labels.pairs().filter(|(name, _)| self.grouping.counts(name));
         let mut hasher = self.hasher.build_hasher();
         counting().for_each(|pair| pair.hash(&mut hasher));

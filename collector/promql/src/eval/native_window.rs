@@ -18,7 +18,8 @@ impl Context<'_> {
         spans: &[Span],
         column: &mut Column,
     ) -> Evaluated<()> {
-        let subject = Subject { metric: s.labels.metric(), offset };
+        let labels = column.labels.clone();
+        let subject = Subject { metric: labels.metric(), offset };
         for (i, span) in spans.iter().enumerate() {
             self.check()?;
             let (start, end) = ranged.window(grid.time(i));

@@ -26,19 +26,22 @@ struct WindowIndex {
 impl Context<'_> {
     pub(super) fn over_windows(&mut self, f: &Function, args: &[Expr], grid: Grid) -> Evaluated<Vec<Column>> {
         let Some(matrix) = args.iter().find(|a| a.kind == ValueKind::Matrix) else { return Ok(vec![]) };
-        let ranged = self.ranged(matrix, grid, f.rollup)?;
+        let mut ranged = self.ranged(matrix, grid, f.rollup)?;
         let scalars = args.iter().filter(|a| a.kind == ValueKind::Scalar);
         let params = scalars.map(|a| self.scalar(a, grid)).collect::<Evaluated<Vec<_>>>()?;
         self.afford(ranged.series.len().saturating_mul(grid.steps))?;
 
         let mut at_step = vec![0.0; params.len()];
         let mut seen = vec![false; grid.steps];
+        let series = std::mem::take(&mut ranged.series);
         let windows = || grid.times().map(|t| ranged.window(t));
         let (version, plain) = (self.limits.version, ranged.edges == Edges::Plain);
         let (mut cache, mut drops) = (PerTimes::new(), vec![]);
-        let mut out = Vec::with_capacity(ranged.series.len());
+        let mut out = Vec::with_capacity(series.len());
         let keep_name = matches!(f.run, Run::Window { keep_name: true, .. });
-        for (at, s) in ranged.series.iter().enumerate() {
+        // Series of one metric differ in other labels.
+        let may_collide = version == Version::V2 && !keep_name && !one_name(&series);
+        for (at, mut s) in series.into_iter().enumerate() {
             self.check()?;
             let index = cache.of(&s.times, |times| {
                 let reach = grid.times().map(|t| ranged.reach(t));
@@ -54,7 +57,7 @@ impl Context<'_> {
                 };
                 WindowIndex { sampled: spans.iter().map(|s| s.high - s.low).sum(), spans, extrapolations }
             });
-            let mut column = Column::new(s.labels.clone(), vec![ABSENT; grid.steps]);
+            let mut column = Column::new(std::mem::take(&mut s.labels), vec![ABSENT; grid.steps]);
             let values = &mut column.values;
             let mut any = match f.run {
                 Run::Change(change) if plain => change.apply(&index.extrapolations, &s.values, &mut drops, values),
@@ -95,11 +98,11 @@ impl Context<'_> {
             };
             self.count_samples(index.sampled);
             if !s.histograms.is_empty() {
-                self.over_histograms(f, s, (&ranged, grid, matrix.offset), &index.spans, &mut column)?;
+                self.over_histograms(f, &s, (&ranged, grid, matrix.offset), &index.spans, &mut column)?;
                 any = column.values.iter().any(|v| !is_stale(*v));
             }
             if any && f.counter {
-                self.hint_counter(&s.labels, matrix.offset);
+                self.hint_counter(&column.labels, matrix.offset);
             }
             if any || column.histograms.any() {
                 if !keep_name {
@@ -117,8 +120,7 @@ impl Context<'_> {
                 check(&at_step, args, self).map_err(QueryError::Execution)?;
             }
         }
-        // Series of one metric differ in other labels.
-        if version == Version::V2 && !keep_name && !one_name(&ranged.series) {
+        if may_collide {
             reject_duplicates(&out)?;
         }
         Ok(out)
