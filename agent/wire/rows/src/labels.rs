@@ -172,6 +172,10 @@ fn compare(a: &Arc<str>, b: &Arc<str>) -> Ordering {
     if Arc::ptr_eq(a, b) { Ordering::Equal } else { a.cmp(b) }
 }
 
+fn same(a: &Arc<str>, b: &Arc<str>) -> bool {
+    Arc::ptr_eq(a, b) || a == b
+}
+
 fn compare_pairs<'a>(
     mut a: impl Iterator<Item = (&'a Arc<str>, &'a Arc<str>)>,
     mut b: impl Iterator<Item = (&'a Arc<str>, &'a Arc<str>)>,
@@ -189,7 +193,7 @@ fn compare_pairs<'a>(
 
 impl Ord for Labels {
     fn cmp(&self, other: &Self) -> Ordering {
-        let same_metric = matches!((&self.metric, &other.metric), (Some(a), Some(b)) if Arc::ptr_eq(a, b));
+        let same_metric = matches!((&self.metric, &other.metric), (Some(a), Some(b)) if same(a, b));
         if !same_metric {
             return compare_pairs(self.pairs(), other.pairs());
         }
@@ -218,7 +222,6 @@ impl PartialOrd for Labels {
 
 impl PartialEq for Labels {
     fn eq(&self, other: &Self) -> bool {
-        let same = |a: &Arc<str>, b: &Arc<str>| Arc::ptr_eq(a, b) || a == b;
         let metric = match (&self.metric, &other.metric) {
             (Some(a), Some(b)) => same(a, b),
             (a, b) => a.is_none() && b.is_none(),
