@@ -43,7 +43,7 @@ function WorkRequests({ of }: { of: readonly WorkRequest[] }) {
     <ul class="plain">
       {of.map(({ kind, from, to, local, network, text }) => (
         <li key={`${kind} ${from} ${local}`} class={`point ${network === "troubled" ? "critical" : "warning"}`}>
-          {kind} work requests from {from}
+          {kind === "failed" ? "Failed" : "Slow"} work requests from {from}
           {to && ` to ${to}`} (queue pair {local}): {text}
         </li>
       ))}
