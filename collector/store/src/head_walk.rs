@@ -2,7 +2,7 @@
 //! series, a few at a time.
 
 use crate::head::generation::Generation;
-use crate::matching::{LabelTests, asks_for_components};
+use crate::matching::{LabelTests, asks_for_components, is_pattern};
 use crate::read::Blocks;
 use crate::store::Store;
 use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError};
@@ -120,11 +120,42 @@ fn matching(source: &Source<'_>, matchers: &[Matcher], budget: &dyn Budget) -> R
     if rest.is_empty() && !without_components {
         return Ok(Some(series));
     }
-    let mut tests = LabelTests::new(&rest, without_components, budget);
+    if without_components || rest.iter().any(is_pattern) {
+        let mut tests = LabelTests::new(&rest, without_components, budget);
+        tested_outside(source, &series, &mut tests)
+    } else {
+        tested_inside(source, &series, &rest, budget)
+    }
+}
+
+/// Tests copies of labels outside the lock: one pattern may take milliseconds for one value.
+fn tested_outside(
+    source: &Source<'_>,
+    series: &[u32],
+    tests: &mut LabelTests<'_>,
+) -> Result<Option<Vec<u32>>, ReadError> {
     let mut found = Vec::new();
     for some in series.chunks(LABELS_PER_LOCK) {
         let Some(labels) = source.labels(some) else { return Ok(None) };
         tests.matching(labels.iter().map(|(s, labels)| (*s, labels)), &mut found)?;
+    }
+    Ok(Some(found))
+}
+
+/// Tests labels where they are, which takes no longer than to copy them.
+fn tested_inside(
+    source: &Source<'_>,
+    series: &[u32],
+    matchers: &[Matcher],
+    budget: &dyn Budget,
+) -> Result<Option<Vec<u32>>, ReadError> {
+    let mut found = Vec::new();
+    for some in series.chunks(LABELS_PER_LOCK) {
+        budget.check()?;
+        let fits = |generation: &Generation, s: u32| matchers.iter().all(|m| m.matches(generation.labels(s)));
+        if source.look(|g| found.extend(some.iter().copied().filter(|s| fits(g, *s)))).is_none() {
+            return Ok(None);
+        }
     }
     Ok(Some(found))
 }
