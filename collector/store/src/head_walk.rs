@@ -2,7 +2,7 @@
 //! series, a few at a time.
 
 use crate::head::generation::Generation;
-use crate::matching::{LabelTests, asks_for_components, is_pattern};
+use crate::matching::{LabelTests, asks_for_components};
 use crate::read::Blocks;
 use crate::store::Store;
 use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError};
@@ -54,8 +54,9 @@ struct Candidates {
 }
 
 impl Candidates {
-    fn of(generation: &Generation, matchers: &[Matcher], metric: Option<&Matcher>) -> Self {
-        let (has, asks) = (generation.has_components(), asks_for_components(matchers));
+    /// Those of `metric`, or all; components of histograms only if the query `asks` for them.
+    fn of(generation: &Generation, metric: Option<&Matcher>, asks: bool) -> Self {
+        let has = generation.has_components();
         let mut found = Self { series: Vec::new(), unordered: false, without_components: has && !asks };
         if asks && !has {
             return found;
@@ -74,6 +75,33 @@ impl Candidates {
         found.series = ordered.iter().chain(&all[ordered.len()..]).copied().collect();
         found
     }
+
+    /// Those that match; `None` if the rows of the generation have become blocks.
+    fn matching(
+        self,
+        source: &Source<'_>,
+        metric: Option<&Matcher>,
+        tests: &mut LabelTests<'_>,
+        budget: &dyn Budget,
+    ) -> Result<Option<Vec<u32>>, ReadError> {
+        let mut series = self.series;
+        budget.request(2 * size_of_val(&series[..]))?;
+        if let Some(metric) = metric.filter(|_| self.unordered) {
+            let Some(order) = in_label_order(source, &series, budget)? else { return Ok(None) };
+            series.copy_from_slice(&order);
+            source.look(|generation| generation.series.orders.keep(&metric.value, order));
+        }
+        tests.without_components = self.without_components;
+        if tests.pass_all() {
+            return Ok(Some(series));
+        }
+        let mut found = Vec::new();
+        for some in series.chunks(LABELS_PER_LOCK) {
+            let Some(labels) = source.labels(some) else { return Ok(None) };
+            tests.matching(labels.iter().map(|(s, labels)| (*s, labels)), &mut found)?;
+        }
+        Ok(Some(found))
+    }
 }
 
 impl Store {
@@ -90,8 +118,16 @@ impl Store {
             let current = Source::Current(self, head.current.number);
             head.older.iter().cloned().map(Source::Cut).chain([current]).collect()
         };
+        let of_metric = |m: &Matcher| m.name == "__name__" && m.op == MatchOp::Equal && !m.value.is_empty();
+        // The series of a metric need no test of its name.
+        let mut rest = matchers.to_vec();
+        let metric = rest.iter().position(of_metric).map(|at| rest.remove(at));
+        let asks = asks_for_components(matchers);
+        let mut tests = LabelTests::new(&rest, budget);
         for source in sources {
-            let Some(found) = matching(&source, matchers, budget)? else { continue };
+            let candidates = source.look(|generation| Candidates::of(generation, metric.as_ref(), asks));
+            let Some(candidates) = candidates else { continue };
+            let Some(found) = candidates.matching(&source, metric.as_ref(), &mut tests, budget)? else { continue };
             for some in found.chunks(SERIES_PER_LOCK) {
                 budget.check()?;
                 if source.look(|generation| each(generation, some)).transpose()?.is_none() {
@@ -103,64 +139,7 @@ impl Store {
     }
 }
 
-/// Matching series of a generation; `None` if its rows have become blocks.
-fn matching(source: &Source<'_>, matchers: &[Matcher], budget: &dyn Budget) -> Result<Option<Vec<u32>>, ReadError> {
-    let of_metric = |m: &Matcher| m.name == "__name__" && m.op == MatchOp::Equal && !m.value.is_empty();
-    // The series of a metric need no test of its name.
-    let mut rest = matchers.to_vec();
-    let metric = rest.iter().position(of_metric).map(|at| rest.remove(at));
-    let candidates = source.look(|generation| Candidates::of(generation, matchers, metric.as_ref()));
-    let Some(Candidates { mut series, unordered, without_components }) = candidates else { return Ok(None) };
-    budget.request(2 * size_of_val(&series[..]))?;
-    if let Some(metric) = metric.filter(|_| unordered) {
-        let Some(order) = in_label_order(source, &series, budget)? else { return Ok(None) };
-        series.copy_from_slice(&order);
-        source.look(|generation| generation.series.orders.keep(&metric.value, order));
-    }
-    if rest.is_empty() && !without_components {
-        return Ok(Some(series));
-    }
-    if without_components || rest.iter().any(is_pattern) {
-        let mut tests = LabelTests::new(&rest, without_components, budget);
-        tested_outside(source, &series, &mut tests)
-    } else {
-        tested_inside(source, &series, &rest, budget)
-    }
-}
-
-/// Tests copies of labels outside the lock: one pattern may take milliseconds for one value.
-fn tested_outside(
-    source: &Source<'_>,
-    series: &[u32],
-    tests: &mut LabelTests<'_>,
-) -> Result<Option<Vec<u32>>, ReadError> {
-    let mut found = Vec::new();
-    for some in series.chunks(LABELS_PER_LOCK) {
-        let Some(labels) = source.labels(some) else { return Ok(None) };
-        tests.matching(labels.iter().map(|(s, labels)| (*s, labels)), &mut found)?;
-    }
-    Ok(Some(found))
-}
-
-/// Tests labels where they are, which takes no longer than to copy them.
-fn tested_inside(
-    source: &Source<'_>,
-    series: &[u32],
-    matchers: &[Matcher],
-    budget: &dyn Budget,
-) -> Result<Option<Vec<u32>>, ReadError> {
-    let mut found = Vec::new();
-    for some in series.chunks(LABELS_PER_LOCK) {
-        budget.check()?;
-        let fits = |generation: &Generation, s: u32| matchers.iter().all(|m| m.matches(generation.labels(s)));
-        if source.look(|g| found.extend(some.iter().copied().filter(|s| fits(g, *s)))).is_none() {
-            return Ok(None);
-        }
-    }
-    Ok(Some(found))
-}
-
-/// Sorts series by their labels; those that are in order already cost little.
+/// The series, sorted by their labels. Those that are in order already are only compared with their neighbours.
 fn in_label_order(source: &Source<'_>, series: &[u32], budget: &dyn Budget) -> Result<Option<Arc<[u32]>>, ReadError> {
     budget.request(2 * series.len() * size_of::<(u32, Labels)>())?;
     let mut labelled = Vec::with_capacity(series.len());

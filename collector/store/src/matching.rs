@@ -18,14 +18,19 @@ pub struct LabelTests<'a> {
     /// Whether a value matches, by matcher and value.
     known: Vec<HashMap<Arc<str>, bool>>,
     /// Whether components of histograms are among the series and do not match.
-    without_components: bool,
+    pub without_components: bool,
     budget: &'a dyn Budget,
 }
 
 impl<'a> LabelTests<'a> {
     /// Tests with these matchers, within `budget`.
-    pub fn new(matchers: &'a [Matcher], without_components: bool, budget: &'a dyn Budget) -> Self {
-        Self { matchers, known: matchers.iter().map(|_| HashMap::new()).collect(), without_components, budget }
+    pub fn new(matchers: &'a [Matcher], budget: &'a dyn Budget) -> Self {
+        Self { matchers, known: matchers.iter().map(|_| HashMap::new()).collect(), without_components: false, budget }
+    }
+
+    /// Whether every label set passes.
+    pub fn pass_all(&self) -> bool {
+        self.matchers.is_empty() && !self.without_components
     }
 
     /// Keeps those of `series` whose labels match all matchers.

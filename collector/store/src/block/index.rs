@@ -235,8 +235,14 @@ impl Index {
     /// Labels of a series.
     pub fn labels(&self, series: usize) -> Labels {
         let text = |i: u32| self.texts[i as usize].clone();
-        let pairs = self.pairs_of(series).iter();
-        Labels::from_sorted(pairs.map(|(n, v)| (text(*n), text(*v))))
+        let pairs = self.pairs_of(series);
+        let metric = pairs.iter().position(|(n, _)| *self.texts[*n as usize] == *"__name__");
+        let (before, after) = match metric {
+            Some(at) => (&pairs[..at], &pairs[at + 1..]),
+            None => (pairs, &[][..]),
+        };
+        let others = before.iter().chain(after).map(|(n, v)| (text(*n), text(*v))).collect();
+        Labels::from_parts(metric.map(|at| text(pairs[at].1)), others)
     }
 
     /// Layout index of a series.
