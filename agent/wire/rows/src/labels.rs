@@ -176,13 +176,18 @@ fn same(a: &Arc<str>, b: &Arc<str>) -> bool {
     Arc::ptr_eq(a, b) || a == b
 }
 
+/// By name, then by value.
+fn compare_pair(a: (&Arc<str>, &Arc<str>), b: (&Arc<str>, &Arc<str>)) -> Ordering {
+    compare(a.0, b.0).then_with(|| compare(a.1, b.1))
+}
+
 fn compare_pairs<'a>(
     mut a: impl Iterator<Item = (&'a Arc<str>, &'a Arc<str>)>,
     mut b: impl Iterator<Item = (&'a Arc<str>, &'a Arc<str>)>,
 ) -> Ordering {
     loop {
         match (a.next(), b.next()) {
-            (Some(a), Some(b)) => match compare(a.0, b.0).then_with(|| compare(a.1, b.1)) {
+            (Some(a), Some(b)) => match compare_pair(a, b) {
                 Ordering::Equal => {}
                 unequal => return unequal,
             },
@@ -201,9 +206,8 @@ impl Ord for Labels {
             return Ordering::Equal;
         }
         let mut pairs = self.others.iter().zip(other.others.iter());
-        let first = pairs.find_map(|(a, b)| {
-            Some(compare(&a.0, &b.0).then_with(|| compare(&a.1, &b.1))).filter(|order| order.is_ne())
-        });
+        let first =
+            pairs.find_map(|(a, b)| Some(compare_pair((&a.0, &a.1), (&b.0, &b.1))).filter(|order| order.is_ne()));
         first.unwrap_or_else(|| {
             let order = self.others.len().cmp(&other.others.len());
             let shorter = self.others.len().min(other.others.len());

@@ -12,7 +12,7 @@ pub(super) struct Reader {
     pub rate: bool,
     pub scale: f64,
     /// Index of the divisor series.
-    pub over: Option<usize>,
+    pub over: Option<u16>,
 }
 
 /// Terms and divisor series, by metric name.
@@ -25,22 +25,9 @@ pub(super) struct Readers {
 
 /// What a series is used for: a term by number, or the divisor of terms. In few bytes, because there are millions of series.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Use(u32);
-
-impl Use {
-    pub(super) fn term(at: usize) -> Self {
-        Self(2 * at as u32)
-    }
-
-    pub(super) fn divisor(at: usize) -> Self {
-        Self(2 * at as u32 + 1)
-    }
-
-    /// Number of the term; `Err` with that of the divisor.
-    pub(super) fn number(self) -> Result<usize, usize> {
-        let at = (self.0 / 2) as usize;
-        if self.0.is_multiple_of(2) { Ok(at) } else { Err(at) }
-    }
+pub(super) enum Use {
+    Term(u16),
+    Divisor(u16),
 }
 
 impl Readers {
@@ -59,12 +46,12 @@ impl Readers {
             None => (1.0, None),
             Some(Divisor::Number(number)) => (1.0 / number, None),
             Some(Divisor::Series(selector)) => {
-                self.by_metric.entry(selector.metric).or_default().push(Use::divisor(self.divisors.len()));
+                self.by_metric.entry(selector.metric).or_default().push(Use::Divisor(self.divisors.len() as u16));
                 self.divisors.push(selector.matchers().ok()?);
-                (1.0, Some(self.divisors.len() - 1))
+                (1.0, Some((self.divisors.len() - 1) as u16))
             }
         };
-        self.by_metric.entry(term.selector.metric).or_default().push(Use::term(self.terms.len()));
+        self.by_metric.entry(term.selector.metric).or_default().push(Use::Term(self.terms.len() as u16));
         self.terms.push(Reader { row, series, rate: term.measure == Measure::Rate, scale, over });
         Some(())
     }

@@ -70,7 +70,8 @@ pub(super) fn sample(
         (slot.before, slot.frame) = (slot.newest, frame);
     }
     slot.newest = now;
-    let Some(term) = slot.of.number().ok().and_then(|at| terms.get(at)) else { return false };
+    let Use::Term(term) = slot.of else { return false };
+    let term = &terms[usize::from(term)];
     let value = match slot.before {
         _ if !term.rate => now.1,
         (then, _) if then == i64::MIN || now.0 - then > LOOK_BACK * step_ms => f64::NAN,

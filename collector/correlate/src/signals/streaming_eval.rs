@@ -221,9 +221,9 @@ impl StreamingEval {
     }
 
     fn slot(&mut self, one: Use, labels: &Labels, sink: &mut dyn FrameSink) -> Option<u32> {
-        let matchers = match one.number() {
-            Ok(term) => &self.readers.terms[term].series,
-            Err(divisor) => &self.readers.divisors[divisor],
+        let matchers = match one {
+            Use::Term(at) => &self.readers.terms[usize::from(at)].series,
+            Use::Divisor(at) => &self.readers.divisors[usize::from(at)],
         };
         if !matchers.iter().all(|m| m.matches(labels)) {
             return None;
@@ -236,10 +236,10 @@ impl StreamingEval {
             self.full = true;
             return None;
         }
-        let Ok(at) = one.number() else { return Some(self.divisor(one, same)) };
+        let Use::Term(at) = one else { return Some(self.divisor(one, same)) };
         let port = sink.measured_port(labels.get("host"), &port_name(labels))?;
-        let (row, over) = (self.readers.terms[at].row, self.readers.terms[at].over);
-        let over = over.map_or(NONE, |divisor| self.divisor(Use::divisor(divisor), same));
+        let (row, over) = (self.readers.terms[usize::from(at)].row, self.readers.terms[usize::from(at)].over);
+        let over = over.map_or(NONE, |divisor| self.divisor(Use::Divisor(divisor), same));
         let next = self.cells.len() as u32;
         let cell = *self.of_port.entry((row, port)).or_insert(next);
         if cell == next {
