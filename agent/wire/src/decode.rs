@@ -160,6 +160,7 @@ impl Decoder {
                 self.templates.read(self.cache.plans(resource), scope, *room, &mut rows.groups, &mut self.layouts)
         {
             *room -= points;
+            self.cache.read_by_template(resource);
             return Ok(());
         }
         let mut sink = group::Sink::default();

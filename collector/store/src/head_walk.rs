@@ -8,11 +8,9 @@ use crate::store::Store;
 use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError};
 use std::sync::Arc;
 
-/// Series of the head that are read per lock: less than a millisecond, and enough that the series of a host stay
-/// together.
-const SERIES_PER_LOCK: usize = 512;
-/// Label sets of the head that are copied per lock; they are shared.
-const LABELS_PER_LOCK: usize = 4096;
+/// Series of the head that are read per lock: a few milliseconds. Where samples arrive, each lock waits for appends, which
+/// takes longer than reading few series.
+const SERIES_PER_LOCK: usize = 4096;
 /// Series of a metric from which on their label order is kept.
 const MANY: usize = 1024;
 
@@ -96,7 +94,7 @@ impl Candidates {
             return Ok(Some(series));
         }
         let mut found = Vec::new();
-        for some in series.chunks(LABELS_PER_LOCK) {
+        for some in series.chunks(SERIES_PER_LOCK) {
             let Some(labels) = source.labels(some) else { return Ok(None) };
             tests.matching(labels.iter().map(|(s, labels)| (*s, labels)), &mut found)?;
         }
@@ -143,7 +141,7 @@ impl Store {
 fn in_label_order(source: &Source<'_>, series: &[u32], budget: &dyn Budget) -> Result<Option<Arc<[u32]>>, ReadError> {
     budget.request(2 * series.len() * size_of::<(u32, Labels)>())?;
     let mut labelled = Vec::with_capacity(series.len());
-    for some in series.chunks(LABELS_PER_LOCK) {
+    for some in series.chunks(SERIES_PER_LOCK) {
         budget.check()?;
         let Some(labels) = source.labels(some) else { return Ok(None) };
         labelled.extend(labels);

@@ -16,6 +16,8 @@ const RESOURCE: usize = 64 << 10;
 /// Approximate bytes of a cache entry without its key, and of each label of a series: two texts and their place in the table.
 const ENTRY: usize = 256;
 const LABEL: usize = 32;
+/// Requests that a template reads until label sets are looked through.
+const SETTLED: u8 = 8;
 const TOO_MUCH: &str = "the request has too many new names and attributes; send smaller requests";
 
 /// Caches keyed by encoded bytes, so that no hash collision can join two series.
@@ -41,6 +43,8 @@ pub(super) struct Cache {
     new: Vec<u32>,
     /// Number of idle sweeps so far.
     round: u32,
+    /// The last sink that got series.
+    newest_sink: u64,
     key: Vec<u8>,
     /// Key, sink and index of the previous series: several ticks of a series are adjacent.
     last: (Vec<u8>, u64, u32),
@@ -54,6 +58,9 @@ struct Resource {
     identity: Identity,
     series: HashMap<Box<[u8]>, Cached>,
     plans: Plans,
+    /// Requests that a template read since its label sets were looked through, and the newest sink at that time.
+    by_template: u8,
+    needed_after: u64,
     /// The sweep in which it was last used.
     round: u32,
     /// Bytes of its entries.
@@ -82,6 +89,11 @@ pub(super) enum Part {
     Count,
 }
 
+/// Approximate bytes of a label set with its key.
+fn entry_bytes(key: usize, labels: usize) -> usize {
+    key + ENTRY + LABEL * labels
+}
+
 impl Cache {
     /// Starts a request: drops all caches if a limit is exceeded.
     pub(super) fn begin(&mut self, limits: &Limits, allowance: usize) {
@@ -92,6 +104,12 @@ impl Cache {
         self.before = (self.bytes, self.names.len());
         self.room = (allowance / 2).min(limits.new_bytes);
         self.new.clear();
+    }
+
+    /// Number of label sets of all resources.
+    #[cfg(test)]
+    pub(super) fn label_sets(&self) -> usize {
+        self.series
     }
 
     /// Bytes of all entries.
@@ -141,6 +159,28 @@ impl Cache {
     /// size, such as a histogram, whose buckets repeat all attributes.
     fn takes(&self, bytes: usize) -> bool {
         self.bytes - self.before.0 + bytes <= self.room
+    }
+
+    /// Counts a request that a template read. After many, drops the label sets of the resource that no other request has needed
+    /// since: its plans have what they need, and the table of label sets takes more than all else that is kept of a series.
+    pub(super) fn read_by_template(&mut self, resource: u32) {
+        let of = &mut self.resources[resource as usize];
+        of.by_template += 1;
+        if of.by_template < SETTLED {
+            return;
+        }
+        of.by_template = 0;
+        let (since, known) = (std::mem::replace(&mut of.needed_after, self.newest_sink), of.series.len());
+        of.series.retain(|_, cached| cached.sink > since);
+        if of.series.len() == known {
+            return;
+        }
+        of.series.shrink_to_fit();
+        let entries = of.series.iter().map(|(key, cached)| entry_bytes(key.len(), cached.labels.len()));
+        let bytes = of.key.len() + ENTRY + of.plans.bytes() + entries.sum::<usize>();
+        self.series -= known - of.series.len();
+        self.bytes = self.bytes - of.bytes + bytes;
+        of.bytes = bytes;
     }
 
     /// Drops resources without a request since the previous call.
@@ -278,6 +318,7 @@ impl Cache {
             return Ok(Ok(self.last.2));
         }
         let of = &mut self.resources[resource as usize];
+        self.newest_sink = sink.id();
         if let Some(c) = of.series.get_mut(self.key.as_slice()) {
             if c.sink != sink.id() {
                 c.sink = sink.id();
@@ -288,7 +329,7 @@ impl Cache {
             return Ok(Ok(index));
         }
         let labels = of.identity.labels.len() + attributes.len() + 2;
-        let bytes = self.key.len() + ENTRY + LABEL * labels;
+        let bytes = entry_bytes(self.key.len(), labels);
         if !self.takes(bytes) {
             return Ok(Err(TOO_MUCH.to_owned()));
         }

@@ -7,7 +7,7 @@
 
 use super::group::{Sink, point_value};
 use crate::proto::{DecodeError, Field, Reader, le64};
-use fabriclens_rows::{Labels, Layout, LayoutInterner, RowGroup};
+use fabriclens_rows::{Labels, Layout, LayoutInterner, Pair, RowGroup};
 use foldhash::HashMap;
 
 /// Maximum templates, after which all are dropped: senders that never repeat themselves must not fill memory.
@@ -56,6 +56,15 @@ pub(super) struct Plans {
     /// Scope lengths seen so far, and whether a template is made at the next occurrence: the second time, unless no
     /// template is possible.
     seen_lengths: HashMap<usize, bool>,
+}
+
+impl Plans {
+    /// Approximate bytes of all plans with the label sets that they name.
+    pub(super) fn bytes(&self) -> usize {
+        let of_labels = |labels: &Labels| size_of::<Labels>() + size_of::<u32>() + labels.len() * size_of::<Pair>();
+        let of_plan = |plan: &Plan| size_of::<Plan>() + plan.layout.iter().map(of_labels).sum::<usize>();
+        self.by_template.values().map(of_plan).sum()
+    }
 }
 
 /// All templates of a decoder.

@@ -16,3 +16,23 @@ fn ports_that_differ_in_their_neighbors_share_a_template() {
     }
     assert_eq!(decoder.templates.len(), 1);
 }
+
+#[test]
+fn label_sets_are_kept_until_templates_read_all_requests() {
+    let mut decoder = Decoder::default();
+    let sections: Vec<_> = (0..20).map(|port| section(port, "spine")).collect();
+    let (all, few) = (request_bytes(&sections), request_bytes(&sections[..1]));
+    let ids = |rows: Rows| rows.groups.iter().map(|group| group.series.id()).collect::<Vec<_>>();
+    let mut read = |request: &[u8], times: usize| {
+        (1..times).for_each(|_| drop(decoder.bytes(request).unwrap()));
+        let last = ids(decoder.bytes(request).unwrap());
+        (last, decoder.cache.label_sets(), decoder.cache.bytes())
+    };
+    let first = read(&all, 4);
+    let settled = read(&all, 20);
+    assert_eq!(settled.0, first.0, "the same lists");
+    assert_eq!((first.1, settled.1), (5 * sections.len(), sections.len()), "info columns have no template");
+    assert!(settled.2 < first.2 && settled.2 > first.2 / 4, "{} {}", settled.2, first.2);
+    assert_eq!(read(&all, 50), settled, "nothing grows");
+    assert_eq!(read(&few, 1).0, first.0[..2]);
+}

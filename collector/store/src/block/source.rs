@@ -39,9 +39,8 @@ const MAX_UNSEALED: usize = 8;
 impl Source {
     /// A source over a head generation.
     pub fn head(generation: Arc<Generation>) -> Self {
-        let names = LabelTable::of((0..generation.series.len() as u32).map(|series| generation.labels(series)));
-        let mut order: Vec<u32> = (0..generation.series.len() as u32).collect();
-        order.sort_unstable_by_key(|s| names.get(*s as usize));
+        let names = LabelTable::of((0..generation.series.len()).map(|series| generation.labels(series as u32)));
+        let order = names.order();
         Self::Head(HeadSource { generation, names, order, unsealed: HashMap::new() })
     }
 
@@ -66,7 +65,7 @@ impl Source {
     /// Appends the labels of the n-th series as text indexes.
     pub fn labels(&self, n: usize, out: &mut Vec<LabelPair>) {
         match self {
-            Self::Head(h) => out.extend(h.names.get(h.order[n] as usize)),
+            Self::Head(h) => out.extend(h.names.labels(h.order[n] as usize)),
             Self::Block(r) => out.extend(r.index.pairs_of(n)),
             Self::Rollup(r) => r.labels(n, out),
         }
