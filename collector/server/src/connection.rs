@@ -98,12 +98,12 @@ async fn serve_stream<T>(
                     () = activity.idle(IDLE) => {}
                 }
             };
-            serve_until(end, builder.serve_connection(io, service)).await
+            serve_until(end, Box::pin(builder.serve_connection(io, service))).await
         } else {
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(HTTP1_IDLE).max_buf_size(HEAD_BYTES);
             tokio::select! {
-                ended = serve_until(end, builder.serve_connection(io, service)) => ended,
+                ended = serve_until(end, Box::pin(builder.serve_connection(io, service))) => ended,
                 () = activity.overdue(HEAD) => {
                     tracing::debug!(peer = %address, "incomplete request head timed out");
                     Ok(())
@@ -120,8 +120,11 @@ async fn serve_stream<T>(
     }
 }
 
-async fn serve_until<C: GracefulConnection>(end: impl Future<Output = ()>, connection: C) -> Result<(), C::Error> {
-    tokio::pin!(connection);
+/// The connection is in a box of its own: as a part of this future it would be in it twice.
+async fn serve_until<C: GracefulConnection>(
+    end: impl Future<Output = ()>,
+    mut connection: Pin<Box<C>>,
+) -> Result<(), C::Error> {
     tokio::select! {
         ended = connection.as_mut() => return ended,
         () = end => connection.as_mut().graceful_shutdown(),

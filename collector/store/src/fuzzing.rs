@@ -4,7 +4,7 @@ use crate::block::read::Block;
 use crate::head::generation::Generation;
 use crate::io::{Files, Input, Output};
 use crate::options::SeriesLimits;
-use crate::selection::Selection;
+use crate::selection::{SampleLimit, Selection};
 use crate::wal::replay;
 use fabriclens_model::Unlimited;
 use std::io;
@@ -60,8 +60,10 @@ impl Files for Memory {
 /// Opens a block file and reads all of it.
 pub fn block(bytes: &[u8]) {
     let Ok(block) = Block::open(&Memory(bytes.into()), Path::new("000000000001.blk"), 1) else { return };
-    let mut found = Selection::new(SAMPLES, false, &Unlimited);
-    if found.add_block(&Arc::new(block), &[], i64::MIN, i64::MAX, |_| {}).is_ok() {
+    let Ok(series) = block.index().map(|index| (0..index.series() as u32).collect::<Vec<_>>()) else { return };
+    let limit = SampleLimit::new(SAMPLES);
+    let mut found = Selection::new(&limit, false, &Unlimited);
+    if found.add_block(&Arc::new(block), &series, i64::MIN, i64::MAX, |_| {}).is_ok() {
         _ = found.finish(i64::MIN, i64::MAX);
     }
 }
@@ -71,8 +73,10 @@ pub fn log(bytes: &[u8]) {
     let mut head = Generation::new(1, 16, &SeriesLimits::default());
     let path = Path::new("000000000001-0000.wal");
     let replayed = replay::segment(&Memory(bytes.into()), Path::new(""), path, &mut head, &[], &mut Vec::new());
-    let mut found = Selection::new(SAMPLES, false, &Unlimited);
-    if replayed.is_ok() && found.add_head(&head, &[], i64::MIN, i64::MAX).is_ok() {
+    let series: Vec<u32> = (0..head.series.len() as u32).collect();
+    let limit = SampleLimit::new(SAMPLES);
+    let mut found = Selection::new(&limit, false, &Unlimited);
+    if replayed.is_ok() && found.add_head(&head, &series, i64::MIN, i64::MAX).is_ok() {
         _ = found.finish(i64::MIN, i64::MAX);
     }
 }

@@ -1,11 +1,12 @@
-//! Visits the matching series of the head. Appends wait for its lock, so it is held only to copy labels and to visit
-//! series, a few at a time.
+//! Finds and visits the matching series of the head. Appends wait for its lock, so it is held only to copy labels and to
+//! visit series, a few at a time.
 
 use crate::head::generation::Generation;
+use crate::label_ranges::LabelOrdered;
 use crate::matching::{LabelTests, asks_for_components};
-use crate::read::Blocks;
 use crate::store::Store;
 use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Series of the head that are read per lock: a few milliseconds. Where samples arrive, each lock waits for appends, which
@@ -45,7 +46,8 @@ impl Source<'_> {
 struct Candidates {
     /// Those of a metric, or all.
     series: Vec<u32>,
-    /// They are many of one metric, and some came after its order was kept.
+    /// They are many of one metric, and in label order but for those that came after its order was kept.
+    many: bool,
     unordered: bool,
     /// Components of histograms may be among them, and must not match.
     without_components: bool,
@@ -55,7 +57,8 @@ impl Candidates {
     /// Those of `metric`, or all; components of histograms only if the query `asks` for them.
     fn of(generation: &Generation, metric: Option<&Matcher>, asks: bool) -> Self {
         let has = generation.has_components();
-        let mut found = Self { series: Vec::new(), unordered: false, without_components: has && !asks };
+        let without_components = has && !asks;
+        let mut found = Self { series: Vec::new(), many: false, unordered: false, without_components };
         if asks && !has {
             return found;
         }
@@ -69,7 +72,7 @@ impl Candidates {
             return found;
         }
         let ordered = generation.series.orders.get(&metric.value);
-        found.unordered = ordered.len() < all.len();
+        (found.many, found.unordered) = (true, ordered.len() < all.len());
         found.series = ordered.iter().chain(&all[ordered.len()..]).copied().collect();
         found
     }
@@ -102,15 +105,58 @@ impl Candidates {
     }
 }
 
+/// The matching series of a generation of the head.
+pub(crate) struct HeadSeries<'a> {
+    source: Source<'a>,
+    series: Vec<u32>,
+    in_label_order: bool,
+}
+
+impl HeadSeries<'_> {
+    /// Sorts them by their labels.
+    pub fn arrange(&mut self, budget: &dyn Budget) -> Result<(), ReadError> {
+        if !self.in_label_order {
+            self.series = in_label_order(&self.source, &self.series, budget)?.map_or_else(Vec::new, |s| s.to_vec());
+            self.in_label_order = true;
+        }
+        Ok(())
+    }
+
+    /// Visits some of them, until the rows of the generation have become blocks.
+    pub fn visit(
+        &self,
+        some: Range<usize>,
+        budget: &dyn Budget,
+        mut each: impl FnMut(&Generation, &[u32]) -> Result<(), ReadError>,
+    ) -> Result<(), ReadError> {
+        for few in self.series[some].chunks(SERIES_PER_LOCK) {
+            budget.check()?;
+            if self.source.look(|generation| each(generation, few)).transpose()?.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl LabelOrdered for HeadSeries<'_> {
+    fn len(&self) -> usize {
+        self.series.len()
+    }
+
+    /// Of a generation whose rows have become blocks, any.
+    fn labels(&self, at: usize) -> Labels {
+        self.source.look(|generation| generation.labels(self.series[at]).clone()).unwrap_or_default()
+    }
+}
+
 impl Store {
-    /// Visits the matching series; those of a metric that has many come in label order. Returns the block set as of
-    /// afterwards: rows that leave the head meanwhile are in it, and duplicates are harmless.
-    pub(crate) fn walk_head(
+    /// The matching series of each generation.
+    pub(crate) fn head_series(
         &self,
         matchers: &[Matcher],
         budget: &dyn Budget,
-        mut each: impl FnMut(&Generation, &[u32]) -> Result<(), ReadError>,
-    ) -> Result<Blocks, ReadError> {
+    ) -> Result<Vec<HeadSeries<'_>>, ReadError> {
         let sources: Vec<Source<'_>> = {
             let head = self.shared.head.read();
             let current = Source::Current(self, head.current.number);
@@ -122,18 +168,15 @@ impl Store {
         let metric = rest.iter().position(of_metric).map(|at| rest.remove(at));
         let asks = asks_for_components(matchers);
         let mut tests = LabelTests::new(&rest, budget);
+        let mut all = Vec::with_capacity(sources.len());
         for source in sources {
             let candidates = source.look(|generation| Candidates::of(generation, metric.as_ref(), asks));
             let Some(candidates) = candidates else { continue };
-            let Some(found) = candidates.matching(&source, metric.as_ref(), &mut tests, budget)? else { continue };
-            for some in found.chunks(SERIES_PER_LOCK) {
-                budget.check()?;
-                if source.look(|generation| each(generation, some)).transpose()?.is_none() {
-                    break;
-                }
-            }
+            let in_label_order = candidates.many;
+            let Some(series) = candidates.matching(&source, metric.as_ref(), &mut tests, budget)? else { continue };
+            all.push(HeadSeries { source, series, in_label_order });
         }
-        Ok(self.shared.blocks.all())
+        Ok(all)
     }
 }
 

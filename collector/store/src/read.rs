@@ -2,15 +2,15 @@
 
 use crate::block::read::Block;
 use crate::error::StoreError;
-use crate::head::generation::Generation;
+use crate::label_ranges::LabelOrdered as _;
 use crate::matching::{SERIES_PER_CHECK, of_caller};
 use crate::rollup;
-use crate::selection::Selection;
+use crate::select::Wanted;
 use crate::store::Store;
 use fabriclens_model::names::COMPONENT;
 use fabriclens_model::{
     Budget, Component, Hint, HistogramSeries, Labels, Matcher, Pair, Read, ReadError, Rollup, Selected, Series,
-    SharedSeries, assembled, histogram_of,
+    assembled, histogram_of,
 };
 use foldhash::{HashSet, HashSetExt as _};
 use std::collections::BTreeSet;
@@ -31,7 +31,8 @@ impl Read for Store {
         budget: &dyn Budget,
     ) -> Result<Vec<Series>, ReadError> {
         let Some(matchers) = of_caller(matchers) else { return Ok(Vec::new()) };
-        let series = self.select_blocks(&matchers, (start_ms, end_ms), false, budget, |_| true)?.0;
+        let wanted = Wanted { matchers: &matchers, times: (start_ms, end_ms), newest: false, budget };
+        let series = self.select_blocks(&wanted, |_| true)?.0;
         Ok(series.into_iter().map(Into::into).collect())
     }
 
@@ -64,28 +65,6 @@ impl Read for Store {
 }
 
 impl Store {
-    /// Samples of the head and of the chosen blocks in a range (only the `newest` of each series, or all), and the
-    /// current block set.
-    pub(crate) fn select_blocks(
-        &self,
-        matchers: &[Matcher],
-        (start, end): (i64, i64),
-        newest: bool,
-        budget: &dyn Budget,
-        chosen: impl Fn(&Arc<Block>) -> bool,
-    ) -> Result<(Vec<SharedSeries>, Blocks), ReadError> {
-        let limit = self.shared.options.max_read_samples;
-        let mut recent = Selection::new(limit, newest, budget);
-        let each = |generation: &Generation, series: &[u32]| recent.add_head(generation, series, start, end);
-        let blocks = self.walk_head(matchers, budget, each)?;
-        let mut found = Selection::new(limit, newest, budget);
-        for block in blocks.iter().filter(|b| b.overlaps(start, end) && chosen(b)) {
-            found.add_block(block, matchers, start, end, |e| self.shared.report(block, e))?;
-        }
-        found.append(recent)?;
-        Ok((found.finish(start, end)?, blocks))
-    }
-
     /// Visits the labels of the series that match all matchers and may have samples in `[start_ms, end_ms]`, some twice.
     /// Blocks are tested as a whole, so a series that ended shortly before may be included.
     fn each_series(
@@ -111,17 +90,21 @@ impl Store {
         budget: &dyn Budget,
         mut each: impl FnMut(&Labels) -> Result<(), ReadError>,
     ) -> Result<(), ReadError> {
-        let blocks = self.walk_head(matchers, budget, |generation, series| {
-            for series in series {
-                let live = generation.series.locations(*series).any(|(l, _)| {
-                    generation.layouts[l as usize].range().is_some_and(|(a, b)| a <= end_ms && b >= start_ms)
-                });
-                if live {
-                    each(generation.labels(*series))?;
+        for head in self.head_series(matchers, budget)? {
+            head.visit(0..head.len(), budget, |generation, series| {
+                for series in series {
+                    let live = generation.series.locations(*series).any(|(l, _)| {
+                        generation.layouts[l as usize].range().is_some_and(|(a, b)| a <= end_ms && b >= start_ms)
+                    });
+                    if live {
+                        each(generation.labels(*series))?;
+                    }
                 }
-            }
-            Ok(())
-        })?;
+                Ok(())
+            })?;
+        }
+        // As of afterwards: series that leave the head meanwhile are in them.
+        let blocks = self.shared.blocks.all();
         let rollups = self.shared.rollups.all();
         let last = [matchers, &[Matcher::equal(rollup::LABEL, rollup::name(Rollup::Last))]].concat();
         let rollups = rollups.iter().map(|b| (b, &*last));

@@ -7,11 +7,12 @@ use crate::error::StoreError;
 use crate::head::chunk::Chunk;
 use crate::head::generation::Generation;
 use crate::series_builder::{SeriesBuilder, Times, TimesCache, rows};
-use fabriclens_model::{Budget, Labels, Matcher, ReadError, SharedSeries, is_absent};
+use fabriclens_model::{Budget, Labels, ReadError, SharedSeries, is_absent};
 use foldhash::HashMap;
 use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A piece of a series.
 enum Part {
@@ -22,8 +23,8 @@ enum Part {
 }
 
 /// A series and its pieces. Pieces appended earlier come first, so that the first of two samples at one time wins.
-struct Entry {
-    labels: Labels,
+pub struct Entry {
+    pub labels: Labels,
     parts: Parts,
 }
 
@@ -35,13 +36,35 @@ const SAMPLE: usize = size_of::<i64>() + size_of::<f64>();
 /// Bytes of a series without its samples: labels and table entries.
 const SERIES: usize = 512;
 
+/// Samples that the threads of a read have found together, and how many they may find.
+pub struct SampleLimit {
+    found: AtomicUsize,
+    most: usize,
+}
+
+impl SampleLimit {
+    /// At most so many.
+    pub fn new(most: usize) -> Self {
+        Self { found: AtomicUsize::new(0), most }
+    }
+
+    fn add(&self, samples: usize) -> Result<(), ReadError> {
+        if self.found.fetch_add(samples, Ordering::Relaxed) + samples <= self.most {
+            return Ok(());
+        }
+        Err(ReadError::Limit(format!(
+            "the query would read more than {} samples; ask for a shorter range or fewer series, or raise max_read_samples",
+            self.most
+        )))
+    }
+}
+
 /// The series found by a read so far.
 pub struct Selection<'a> {
     /// In label order, except for entries of the source being read and of heads.
-    entries: Vec<Entry>,
+    pub entries: Vec<Entry>,
     times: Times,
-    samples: usize,
-    limit: usize,
+    limit: &'a SampleLimit,
     /// Return only the newest sample of each series.
     newest: bool,
     budget: &'a dyn Budget,
@@ -54,10 +77,23 @@ struct Target {
 }
 
 impl<'a> Selection<'a> {
-    /// Empty. Exceeding `limit` samples, or the memory of `budget`, is an error. Returns all samples of each series,
-    /// or only the `newest`.
-    pub fn new(limit: usize, newest: bool, budget: &'a dyn Budget) -> Self {
-        Self { entries: Vec::new(), times: Times::default(), samples: 0, limit, newest, budget }
+    /// Empty. Exceeding `limit`, or the memory of `budget`, is an error. Returns all samples of each series, or only the
+    /// `newest`.
+    pub fn new(limit: &'a SampleLimit, newest: bool, budget: &'a dyn Budget) -> Self {
+        Self { entries: Vec::new(), times: Times::default(), limit, newest, budget }
+    }
+
+    /// Splits an arranged selection at these positions, of which the first is 0.
+    pub fn split(mut self, at: impl DoubleEndedIterator<Item = usize>) -> Vec<Self> {
+        let part = |entries| Self { entries, ..Self::new(self.limit, self.newest, self.budget) };
+        let mut parts: Vec<Self> = at.rev().map(|at| part(self.entries.split_off(at))).collect();
+        parts.reverse();
+        parts
+    }
+
+    /// Adds the series of another selection, whose labels all come later.
+    pub fn extend(&mut self, mut later: Self) {
+        self.entries.append(&mut later.entries);
     }
 
     fn begin(&self) -> Target {
@@ -78,7 +114,7 @@ impl<'a> Selection<'a> {
     }
 
     /// Sorts the series by labels and merges duplicates.
-    fn arrange(&mut self) {
+    pub fn arrange(&mut self) {
         if self.entries.is_sorted_by(|a, b| a.labels < b.labels) {
             return;
         }
@@ -96,38 +132,27 @@ impl<'a> Selection<'a> {
         self.budget.request(bytes)
     }
 
-    /// Adds pieces that were appended after the present ones.
-    pub fn append(&mut self, mut later: Self) -> Result<(), ReadError> {
-        later.arrange();
+    /// Adds pieces that were appended after the present ones, arranged.
+    pub fn append(&mut self, later: Self) -> Result<(), ReadError> {
         if self.entries.is_empty() {
             // In order, and their memory is requested.
             self.entries = later.entries;
-            return self.add_samples(later.samples);
+            return Ok(());
         }
         let mut place = self.begin();
         for Entry { labels, parts } in later.entries {
             self.push(&mut place, labels, parts)?;
         }
         self.arrange();
-        self.add_samples(later.samples)
+        Ok(())
     }
 
-    fn add_samples(&mut self, samples: usize) -> Result<(), ReadError> {
-        self.samples += samples;
-        if self.samples <= self.limit {
-            return Ok(());
-        }
-        Err(ReadError::Limit(format!(
-            "the query would read more than {} samples; ask for a shorter range or fewer series, or raise max_read_samples",
-            self.limit
-        )))
-    }
-
-    /// Adds the samples of a block in the range. Series on a damaged page are left out, and `damage` is called.
+    /// Adds the samples of these series of a block in the range. Series on a damaged page are left out, and `damage` is
+    /// called.
     pub fn add_block(
         &mut self,
         block: &Arc<Block>,
-        matchers: &[Matcher],
+        series: &[u32],
         start: i64,
         end: i64,
         damage: impl Fn(&StoreError),
@@ -138,9 +163,9 @@ impl<'a> Selection<'a> {
         };
         let index = reader.index.clone();
         let (mut place, mut scratch, mut page) = (self.begin(), Scratch::default(), Vec::new());
-        for s in index.matching(matchers, self.budget)? {
+        for s in series {
             self.budget.check()?;
-            let s = s as usize;
+            let s = *s as usize;
             let layout = index.layout(s);
             let mut joined = SeriesBuilder::default();
             let mut newest = i64::MIN;
@@ -153,7 +178,7 @@ impl<'a> Selection<'a> {
                     continue;
                 }
                 let n = meta.rows as usize;
-                self.add_samples(n)?;
+                self.limit.add(n)?;
                 let times = match reader.times(layout, i) {
                     Ok(times) => times,
                     Err(e) => {
@@ -183,7 +208,7 @@ impl<'a> Selection<'a> {
         Ok(())
     }
 
-    /// Adds the samples of a generation in the range, in the order of `series`: [`Selection::append`] sorts when the head is
+    /// Adds the samples of a generation in the range, in the order of `series`: [`Selection::arrange`] sorts when the head is
     /// no longer locked.
     pub fn add_head(&mut self, head: &Generation, series: &[u32], start: i64, end: i64) -> Result<(), ReadError> {
         let mut open = OpenTimes::default();
@@ -203,7 +228,7 @@ impl<'a> Selection<'a> {
                     if self.newest {
                         newest = newest.max(of.times()[rows.start]);
                     }
-                    self.add_samples(rows.len())?;
+                    self.limit.add(rows.len())?;
                     self.take(size_of::<Part>() + 2 * SAMPLE * rows.len())?;
                     let times = open.of((l, late, rows.start), &of.times()[rows.clone()], &mut self.times);
                     let mut values = Vec::with_capacity(rows.len());
@@ -221,7 +246,7 @@ impl<'a> Selection<'a> {
                 }
                 let wanted = |k: &&Arc<Chunk>| k.overlaps(start, end) && k.range().1 >= newest;
                 for chunk in layout.sealed.iter().filter(wanted) {
-                    self.add_samples(chunk.rows())?;
+                    self.limit.add(chunk.rows())?;
                     self.take(size_of::<Part>() + SAMPLE * chunk.rows())?;
                     parts.push(Part::Sealed(chunk.clone(), c));
                 }
@@ -300,7 +325,7 @@ fn last_present(values: &[f64], rows: Range<usize>) -> Range<usize> {
 }
 
 /// Damage is left out of the answer and reported; an I/O error fails the read.
-fn skip_damaged(e: StoreError, damage: &impl Fn(&StoreError)) -> Result<(), ReadError> {
+pub fn skip_damaged(e: StoreError, damage: &impl Fn(&StoreError)) -> Result<(), ReadError> {
     match e {
         StoreError::Damaged { .. } => {
             damage(&e);

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 /// A term that is evaluated here.
 pub(super) struct Reader {
     /// Row of its signal in [`ALL`].
-    pub row: usize,
+    pub row: u16,
     pub series: Vec<Matcher>,
     pub rate: bool,
     pub scale: f64,
@@ -52,7 +52,7 @@ impl Readers {
             }
         };
         self.by_metric.entry(term.selector.metric).or_default().push(Use::Term(self.terms.len() as u16));
-        self.terms.push(Reader { row, series, rate: term.measure == Measure::Rate, scale, over });
+        self.terms.push(Reader { row: row as u16, series, rate: term.measure == Measure::Rate, scale, over });
         Some(())
     }
 }

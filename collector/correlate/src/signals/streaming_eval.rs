@@ -10,12 +10,13 @@ use crate::model::topology::port_name;
 use crate::signals::frame_sink::FrameSink;
 use crate::signals::late_samples::LateSamples;
 use crate::signals::stream_readers::{Readers, Use};
-use crate::signals::stream_slots::{Cell, CellValue, NONE, NewIndices, Slot, sample};
+use crate::signals::stream_slots::{Cell, CellValue, NONE, NewIndices, Slot, Slots, Values};
 use crate::signals::table::{ALL, SignalSpec};
 use fabriclens_model::{Labels, Layout, LayoutId, WeakLayout, is_absent, is_stale};
 use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt as _};
 use hashbrown::HashTable;
+use smallvec::SmallVec;
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, DefaultHasher, Hash, Hasher};
 
@@ -46,12 +47,12 @@ pub struct StreamingEval {
     plans: HashMap<LayoutId, Plan>,
     /// Number of plans at which dropped lists are looked for.
     plan_limit: usize,
-    slots: Vec<Slot>,
+    slots: Slots,
     cells: Vec<Cell>,
     /// Slots by use and hash of the labels.
     index: HashTable<u32>,
     hasher: RandomState,
-    of_port: HashMap<(usize, usize), u32>,
+    of_port: HashMap<(u16, u32), u32>,
     step_ms: i64,
     full: bool,
     late: LateSamples,
@@ -69,7 +70,7 @@ impl StreamingEval {
             readers,
             plans: HashMap::new(),
             plan_limit: MAX_PLANS,
-            slots: Vec::new(),
+            slots: Slots::default(),
             cells: Vec::new(),
             index: HashTable::new(),
             hasher: RandomState::default(),
@@ -101,39 +102,41 @@ impl StreamingEval {
 
     /// Ports with a sample since an instant (Unix ms).
     pub fn heard(&self, since_ms: i64) -> HashSet<usize> {
-        let newer = self.slots.iter().filter(|slot| slot.newest.0 >= since_ms);
-        newer.filter_map(|slot| Some(self.cells.get(slot.cell as usize)?.port)).collect()
+        let newer = self.slots.all.iter().filter(|slot| slot.newest.0 >= since_ms);
+        newer.filter_map(|slot| Some(self.cells.get(slot.cell as usize)?.port as usize)).collect()
     }
 
     /// Evicts series without samples since an instant (Unix ms) once they are many, because hosts come and go for
     /// months. Series of ports in `gone` are evicted at once.
     pub fn forget(&mut self, before_ms: i64, gone: &HashSet<usize>) {
-        let is_gone = |slot: &Slot| self.cells.get(slot.cell as usize).is_some_and(|cell| gone.contains(&cell.port));
-        let mut stays: Vec<bool> = self.slots.iter().map(|slot| slot.newest.0 >= before_ms && !is_gone(slot)).collect();
-        for (at, slot) in self.slots.iter().enumerate() {
-            if stays[at] && slot.over != NONE {
-                stays[slot.over as usize] = true;
-            }
+        let all = &mut self.slots.all;
+        let port = |slot: &Slot| self.cells.get(slot.cell as usize).map(|cell| cell.port as usize);
+        let is_gone = |slot: &Slot| port(slot).is_some_and(|port| gone.contains(&port));
+        let mut stays: Vec<bool> = all.iter().map(|slot| slot.newest.0 >= before_ms && !is_gone(slot)).collect();
+        for (slot, divisor) in &self.slots.divisors {
+            stays[*divisor as usize] |= stays[*slot as usize];
         }
-        let few = stays.iter().filter(|stays| !**stays).count() < (self.slots.len() / EVICT_ONE_IN).max(1);
+        let few = stays.iter().filter(|stays| !**stays).count() < (all.len() / EVICT_ONE_IN).max(1);
         if few && gone.is_empty() {
             return;
         }
         let mut cells_stay = vec![false; self.cells.len()];
-        for (slot, _) in self.slots.iter().zip(&stays).filter(|(slot, stays)| **stays && slot.cell != NONE) {
+        for (slot, _) in all.iter().zip(&stays).filter(|(slot, stays)| **stays && slot.cell != NONE) {
             cells_stay[slot.cell as usize] = true;
         }
         let (slots, cells) = (NewIndices::new(&stays), NewIndices::new(&cells_stay));
-        slots.keep(&mut self.slots);
+        slots.keep(all);
         cells.keep(&mut self.cells);
-        for slot in &mut self.slots {
-            (slot.over, slot.cell) = (slots.to(slot.over), cells.to(slot.cell));
+        for slot in all {
+            slot.cell = cells.to(slot.cell);
         }
+        let divisors = self.slots.divisors.drain().map(|(slot, divisor)| (slots.to(slot), slots.to(divisor)));
+        self.slots.divisors = divisors.filter(|(slot, _)| *slot != NONE).collect();
         for cell in &mut self.cells {
-            cell.members.retain_mut(|member| slots.moves(member));
+            cell.members.retain(|member| slots.moves(member));
         }
         self.index.retain(|slot| slots.moves(slot));
-        self.index.shrink_to_fit(|at| hash_of(&self.hasher, &self.slots, *at));
+        self.index.shrink_to_fit(|at| hash_of(&self.hasher, &self.slots.all, *at));
         self.of_port.retain(|_, cell| cells.moves(cell));
         self.plans.retain(|_, plan| {
             plan.list.is_alive()
@@ -152,7 +155,7 @@ impl StreamingEval {
 
     /// Number of series.
     pub fn series(&self) -> usize {
-        self.slots.len()
+        self.slots.all.len()
     }
 
     /// Whether series were ignored because of the limit.
@@ -176,33 +179,31 @@ impl StreamingEval {
         let Some(plan) = plans.get(&id).filter(|plan| !plan.uses.is_empty()) else { return };
         let (first, now_ms) = (plan.uses[0].slot as usize, sink.now_ns() / 1_000_000);
         for (row, time) in times.iter().enumerate() {
-            let frame = frame_of(*time, *step_ms);
-            late.record(slots[first].same, *time, slots[first].newest.0, now_ms);
+            let frame = (frame_of(*time, *step_ms), *step_ms);
+            late.record(slots.all[first].same, *time, slots.all[first].newest.0, now_ms);
             values.clear();
             for of_cell in plan.uses.chunk_by(|a, b| a.cell == b.cell) {
                 let mut any = false;
                 for column in of_cell {
                     let value = samples[column.at as usize * times.len() + row];
                     if !is_absent(value) && !is_stale(value) {
-                        any |= sample(slots, column.slot, &readers.terms, (*time, value), (frame, *step_ms));
+                        any |= slots.sample(column.slot, (*time, value), frame);
                     }
                 }
                 if any {
-                    let at = of_cell[0].cell;
-                    let cell = cells.get(at as usize);
-                    values.extend(
-                        cell.and_then(|cell| CellValue::of((at, cell), slots, of_cell[0].slot, (frame, *step_ms))),
-                    );
+                    let all = Values { slots, cells, terms: &readers.terms, frame };
+                    values.extend(all.of(of_cell[0].cell, of_cell[0].slot));
                 }
             }
-            let time_ns = frame.saturating_mul(1_000_000);
             if values.is_empty() {
                 continue;
             }
+            let all = Values { slots, cells, terms: &readers.terms, frame };
+            let time_ns = frame.0.saturating_mul(1_000_000);
             if let Some(into) = sink.frame(time_ns) {
-                values.iter().for_each(|value| value.write((cells, slots), frame, into));
+                values.iter().for_each(|value| all.write(value, into));
             }
-            values.iter().filter(|value| value.covers_gap).for_each(|value| value.fill(cells, time_ns, sink));
+            values.iter().filter(|value| value.covers_gap).for_each(|value| all.fill(value, time_ns, sink));
         }
     }
 
@@ -212,11 +213,12 @@ impl StreamingEval {
             let Some(found) = self.readers.by_metric.get(labels.metric()) else { continue };
             for one in found.clone() {
                 if let Some(slot) = self.slot(one, labels, sink) {
-                    uses.push(Column { at: column as u32, slot, cell: self.slots[slot as usize].cell });
+                    uses.push(Column { at: column as u32, slot, cell: self.slots.all[slot as usize].cell });
                 }
             }
         }
         uses.sort_by_key(|column: &Column| column.cell.wrapping_add(1));
+        uses.shrink_to_fit();
         uses
     }
 
@@ -232,36 +234,39 @@ impl StreamingEval {
         if let Some(slot) = self.known(one, same) {
             return Some(slot);
         }
-        if self.slots.len() >= MAX_SERIES {
+        if self.slots.all.len() >= MAX_SERIES {
             self.full = true;
             return None;
         }
         let Use::Term(at) = one else { return Some(self.divisor(one, same)) };
-        let port = sink.measured_port(labels.get("host"), &port_name(labels))?;
+        let port = sink.measured_port(labels.get("host"), &port_name(labels))? as u32;
         let (row, over) = (self.readers.terms[usize::from(at)].row, self.readers.terms[usize::from(at)].over);
-        let over = over.map_or(NONE, |divisor| self.divisor(Use::Divisor(divisor), same));
+        let divisor = over.map(|divisor| self.divisor(Use::Divisor(divisor), same));
         let next = self.cells.len() as u32;
         let cell = *self.of_port.entry((row, port)).or_insert(next);
+        let spec = &ALL[usize::from(row)];
         if cell == next {
-            self.cells.push(Cell { row, is_rate: ALL[row].is_rate(), port, members: Vec::new() });
+            self.cells.push(Cell { row, is_rate: spec.is_rate(), port, members: SmallVec::new() });
         }
-        let priority = priority::of_series(ALL[row].signal, labels).map(|of| of as u8);
-        let slot = self.add(Slot { cell, over, priority, ..Slot::unused(one, same) });
+        let priority = priority::of_series(spec.signal, labels).map(|of| of as u8);
+        let slot = self.add(Slot::new(one, same, cell, priority));
+        self.slots.divisors.extend(divisor.map(|divisor| (slot, divisor)));
         self.cells[cell as usize].members.push(slot);
         Some(slot)
     }
 
     fn divisor(&mut self, of: Use, same: u64) -> u32 {
-        self.known(of, same).unwrap_or_else(|| self.add(Slot::unused(of, same)))
+        self.known(of, same).unwrap_or_else(|| self.add(Slot::new(of, same, NONE, None)))
     }
 
     fn known(&self, of: Use, same: u64) -> Option<u32> {
-        let is = |at: &u32| self.slots[*at as usize].of == of && self.slots[*at as usize].same == same;
+        let slot = |at: &u32| &self.slots.all[*at as usize];
+        let is = |at: &u32| slot(at).of == of && slot(at).same == same;
         self.index.find(self.hasher.hash_one((of, same)), is).copied()
     }
 
     fn add(&mut self, slot: Slot) -> u32 {
-        let Self { slots, index, hasher, .. } = self;
+        let Self { slots: Slots { all: slots, .. }, index, hasher, .. } = self;
         slots.push(slot);
         let at = (slots.len() - 1) as u32;
         index.insert_unique(hash_of(hasher, slots, at), at, |at| hash_of(hasher, slots, *at));

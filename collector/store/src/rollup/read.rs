@@ -3,7 +3,9 @@
 use super::kind::{LABEL, RESOLUTION, interval_start, name, sample_labels};
 use super::rolled_up::newest_first;
 use crate::block::read::Block;
-use crate::selection::Selection;
+use crate::error::StoreError;
+use crate::select::Wanted;
+use crate::selection::{SampleLimit, Selection, skip_damaged};
 use crate::store::Store;
 use fabriclens_model::{
     Budget, Hint, Labels, Matcher, ReadError, Rollup, Selected, Series, SharedSeries, is_stale, settle,
@@ -46,8 +48,8 @@ impl Store {
         // Damaged rollups are not used while samples exist.
         let sound = || rollups.iter().all(|b| !b.overlaps(start, end) || !b.damaged.load(Ordering::Relaxed));
         let coarse = !rollups.is_empty() && coarse(hint) && sound() && many()?;
-        let (series, read) =
-            self.select_blocks(matchers, (start, end), hint.newest(), budget, |b| !(coarse && rolled_up(b)))?;
+        let wanted = Wanted { matchers, times: (start, end), newest: hint.newest(), budget };
+        let (series, read) = self.select_blocks(&wanted, |b| !(coarse && rolled_up(b)))?;
         let gaps = if coarse { vec![(start, end)] } else { gaps(&read, &rollups, start, end) };
         if gaps.is_empty() {
             return Ok(Selected { series, ..Selected::default() });
@@ -101,11 +103,16 @@ impl Store {
         let mut blocks: Vec<_> = self.shared.rollups.all().iter().cloned().collect();
         blocks.sort_by(newest_first);
         let (mut first, mut last) = (i64::MAX, i64::MIN);
-        let mut found = Selection::new(self.shared.options.max_read_samples, false, budget);
+        let limit = SampleLimit::new(self.shared.options.max_read_samples);
+        let mut found = Selection::new(&limit, false, budget);
         for (start, end) in gaps {
             (first, last) = (first.min(*start), last.max(*end));
             for block in blocks.iter().filter(|b| b.overlaps(*start, *end)) {
-                found.add_block(block, &matchers, *start, *end, |e| self.shared.report(block, e))?;
+                let damage = |e: &StoreError| self.shared.report(block, e);
+                match block.index() {
+                    Ok(index) => found.add_block(block, &index.matching(&matchers, budget)?, *start, *end, damage)?,
+                    Err(e) => skip_damaged(e, &damage)?,
+                }
             }
         }
         let series = found.finish(first, last)?.into_iter();

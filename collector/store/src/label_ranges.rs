@@ -1,0 +1,126 @@
+//! Splits a read of many series into ranges of label sets, which threads read at the same time: reading series means
+//! waiting for memory, which several cores do at once.
+
+use fabriclens_model::{Labels, ReadError};
+use std::ops::Range;
+use std::sync::LazyLock;
+use std::thread::{Builder, ScopedJoinHandle, available_parallelism, scope};
+
+/// Series for which a thread is worth starting.
+const SERIES: usize = 8192;
+/// Threads of one read, at most.
+const THREADS: usize = 8;
+
+/// Cores for this process.
+static CORES: LazyLock<usize> = LazyLock::new(|| available_parallelism().map_or(1, usize::from));
+
+/// Series in label order.
+pub(crate) trait LabelOrdered {
+    /// Number of series.
+    fn len(&self) -> usize;
+
+    /// Labels of a series.
+    fn labels(&self, at: usize) -> Labels;
+}
+
+/// Threads that a read of so many series is worth.
+pub(crate) fn threads(series: usize) -> usize {
+    (series / SERIES).clamp(1, THREADS.min(*CORES))
+}
+
+/// For each thread that a read of these lists is worth: the range of its series in each list. The labels of one thread come
+/// before those of the next.
+pub(crate) fn label_ranges(lists: &[&dyn LabelOrdered]) -> Vec<Vec<Range<usize>>> {
+    let Some(longest) = lists.iter().max_by_key(|list| list.len()) else { return Vec::new() };
+    let threads = threads(longest.len());
+    let mut from = vec![0; lists.len()];
+    let mut range = |until: &dyn Fn(&dyn LabelOrdered) -> usize| {
+        let each = lists.iter().zip(&mut from).map(|(list, from)| {
+            let to = until(*list).max(*from);
+            std::mem::replace(from, to)..to
+        });
+        each.collect()
+    };
+    let between = (1..threads).map(|nth| longest.labels(nth * longest.len() / threads));
+    let mut ranges: Vec<_> = between.map(|first| range(&|list| position(list, &first))).collect();
+    ranges.push(range(&|list| list.len()));
+    ranges
+}
+
+/// The first position in a list whose labels do not come before these.
+fn position(list: &dyn LabelOrdered, first: &Labels) -> usize {
+    let (mut low, mut high) = (0, list.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if list.labels(middle) < *first {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+/// Does the work of each part, all but the first on a thread of its own; the results come in the order of the parts.
+pub(crate) fn on_threads<P: Send, T: Send>(
+    parts: impl IntoIterator<Item = P>,
+    work: impl Fn(P) -> Result<T, ReadError> + Sync,
+) -> Result<Vec<T>, ReadError> {
+    let work = &work;
+    let mut parts = parts.into_iter();
+    let Some(first) = parts.next() else { return Ok(Vec::new()) };
+    scope(|scope| {
+        let start = |part| Builder::new().name("read".into()).spawn_scoped(scope, move || work(part));
+        let others: Vec<std::io::Result<ScopedJoinHandle<'_, _>>> = parts.map(start).collect();
+        let mut all = vec![work(first)?];
+        for other in others {
+            let other =
+                other.map_err(|e| ReadError::Storage(format!("cannot start a thread for a large read: {e}")))?;
+            all.push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+        }
+        Ok(all)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Numbers(Vec<usize>);
+
+    impl LabelOrdered for Numbers {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn labels(&self, at: usize) -> Labels {
+            Labels::new([("n", format!("{:08}", self.0[at]))])
+        }
+    }
+
+    #[test]
+    fn ranges_cover_each_list_in_the_same_order() {
+        let [all, odd, late] =
+            [(1, 0), (2, 1), (3, 60_000)].map(|(step, from)| Numbers((from..80_000).step_by(step).collect()));
+        let lists: [&dyn LabelOrdered; 4] = [&odd, &all, &Numbers(Vec::new()), &late];
+        let ranges = label_ranges(&lists);
+        assert_eq!(ranges.len(), THREADS.min(*CORES));
+        for (n, list) in [&odd.0, &all.0, &Vec::new(), &late.0].into_iter().enumerate() {
+            let joined: Vec<usize> = ranges.iter().flat_map(|of| list[of[n].clone()].to_vec()).collect();
+            assert_eq!(joined, *list);
+        }
+        let parts =
+            ranges.iter().map(|of| [&odd.0[of[0].clone()], &all.0[of[1].clone()], &late.0[of[3].clone()]].concat());
+        let ends: Vec<_> = parts.map(|part| (part.iter().min().copied(), part.iter().max().copied())).collect();
+        assert!(ends.windows(2).all(|pair| pair[0].1 < pair[1].0), "{ends:?}");
+        assert_eq!(label_ranges(&[&Numbers((0..SERIES).collect())]), [[0..SERIES]]);
+        assert!(label_ranges(&[]).is_empty());
+    }
+
+    #[test]
+    fn results_keep_their_order_and_errors_are_told() {
+        assert_eq!(on_threads(0..5, |n| Ok(n * n)).unwrap(), [0, 1, 4, 9, 16]);
+        let some = on_threads(0..5, |n| if n == 3 { Err(ReadError::Timeout) } else { Ok(n) });
+        assert_eq!(some, Err(ReadError::Timeout));
+    }
+}

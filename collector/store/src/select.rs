@@ -1,0 +1,106 @@
+//! Reads the samples of head and blocks, many series on several threads.
+
+use crate::block::index::Index;
+use crate::block::read::Block;
+use crate::label_ranges::{LabelOrdered, label_ranges, on_threads, threads};
+use crate::read::Blocks;
+use crate::selection::{SampleLimit, Selection, skip_damaged};
+use crate::store::Store;
+use fabriclens_model::{Budget, Labels, Matcher, ReadError, SharedSeries};
+use std::sync::Arc;
+
+/// What a read asks for.
+pub(crate) struct Wanted<'a> {
+    pub matchers: &'a [Matcher],
+    /// First and last time, Unix ms.
+    pub times: (i64, i64),
+    /// Only the newest sample of each series.
+    pub newest: bool,
+    pub budget: &'a dyn Budget,
+}
+
+/// The matching series of a block.
+struct BlockSeries<'a> {
+    block: &'a Arc<Block>,
+    index: Arc<Index>,
+    series: Vec<u32>,
+}
+
+impl LabelOrdered for BlockSeries<'_> {
+    fn len(&self) -> usize {
+        self.series.len()
+    }
+
+    fn labels(&self, at: usize) -> Labels {
+        self.index.labels(self.series[at] as usize)
+    }
+}
+
+impl LabelOrdered for Selection<'_> {
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn labels(&self, at: usize) -> Labels {
+        self.entries[at].labels.clone()
+    }
+}
+
+impl Store {
+    /// Samples of the head and of the chosen blocks, in label order, and the current block set.
+    pub(crate) fn select_blocks(
+        &self,
+        wanted: &Wanted<'_>,
+        chosen: impl Fn(&Arc<Block>) -> bool,
+    ) -> Result<(Vec<SharedSeries>, Blocks), ReadError> {
+        let (start, end) = wanted.times;
+        let limit = SampleLimit::new(self.shared.options.max_read_samples);
+        let recent = self.select_head(wanted, &limit)?;
+        // As of afterwards: rows that leave the head meanwhile are in it, and duplicates are harmless.
+        let blocks = self.shared.blocks.all();
+        let mut found = Vec::new();
+        for block in blocks.iter().filter(|b| b.overlaps(start, end) && chosen(b)) {
+            match block.index() {
+                Ok(index) => {
+                    let series = index.matching(wanted.matchers, wanted.budget)?;
+                    found.push(BlockSeries { block, index, series });
+                }
+                Err(e) => skip_damaged(e, &|e| self.shared.report(block, e))?,
+            }
+        }
+        let mut lists: Vec<&dyn LabelOrdered> = vec![&recent];
+        lists.extend(found.iter().map(|of_block| of_block as &dyn LabelOrdered));
+        let ranges = label_ranges(&lists);
+        let parts = recent.split(ranges.iter().map(|of_lists| of_lists[0].start)).into_iter().zip(&ranges);
+        let series = on_threads(parts, |(recent, of_lists)| {
+            let mut all = Selection::new(&limit, wanted.newest, wanted.budget);
+            for (BlockSeries { block, series, .. }, some) in found.iter().zip(&of_lists[1..]) {
+                all.add_block(block, &series[some.clone()], start, end, |e| self.shared.report(block, e))?;
+            }
+            all.append(recent)?;
+            all.finish(start, end)
+        })?;
+        Ok((series.into_iter().flatten().collect(), blocks))
+    }
+
+    /// The samples of the head, in label order.
+    fn select_head<'a>(&self, wanted: &Wanted<'a>, limit: &'a SampleLimit) -> Result<Selection<'a>, ReadError> {
+        let mut heads = self.head_series(wanted.matchers, wanted.budget)?;
+        if heads.iter().any(|head| threads(head.len()) > 1) {
+            heads.iter_mut().try_for_each(|head| head.arrange(wanted.budget))?;
+        }
+        let ranges = label_ranges(&heads.iter().map(|head| head as &dyn LabelOrdered).collect::<Vec<_>>());
+        let parts = on_threads(ranges, |of_heads| {
+            let mut part = Selection::new(limit, wanted.newest, wanted.budget);
+            for (head, some) in heads.iter().zip(of_heads) {
+                let (start, end) = wanted.times;
+                head.visit(some, wanted.budget, |generation, series| part.add_head(generation, series, start, end))?;
+            }
+            part.arrange();
+            Ok(part)
+        })?;
+        let mut all = Selection::new(limit, wanted.newest, wanted.budget);
+        parts.into_iter().for_each(|part| all.extend(part));
+        Ok(all)
+    }
+}
