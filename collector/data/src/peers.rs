@@ -127,6 +127,7 @@ impl Read for MergedReader {
         if selected.resolution_ms.is_none() {
             for of_peer in self.ask(|peer| peer.select_for(matchers, start_ms, end_ms, hint, budget))? {
                 selected.series = join(selected.series, of_peer.series);
+                selected.in_label_order = false;
                 selected.histograms = join_histograms(selected.histograms, of_peer.histograms);
             }
         }

@@ -40,6 +40,8 @@ impl Hint {
 pub struct Selected {
     /// See [`crate::Read::select_within`].
     pub series: Vec<SharedSeries>,
+    /// Whether these come in the order of their labels, so that nobody needs to sort them.
+    pub in_label_order: bool,
     /// See [`crate::Read::select_histograms`].
     pub histograms: Vec<HistogramSeries>,
     /// Length of the rollup intervals, ms, if some samples are rollups.

@@ -109,7 +109,7 @@ impl Candidates {
 pub(crate) struct HeadSeries<'a> {
     source: Source<'a>,
     series: Vec<u32>,
-    in_label_order: bool,
+    pub in_label_order: bool,
 }
 
 impl HeadSeries<'_> {

@@ -120,7 +120,7 @@ impl Found {
             let (times, values) = within(samples, range)?;
             Some(HistogramSeries { labels, times, values })
         });
-        Selected { series: floats.collect(), histograms: histograms.collect(), resolution_ms: None }
+        Selected { series: floats.collect(), histograms: histograms.collect(), ..Selected::default() }
     }
 }
 

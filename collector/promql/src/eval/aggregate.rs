@@ -27,7 +27,8 @@ pub(super) fn groups(columns: &[Column], grouping: &Grouping) -> Vec<Group> {
         }
         members[at].push(i);
     }
-    keys.into_labels().into_iter().zip(members).map(|(labels, members)| Group { labels, members }).collect()
+    let group = |(example, members)| Group { labels: grouping.labels_of(example), members };
+    keys.into_examples().into_iter().zip(members).map(group).collect()
 }
 
 impl Context<'_> {

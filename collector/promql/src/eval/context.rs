@@ -67,7 +67,7 @@ impl<'a> Context<'a> {
     /// Reads the series of a selector between two instants, sorted by labels; counts against limit and budget.
     pub fn fetch(&mut self, matchers: &[Matcher], start: i64, end: i64, hint: Hint) -> Evaluated<Vec<Samples>> {
         let began = Instant::now();
-        let Selected { series, histograms, resolution_ms } =
+        let Selected { mut series, in_label_order, histograms, resolution_ms } =
             self.read.select_for(matchers, start, end, hint, self.budget)?;
         self.reading += began.elapsed();
         if let Some(ms) = resolution_ms {
@@ -76,6 +76,9 @@ impl<'a> Context<'a> {
                 ms / 1000
             );
             self.infos.insert(info);
+        }
+        if !in_label_order {
+            series.sort_by(|a, b| a.labels.cmp(&b.labels));
         }
         let found = joined(series, histograms);
         self.read_samples = self.read_samples.saturating_add(found.iter().map(Samples::size).sum());
@@ -198,9 +201,9 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The samples of each series, sorted by labels.
-fn joined(mut floats: Vec<SharedSeries>, mut histograms: Vec<HistogramSeries>) -> Vec<Samples> {
-    floats.sort_by(|a, b| a.labels.cmp(&b.labels));
+/// The samples of each series, sorted by labels, as `floats` are.
+fn joined(floats: Vec<SharedSeries>, mut histograms: Vec<HistogramSeries>) -> Vec<Samples> {
+    debug_assert!(floats.is_sorted_by(|a, b| a.labels <= b.labels));
     if histograms.is_empty() {
         return floats.into_iter().map(Into::into).collect();
     }

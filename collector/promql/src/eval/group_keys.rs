@@ -1,11 +1,13 @@
-//! Group keys for aggregations and vector matching. A label set is looked up by its grouping labels, which are copied
-//! only for a new group.
+//! Group keys for aggregations and vector matching. A label set is looked up by its grouping labels, of which no copy is
+//! made.
 
 use super::relabel;
 use crate::plan::Grouping;
 use fabriclens_model::Labels;
 use foldhash::fast::RandomState;
-use foldhash::{HashMap, HashMapExt as _};
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use smallvec::SmallVec;
 use std::hash::{BuildHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
@@ -21,47 +23,84 @@ impl Grouping {
     }
 }
 
+/// Which labels count, by position: the series of a metric share the texts of their names.
+#[derive(Default)]
+struct Names(Vec<(Arc<str>, bool)>);
+
+impl Names {
+    /// The labels of a series that count.
+    fn counting<'l>(&mut self, grouping: &Grouping, labels: &'l Labels) -> SmallVec<[SharedPair<'l>; 16]> {
+        let mut counting = SmallVec::new();
+        for (at, pair) in labels.pairs().enumerate() {
+            let counts = match self.0.get(at) {
+                Some((known, counts)) if Arc::ptr_eq(known, pair.0) => *counts,
+                _ => {
+                    self.0.truncate(at);
+                    self.0.push((pair.0.clone(), grouping.counts(pair.0)));
+                    self.0[at].1
+                }
+            };
+            if counts {
+                counting.push(pair);
+            }
+        }
+        counting
+    }
+}
+
+type SharedPair<'l> = (&'l Arc<str>, &'l Arc<str>);
+
+fn equal(a: &[SharedPair<'_>], b: &[SharedPair<'_>]) -> bool {
+    let equal = |a: &Arc<str>, b: &Arc<str>| Arc::ptr_eq(a, b) || a == b;
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a.0, b.0) && equal(a.1, b.1))
+}
+
 /// Numbers groups in order of appearance.
 pub(super) struct GroupKeys<'a> {
     grouping: &'a Grouping,
+    /// Those of the series, and of the examples: they may be of two metrics.
+    names: [Names; 2],
     hasher: RandomState,
-    by_hash: HashMap<u64, Vec<usize>>,
-    labels: Vec<Labels>,
+    /// Hash and number of each group.
+    known: HashTable<(u64, usize)>,
+    /// A series of each group.
+    examples: Vec<&'a Labels>,
 }
 
 impl<'a> GroupKeys<'a> {
     /// An empty set of groups.
     pub fn new(grouping: &'a Grouping) -> Self {
-        Self { grouping, hasher: RandomState::default(), by_hash: HashMap::new(), labels: vec![] }
+        let (names, hasher) = (Default::default(), RandomState::default());
+        Self { grouping, names, hasher, known: HashTable::new(), examples: Vec::new() }
     }
 
     /// The number of the group of a series; a new group gets the next number.
-    pub fn number(&mut self, labels: &Labels) -> usize {
+    pub fn number(&mut self, labels: &'a Labels) -> usize {
         if self.grouping.keep && self.grouping.labels.is_empty() {
-            self.labels.resize_with(1, Labels::default);
+            self.examples.resize(1, labels);
             return 0;
         }
-        let counting = || labels.pairs().filter(|(name, _)| self.grouping.counts(name));
+        let Self { grouping, names: [names, of_examples], known, examples, .. } = self;
+        let counting = names.counting(grouping, labels);
         let mut hasher = self.hasher.build_hasher();
-        counting().for_each(|pair| pair.hash(&mut hasher));
-        let same = |of: &Labels| {
-            let mut pairs = of.pairs();
-            let equal = |a: &Arc<str>, b: &Arc<str>| Arc::ptr_eq(a, b) || a == b;
-            counting().all(|p| pairs.next().is_some_and(|q| equal(p.0, q.0) && equal(p.1, q.1)))
-                && pairs.next().is_none()
+        counting.iter().for_each(|pair| pair.hash(&mut hasher));
+        let (hash, next) = (hasher.finish(), examples.len());
+        let is_group = |known: &(u64, usize)| {
+            known.0 == hash && equal(&of_examples.counting(grouping, examples[known.1]), &counting)
         };
-        let alike = self.by_hash.entry(hasher.finish()).or_default();
-        if let Some(found) = alike.iter().find(|at| same(&self.labels[**at])) {
-            return *found;
+        match known.entry(hash, is_group, |known| known.0) {
+            Entry::Occupied(found) => found.get().1,
+            Entry::Vacant(place) => {
+                place.insert((hash, next));
+                examples.push(labels);
+                next
+            }
         }
-        alike.push(self.labels.len());
-        self.labels.push(self.grouping.labels_of(labels));
-        self.labels.len() - 1
     }
 
-    /// Labels of the groups, by number.
-    pub fn into_labels(self) -> Vec<Labels> {
-        self.labels
+    /// A series of each group, by number.
+    pub fn into_examples(self) -> Vec<&'a Labels> {
+        self.examples
     }
 }
 
@@ -88,9 +127,9 @@ mod tests {
             let grouping = Grouping { keep, labels: names.iter().map(|n| (*n).to_owned()).collect() };
             let mut keys = GroupKeys::new(&grouping);
             assert_eq!(series.iter().map(|s| keys.number(s)).collect::<Vec<_>>(), want, "{keep} {names:?}");
-            let labels = keys.into_labels();
+            let examples = keys.into_examples();
             for (s, n) in series.iter().zip(want) {
-                assert_eq!(labels[n], grouping.labels_of(s));
+                assert_eq!(grouping.labels_of(examples[n]), grouping.labels_of(s));
             }
         }
     }

@@ -10,22 +10,26 @@ use crate::limits::Version;
 use crate::plan::{Binary, BinaryOp, Cardinality};
 use fabriclens_model::{Labels, Pair, is_stale};
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
+use smallvec::SmallVec;
 
 /// Members of both sides with the same matching labels.
-#[derive(Default)]
-struct MatchGroup {
-    labels: Labels,
-    left: Vec<usize>,
-    right: Vec<usize>,
+struct MatchGroup<'c> {
+    /// One of them.
+    example: &'c Labels,
+    left: Few<usize>,
+    right: Few<usize>,
 }
 
-fn match_groups(b: &Binary, left: &[Column], right: &[Column]) -> Vec<MatchGroup> {
+/// Members of a group, of which there is usually one.
+type Few<T> = SmallVec<[T; 1]>;
+
+fn match_groups<'c>(b: &'c Binary, left: &'c [Column], right: &'c [Column]) -> Vec<MatchGroup<'c>> {
     let mut keys = GroupKeys::new(&b.grouping);
-    let mut out: Vec<MatchGroup> = vec![];
-    let mut group_of = |c: &Column, out: &mut Vec<MatchGroup>| {
+    let mut out: Vec<MatchGroup<'c>> = vec![];
+    let mut group_of = |c: &'c Column, out: &mut Vec<MatchGroup<'c>>| {
         let at = keys.number(&c.labels);
         if at == out.len() {
-            out.push(MatchGroup::default());
+            out.push(MatchGroup { example: &c.labels, left: Few::new(), right: Few::new() });
         }
         at
     };
@@ -36,9 +40,6 @@ fn match_groups(b: &Binary, left: &[Column], right: &[Column]) -> Vec<MatchGroup
     for (i, c) in right.iter().enumerate() {
         let g = group_of(c, &mut out);
         out[g].right.push(i);
-    }
-    for (group, labels) in out.iter_mut().zip(keys.into_labels()) {
-        group.labels = labels;
     }
     out
 }
@@ -91,7 +92,7 @@ impl Context<'_> {
             let side = if swapped { "left" } else { "right" };
             return failed(format!(
                 "found duplicate series for the match group {} on the {side} hand-side of the operation: [{}, {}];many-to-many matching not allowed: matching labels must be unique on one side",
-                braced(first.labels),
+                braced(&b.grouping.labels_of(first.example)),
                 braced(&one[first.later].labels),
                 braced(&one[first.earlier].labels)
             ));
@@ -104,10 +105,11 @@ impl Context<'_> {
             let first = out.len();
             // Prometheus visits the "many" side in its order, then what is missing there.
             let orders = || group.left.iter().copied();
-            let members = |of: &[usize], all: &'c [Column]| of.iter().map(|i| &all[*i]).collect::<Vec<_>>();
+            let members = |of: &[usize], all: &'c [Column]| of.iter().map(|i| &all[*i]).collect::<Few<_>>();
             let (of_many, of_one) = (members(&group.left, many), members(&group.right, one));
-            let other = filled(&group.labels, fill_one, &of_many, &of_one, grid.steps);
-            let missing = filled(&group.labels, fill_many, &of_one, &of_many, grid.steps);
+            let labels = || b.grouping.labels_of(group.example);
+            let other = filled(labels, fill_one, &of_many, &of_one, grid.steps);
+            let missing = filled(labels, fill_many, &of_one, &of_many, grid.steps);
             let ordered = of_many.iter().zip(orders());
             let pairs = ordered.flat_map(|(m, at)| of_one.iter().copied().chain(&other).map(move |o| (*m, o, at)));
             let late = missing.iter().flat_map(|m| of_one.iter().map(move |o| (m, *o, usize::MAX)));
@@ -148,15 +150,16 @@ impl Context<'_> {
         mut rhs: Vec<Column>,
         grid: Grid,
     ) -> Evaluated<Vec<Column>> {
-        for group in match_groups(b, &lhs, &rhs) {
+        let groups: Vec<_> = match_groups(b, &lhs, &rhs).into_iter().map(|group| (group.left, group.right)).collect();
+        for (left, right) in groups {
             self.check()?;
             if b.op == BinaryOp::Or {
-                let taken = presence(group.left.iter().map(|i| &lhs[*i]), grid.steps);
-                clear(&mut rhs, &group.right, |i| taken[i]);
+                let taken = presence(left.iter().map(|i| &lhs[*i]), grid.steps);
+                clear(&mut rhs, &right, |i| taken[i]);
             } else {
-                let found = presence(group.right.iter().map(|i| &rhs[*i]), grid.steps);
+                let found = presence(right.iter().map(|i| &rhs[*i]), grid.steps);
                 let wanted = b.op == BinaryOp::And;
-                clear(&mut lhs, &group.left, |i| found[i] != wanted);
+                clear(&mut lhs, &left, |i| found[i] != wanted);
             }
         }
         if b.op == BinaryOp::Or {
@@ -167,11 +170,17 @@ impl Context<'_> {
 }
 
 /// A series that stands in for a missing side: `value` where a series of the other side is present, and none of its own.
-fn filled(labels: &Labels, value: Option<f64>, present: &[&Column], own: &[&Column], steps: usize) -> Option<Column> {
+fn filled(
+    labels: impl Fn() -> Labels,
+    value: Option<f64>,
+    present: &[&Column],
+    own: &[&Column],
+    steps: usize,
+) -> Option<Column> {
     let value = value.filter(|_| !present.is_empty())?;
     let (there, here) = (presence(present.iter().copied(), steps), presence(own.iter().copied(), steps));
     let values: Vec<f64> = there.iter().zip(&here).map(|(t, h)| if *t && !*h { value } else { ABSENT }).collect();
-    Some(Column::new(labels.clone(), values)).filter(Column::any)
+    Some(Column::new(labels(), values)).filter(Column::any)
 }
 
 fn clear(columns: &mut [Column], members: &[usize], gone: impl Fn(usize) -> bool) {
@@ -223,21 +232,21 @@ pub(super) fn result_labels(b: &Binary, many: &Labels, one: &Labels, version: Ve
 
 /// Two series of the "one" side in one match group at the same step.
 struct Clash<'a> {
-    labels: &'a Labels,
+    example: &'a Labels,
     step: usize,
     earlier: usize,
     later: usize,
 }
 
 /// The first clash of a group, if any; steps without a value on the other side are ignored.
-fn clash<'a>(group: &'a MatchGroup, one: &[Column], many_present: &[bool]) -> Option<Clash<'a>> {
+fn clash<'a>(group: &MatchGroup<'a>, one: &[Column], many_present: &[bool]) -> Option<Clash<'a>> {
     if group.right.len() < 2 {
         return None;
     }
     (0..many_present.len()).filter(|i| many_present[*i]).find_map(|step| {
         let mut present = group.right.iter().copied().filter(|o| one[*o].present(step));
         let (earlier, later) = (present.next()?, present.next()?);
-        Some(Clash { labels: &group.labels, step, earlier, later })
+        Some(Clash { example: group.example, step, earlier, later })
     })
 }
 

@@ -52,7 +52,7 @@ impl Store {
         let (series, read) = self.select_blocks(&wanted, |b| !(coarse && rolled_up(b)))?;
         let gaps = if coarse { vec![(start, end)] } else { gaps(&read, &rollups, start, end) };
         if gaps.is_empty() {
-            return Ok(Selected { series, ..Selected::default() });
+            return Ok(Selected { series, in_label_order: true, ..Selected::default() });
         }
         let rollup = hint.rollup.unwrap_or(Rollup::Last);
         let last = self.select_rollup(matchers, &gaps, Rollup::Last, budget)?;
@@ -64,7 +64,8 @@ impl Store {
             return self.select_rolled(matchers, (start, end), hint, budget);
         }
         let resolution_ms = (!last.is_empty()).then_some(RESOLUTION);
-        Ok(Selected { series: joined(series, last, &other, rollup), resolution_ms, ..Selected::default() })
+        let series = joined(series, last, &other, rollup);
+        Ok(Selected { series, in_label_order: true, resolution_ms, ..Selected::default() })
     }
 
     /// Estimates the number of matching samples in the chosen blocks.
