@@ -1,6 +1,7 @@
 //! Measures the CPU time of live evaluation per tick on a fleet: `cargo run --release -p fabriclens-correlate --example
-//! fleet -- HOSTS [wired]`, with eight ports a host, 47 series a port, a sample a second, and jobs of 16 hosts.
+//! fleet -- HOSTS [wired] [STORMS]`, with eight ports a host, 47 series a port, a sample a second, and jobs of 16 hosts.
 //! `wired`: cables are known, a leaf for each rail of 16 hosts and eight spines, so that each job is a fault domain.
+//! `STORMS`: NICs that pause their switches in the last phase, each on a host of its own; 9 unless given.
 
 use fabriclens_correlate::{
     ALL, Fabric, Frame, IncidentTracker, Job, Ports, Signal, StreamingEval, Thresholds, Topology,
@@ -72,19 +73,19 @@ enum What {
 /// Measured ticks, after those of the baseline.
 const MEASURED: usize = 20;
 const WARM: usize = 90;
-/// NICs that pause their switches in the last phase, each on a host of its own, and ticks between two onsets.
-const STORMS: usize = 9;
+/// Ticks between the onsets of two storms.
 const APART: usize = 3;
 
 /// Since when a port pauses its switch: one for two phases, the others one after the other.
-fn pauses_since(port: usize) -> Option<usize> {
-    let nth = (port % 100 == 77).then_some(port / 100).filter(|nth| *nth < STORMS)?;
+fn pauses_since(port: usize, storms: usize) -> Option<usize> {
+    let nth = (port % 100 == 77).then_some(port / 100).filter(|nth| *nth < storms)?;
     Some(WARM + MEASURED + if nth == 0 { 0 } else { MEASURED + APART * (nth - 1) })
 }
 
 /// Runs all phases and prints their times.
 fn main() {
-    let hosts = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(2000);
+    let mut numbers = std::env::args().filter_map(|a| a.parse::<usize>().ok());
+    let (hosts, storms) = (numbers.next().unwrap_or(2000), numbers.next().unwrap_or(9).max(1));
     let mut shared = SharedLabels::default();
     let lists: Vec<_> = (0..hosts * PORTS).map(|at| series(at / PORTS, at % PORTS, &mut shared)).collect();
     let labels_mib = rss_mib();
@@ -101,7 +102,7 @@ fn main() {
     };
     let kinds: Vec<What> = lists[0].iter().map(what).collect();
     let (mut taken, mut judged, mut worst, mut found) = (Duration::ZERO, Duration::ZERO, Duration::ZERO, 0);
-    let settled = WARM + 2 * MEASURED + APART * (STORMS - 1);
+    let settled = WARM + 2 * MEASURED + APART * (storms - 1);
     let stretches = [("calm", WARM), ("a storm", WARM + MEASURED), ("storms one after the other", settled)];
     for tick in 0..settled + MEASURED {
         let time = tick as i64 * 1000;
@@ -115,7 +116,7 @@ fn main() {
         // Each list has the series of one port.
         for (port, list) in lists.iter().enumerate() {
             let value = |column: usize| match kinds[column] {
-                What::Pause => pauses_since(port).map_or(0.0, |since| tick.saturating_sub(since) as f64 * 0.97),
+                What::Pause => pauses_since(port, storms).map_or(0.0, |since| tick.saturating_sub(since) as f64 * 0.97),
                 What::Constant(value) => value,
                 What::Traffic => tick as f64 * (1e9 + ((tick * 31 + port * 7 + column) % 97) as f64 * 1e6),
             };

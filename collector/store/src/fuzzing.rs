@@ -1,6 +1,7 @@
 //! Entry points for `fuzz`: decode the bytes of one file as opening and reading a store would. No disk access.
 
 use crate::block::read::Block;
+use crate::block_series::BlockSeries;
 use crate::head::generation::Generation;
 use crate::io::{Files, Input, Output};
 use crate::options::SeriesLimits;
@@ -60,11 +61,16 @@ impl Files for Memory {
 /// Opens a block file and reads all of it.
 pub fn block(bytes: &[u8]) {
     let Ok(block) = Block::open(&Memory(bytes.into()), Path::new("000000000001.blk"), 1) else { return };
-    let Ok(series) = block.index().map(|index| (0..index.series() as u32).collect::<Vec<_>>()) else { return };
-    let limit = SampleLimit::new(SAMPLES);
+    let (block, limit) = (Arc::new(block), SampleLimit::new(SAMPLES));
     let mut found = Selection::new(&limit, false, &Unlimited);
-    if found.add_block(&Arc::new(block), &series, i64::MIN, i64::MAX, |_| {}).is_ok() {
+    let Ok(sections) = BlockSeries::of(&block, &[], &Unlimited, &|_| {}) else { return };
+    let all = (i64::MIN, i64::MAX);
+    let mut add = |of: &BlockSeries<'_>| found.add_block(of, 0..of.series.len(), all, &|_| {});
+    if sections.iter().try_for_each(&mut add).is_ok() {
         _ = found.finish(i64::MIN, i64::MAX);
+    }
+    if let Ok(index) = block.index() {
+        _ = block.all_series(&index);
     }
 }
 

@@ -26,6 +26,7 @@
 
 mod append;
 mod block;
+mod block_series;
 mod block_set;
 mod block_writer;
 pub mod codec;

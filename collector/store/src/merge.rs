@@ -2,7 +2,7 @@
 
 use crate::block::build::Plan;
 use crate::block::read::Block;
-use crate::block::source::Source;
+use crate::block::source::{BlockSource, Source};
 use crate::block_set::BlockSet;
 use crate::error::StoreError;
 use crate::options::millis;
@@ -44,8 +44,8 @@ impl Shared {
         }
         let mut sources = Vec::with_capacity(chosen.len());
         for block in &chosen {
-            match block.reader() {
-                Ok(reader) => sources.push(Source::Block(Box::new(reader))),
+            match BlockSource::of(block) {
+                Ok(source) => sources.push(Source::Block(Box::new(source))),
                 Err(e @ StoreError::Damaged { .. }) => {
                     self.report(block, &e);
                     return Ok(false);

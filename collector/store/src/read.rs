@@ -1,7 +1,7 @@
 //! Reads: samples for the query engine, label names and values for exploration.
 
 use crate::block::read::Block;
-use crate::error::StoreError;
+use crate::block_series::BlockSeries;
 use crate::label_ranges::LabelOrdered as _;
 use crate::matching::{SERIES_PER_CHECK, of_caller};
 use crate::rollup;
@@ -110,19 +110,13 @@ impl Store {
         let rollups = rollups.iter().map(|b| (b, &*last));
         let blocks = blocks.iter().map(|b| (b, matchers)).chain(rollups);
         for (block, matchers) in blocks.filter(|(b, _)| b.overlaps(start_ms, end_ms)) {
-            let index = match block.index() {
-                Ok(index) => index,
-                Err(e @ StoreError::Damaged { .. }) => {
-                    self.shared.report(block, &e);
-                    continue;
+            for found in BlockSeries::of(block, matchers, budget, &|e| self.shared.report(block, e))? {
+                for at in 0..found.len() {
+                    if at % SERIES_PER_CHECK == 0 {
+                        budget.check()?;
+                    }
+                    each(&rollup::sample_labels(found.labels(at)))?;
                 }
-                Err(e) => return Err(ReadError::Storage(e.to_string())),
-            };
-            for (n, series) in index.matching(matchers, budget)?.into_iter().enumerate() {
-                if n % SERIES_PER_CHECK == 0 {
-                    budget.check()?;
-                }
-                each(&rollup::sample_labels(index.labels(series as usize)))?;
             }
         }
         Ok(())

@@ -1,10 +1,11 @@
 //! Reads the samples of head and blocks, many series on several threads.
 
-use crate::block::index::Index;
 use crate::block::read::Block;
+use crate::block_series::BlockSeries;
+use crate::error::StoreError;
 use crate::label_ranges::{LabelOrdered, label_ranges, on_threads, threads};
 use crate::read::Blocks;
-use crate::selection::{SampleLimit, Selection, skip_damaged};
+use crate::selection::{SampleLimit, Selection};
 use crate::store::Store;
 use fabriclens_model::{Budget, Labels, Matcher, ReadError, SharedSeries};
 use std::sync::Arc;
@@ -17,23 +18,6 @@ pub(crate) struct Wanted<'a> {
     /// Only the newest sample of each series.
     pub newest: bool,
     pub budget: &'a dyn Budget,
-}
-
-/// The matching series of a block.
-struct BlockSeries<'a> {
-    block: &'a Arc<Block>,
-    index: Arc<Index>,
-    series: Vec<u32>,
-}
-
-impl LabelOrdered for BlockSeries<'_> {
-    fn len(&self) -> usize {
-        self.series.len()
-    }
-
-    fn labels(&self, at: usize) -> Labels {
-        self.index.labels(self.series[at] as usize)
-    }
 }
 
 impl LabelOrdered for Selection<'_> {
@@ -60,13 +44,8 @@ impl Store {
         let blocks = self.shared.blocks.all();
         let mut found = Vec::new();
         for block in blocks.iter().filter(|b| b.overlaps(start, end) && chosen(b)) {
-            match block.index() {
-                Ok(index) => {
-                    let series = index.matching(wanted.matchers, wanted.budget)?;
-                    found.push(BlockSeries { block, index, series });
-                }
-                Err(e) => skip_damaged(e, &|e| self.shared.report(block, e))?,
-            }
+            let damage = |e: &StoreError| self.shared.report(block, e);
+            found.extend(BlockSeries::of(block, wanted.matchers, wanted.budget, &damage)?);
         }
         let mut lists: Vec<&dyn LabelOrdered> = vec![&recent];
         lists.extend(found.iter().map(|of_block| of_block as &dyn LabelOrdered));
@@ -74,8 +53,9 @@ impl Store {
         let parts = recent.split(ranges.iter().map(|of_lists| of_lists[0].start)).into_iter().zip(&ranges);
         let series = on_threads(parts, |(recent, of_lists)| {
             let mut all = Selection::new(&limit, wanted.newest, wanted.budget);
-            for (BlockSeries { block, series, .. }, some) in found.iter().zip(&of_lists[1..]) {
-                all.add_block(block, &series[some.clone()], start, end, |e| self.shared.report(block, e))?;
+            for (of_block, some) in found.iter().zip(&of_lists[1..]) {
+                let damage = |e: &StoreError| self.shared.report(of_block.block, e);
+                all.add_block(of_block, some.clone(), wanted.times, &damage)?;
             }
             all.append(recent)?;
             all.finish(start, end)

@@ -1,6 +1,6 @@
 //! Selects matching series and assembles their samples from head and blocks.
 
-use crate::block::read::Block;
+use crate::block_series::{BlockSeries, skip_damaged};
 use crate::codec::Corrupt;
 use crate::codec::column::Scratch;
 use crate::error::StoreError;
@@ -79,6 +79,8 @@ pub struct Selection<'a> {
 struct Target {
     at: usize,
     known: usize,
+    /// Nothing was looked up yet.
+    first: bool,
     /// Some of its series are new, and come after those of earlier sources.
     mixed: bool,
 }
@@ -104,10 +106,13 @@ impl<'a> Selection<'a> {
     }
 
     fn begin(&self) -> Target {
-        Target { at: 0, known: self.entries.len(), mixed: false }
+        Target { at: 0, known: self.entries.len(), first: true, mixed: false }
     }
 
     fn push(&mut self, place: &mut Target, labels: Labels, parts: Parts) -> Result<(), ReadError> {
+        if std::mem::take(&mut place.first) {
+            place.at = self.entries[..place.known].partition_point(|entry| entry.labels < labels);
+        }
         while place.at < place.known {
             let entry = &mut self.entries[place.at];
             match entry.labels.cmp(&labels) {
@@ -166,29 +171,25 @@ impl<'a> Selection<'a> {
         Ok(())
     }
 
-    /// Adds the samples of these series of a block in the range. Series on a damaged page are left out, and `damage` is
-    /// called.
+    /// Adds the samples of some series of a block in the range. Series on a damaged page are left out, and `damage` is called.
     pub fn add_block(
         &mut self,
-        block: &Arc<Block>,
-        series: &[u32],
-        start: i64,
-        end: i64,
-        damage: impl Fn(&StoreError),
+        of: &BlockSeries<'_>,
+        some: Range<usize>,
+        (start, end): (i64, i64),
+        damage: &dyn Fn(&StoreError),
     ) -> Result<(), ReadError> {
-        let mut reader = match block.reader() {
-            Ok(reader) => reader,
-            Err(e) => return skip_damaged(e, &damage),
-        };
-        let index = reader.index.clone();
+        let BlockSeries { block, index, list, series } = of;
+        let mut reader = block.reader(index.clone());
         let (mut place, mut scratch, mut page) = (self.begin(), Scratch::default(), Vec::new());
-        for s in series {
+        for s in &series[some] {
             self.budget.check()?;
             let s = *s as usize;
-            let layout = index.layout(s);
+            let layout = list.layout(s);
             let mut joined = SeriesBuilder::default();
             let mut newest = i64::MIN;
-            let mut chunks: SmallVec<[_; 8]> = index.layouts[layout].iter().zip(index.columns(s)).enumerate().collect();
+            let mut chunks: SmallVec<[_; 8]> =
+                index.layouts[layout].iter().zip(list.columns(s, &index.layouts)).enumerate().collect();
             if self.newest {
                 chunks.reverse();
             }
@@ -201,7 +202,7 @@ impl<'a> Selection<'a> {
                 let times = match reader.times(layout, i) {
                     Ok(times) => times,
                     Err(e) => {
-                        skip_damaged(e, &damage)?;
+                        skip_damaged(e, damage)?;
                         continue;
                     }
                 };
@@ -215,12 +216,12 @@ impl<'a> Selection<'a> {
                         }
                         joined.push((times, rows), &page, gaps);
                     }
-                    Err(e) => skip_damaged(e, &damage)?,
+                    Err(e) => skip_damaged(e, damage)?,
                 }
             }
             if joined.len() > 0 {
                 let (times, values) = joined.finish(&mut self.times);
-                self.push(&mut place, index.labels(s), smallvec![Part::Plain(times, values)])?;
+                self.push(&mut place, list.labels(s, index), smallvec![Part::Plain(times, values)])?;
             }
         }
         self.end(&place);
@@ -345,17 +346,6 @@ impl OpenTimes {
 /// The last of these rows that has a value, as a range of one or zero rows.
 fn last_present(values: &[f64], rows: Range<usize>) -> Range<usize> {
     rows.rev().find(|r| !is_absent(values[*r])).map_or(0..0, |r| r..r + 1)
-}
-
-/// Damage is left out of the answer and reported; an I/O error fails the read.
-pub fn skip_damaged(e: StoreError, damage: &impl Fn(&StoreError)) -> Result<(), ReadError> {
-    match e {
-        StoreError::Damaged { .. } => {
-            damage(&e);
-            Ok(())
-        }
-        other => Err(ReadError::Storage(other.to_string())),
-    }
 }
 
 fn storage(e: Corrupt) -> ReadError {

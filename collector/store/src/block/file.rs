@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// First and last bytes of a block.
 pub const MAGIC: [u8; 8] = *b"FABLENSB";
 /// Format version written, and the newest one read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of the header: magic, version, checksum.
 pub const HEADER: u64 = 16;
 /// Bytes of the trailer: length and checksum of the footer, magic.
@@ -34,11 +34,11 @@ pub struct Footer {
     pub generations: (u64, u64),
     /// Blocks that it was merged from; they are removed, or about to be.
     pub parents: Vec<u64>,
-    /// Offset of the index in the file.
+    /// Offset of the index in the file, without the series of its sections, which are before it.
     pub index_offset: u64,
-    /// Bytes of the index.
+    /// Bytes of that.
     pub index_len: u64,
-    /// CRC-32 of the index.
+    /// CRC-32 of that.
     pub index_crc: u32,
 }
 
@@ -132,15 +132,16 @@ impl FileWriter {
     ) -> io::Result<Footer> {
         self.close_page()?;
         let index = encode(&self.pages, layouts, texts, labels, entries);
-        footer.index_offset = self.at;
-        footer.index_len = index.len() as u64;
-        footer.index_crc = crc32fast::hash(&index);
+        footer.index_offset = self.at + index.series.len() as u64;
+        footer.index_len = index.directory.len() as u64;
+        footer.index_crc = crc32fast::hash(&index.directory);
         let mut tail = encode_footer(&footer);
         let (len, crc) = (tail.len() as u32, crc32fast::hash(&tail));
         tail.extend(len.to_le_bytes());
         tail.extend(crc.to_le_bytes());
         tail.extend(MAGIC);
-        self.out.append(&index)?;
+        self.out.append(&index.series)?;
+        self.out.append(&index.directory)?;
         self.out.append(&tail)?;
         self.out.sync()?;
         Ok(footer)

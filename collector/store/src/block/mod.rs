@@ -7,4 +7,5 @@ mod group;
 pub mod index;
 pub mod label_table;
 pub mod read;
+pub mod series_list;
 pub mod source;

@@ -1,9 +1,11 @@
-//! An open block: its footer is in memory, its index is loaded on first use, its pages are read and verified on
-//! demand.
+//! An open block: its footer is in memory, its index and each section of that are loaded on first use, its pages are read and
+//! verified on demand.
 
 use super::file::{Footer, HEADER, MAGIC, TRAILER, VERSION, decode_footer};
-use super::index::{self, Index};
+use super::index::{self, Index, Page, Section};
+use super::series_list::SeriesList;
 use crate::codec::column::Scratch;
+use crate::codec::varint::Cursor;
 use crate::codec::{Corrupt, column, crc_matches};
 use crate::error::StoreError;
 use crate::io::{Files, Input};
@@ -32,6 +34,7 @@ pub struct Block {
     pub bytes: u64,
     /// Summary from the end of the file.
     pub footer: Footer,
+    version: u32,
     file: Box<dyn Input>,
     index: Mutex<Option<Arc<Index>>>,
     /// Maintenance rounds since the index was last used.
@@ -83,6 +86,7 @@ impl Block {
             path: path.into(),
             bytes: size,
             footer,
+            version: word(&head, 8),
             file,
             index: Mutex::new(None),
             idle: AtomicU32::new(0),
@@ -102,16 +106,63 @@ impl Block {
         if let Some(index) = &*slot {
             return Ok(index.clone());
         }
-        let len = usize::try_from(self.footer.index_len).unwrap_or(usize::MAX);
-        let bytes =
-            self.file.read_at(self.footer.index_offset, len).map_err(|e| StoreError::io("read", &self.path, &e))?;
-        if !crc_matches(&bytes, self.footer.index_crc) {
-            return Err(StoreError::damaged(&self.path, "index checksum mismatch"));
+        let Footer { index_offset, index_len, index_crc, .. } = self.footer;
+        let bytes = self.bytes_at(index_offset, usize::try_from(index_len).unwrap_or(usize::MAX))?;
+        if !crc_matches(&bytes, index_crc) {
+            return Err(self.damage("index checksum mismatch"));
         }
-        let index = index::decode(&bytes, HEADER).map_err(|e| StoreError::damaged(&self.path, e))?;
+        let index = index::decode(&bytes, self.version, HEADER, index_offset).map_err(|e| self.damage(e))?;
         let index = Arc::new(index);
         *slot = Some(index.clone());
         Ok(index)
+    }
+
+    /// The series of a section, loaded on first use and kept as long as the index.
+    pub fn series(&self, section: &Section, index: &Index) -> Result<Arc<SeriesList>, StoreError> {
+        let mut slot = section.list.lock();
+        if let Some(list) = &*slot {
+            return Ok(list.clone());
+        }
+        let mut list = SeriesList::default();
+        self.decode(section, index, &mut list)?;
+        let list = Arc::new(list.shrunk());
+        *slot = Some(list.clone());
+        Ok(list)
+    }
+
+    /// The series of all sections.
+    pub fn all_series(&self, index: &Index) -> Result<Arc<SeriesList>, StoreError> {
+        if let [only] = &index.sections[..] {
+            return self.series(only, index);
+        }
+        let mut all = SeriesList::default();
+        index.sections.iter().try_for_each(|section| self.decode(section, index, &mut all))?;
+        Ok(Arc::new(all.shrunk()))
+    }
+
+    /// Appends the series of a section.
+    fn decode(&self, section: &Section, index: &Index, list: &mut SeriesList) -> Result<(), StoreError> {
+        let bytes = self.page(section.page)?;
+        let mut cursor = Cursor::new(&bytes);
+        list.decode(&mut cursor, section.series, 0, index).map_err(|e| self.damage(e))?;
+        if cursor.rest().is_empty() { Ok(()) } else { Err(self.damage("a section is longer than its series")) }
+    }
+
+    /// The bytes of a page, verified.
+    fn page(&self, page: Page) -> Result<Vec<u8>, StoreError> {
+        let bytes = self.bytes_at(page.offset, page.len as usize)?;
+        if crc_matches(&bytes, page.crc) {
+            return Ok(bytes);
+        }
+        Err(self.damage(format!("checksum mismatch in the page of {} bytes at offset {}", page.len, page.offset)))
+    }
+
+    fn bytes_at(&self, offset: u64, len: usize) -> Result<Vec<u8>, StoreError> {
+        self.file.read_at(offset, len).map_err(|e| StoreError::io("read", &self.path, &e))
+    }
+
+    fn damage(&self, what: impl ToString) -> StoreError {
+        StoreError::damaged(&self.path, what)
     }
 
     /// Bytes of memory that its loaded index takes; 0 while it is being loaded.
@@ -127,16 +178,15 @@ impl Block {
     }
 
     /// A reader with a page cache of its own.
-    pub fn reader(self: &Arc<Self>) -> Result<Reader, StoreError> {
-        let (index, block) = (self.index()?, self.clone());
-        Ok(Reader {
+    pub fn reader(self: &Arc<Self>, index: Arc<Index>) -> Reader {
+        Reader {
             index,
-            block,
+            block: self.clone(),
             pages: HashMap::new(),
             times: HashMap::new(),
             decoded: TimesCache::default(),
             kept: 0,
-        })
+        }
     }
 }
 
@@ -164,15 +214,7 @@ impl Reader {
         if let Some(bytes) = self.pages.get(&number) {
             return Ok((bytes.clone(), range));
         }
-        let bytes = self
-            .block
-            .file
-            .read_at(page.offset, page.len as usize)
-            .map_err(|e| StoreError::io("read", &self.block.path, &e))?;
-        if !crc_matches(&bytes, page.crc) {
-            let message = format!("checksum mismatch in the page of {} bytes at offset {}", page.len, page.offset);
-            return Err(StoreError::damaged(&self.block.path, message));
-        }
+        let bytes = self.block.page(page)?;
         if self.kept > KEEP {
             self.pages.clear();
             self.kept = 0;
@@ -202,7 +244,7 @@ impl Reader {
         self.decoded.clear();
     }
 
-    /// The column of a series in one chunk; `at` comes from [`Index::columns`].
+    /// The column of a series in one chunk; `at` comes from [`SeriesList::columns`].
     pub fn column(&mut self, at: (u64, u32), rows: usize) -> Result<Vec<f64>, StoreError> {
         if at.1 == 0 {
             return Ok(vec![fabriclens_model::absent(); rows]);

@@ -3,7 +3,8 @@
 
 use super::index::ColumnLocation;
 use super::label_table::{LabelPair, LabelTable};
-use super::read::Reader;
+use super::read::{Block, Reader};
+use super::series_list::SeriesList;
 use crate::error::StoreError;
 use crate::head::generation::Generation;
 use crate::head::rows::Rows;
@@ -17,9 +18,23 @@ pub enum Source {
     /// Rows in memory.
     Head(HeadSource),
     /// A block.
-    Block(Box<Reader>),
+    Block(Box<BlockSource>),
     /// Rollups computed from a block.
     Rollup(Box<RollupSource>),
+}
+
+/// A block with all of its series.
+pub struct BlockSource {
+    pub reader: Reader,
+    pub series: Arc<SeriesList>,
+}
+
+impl BlockSource {
+    /// Loads the series.
+    pub fn of(block: &Arc<Block>) -> Result<Self, StoreError> {
+        let index = block.index()?;
+        Ok(Self { series: block.all_series(&index)?, reader: block.reader(index) })
+    }
 }
 
 /// A generation of the head.
@@ -48,7 +63,7 @@ impl Source {
     pub fn series(&self) -> usize {
         match self {
             Self::Head(h) => h.order.len(),
-            Self::Block(r) => r.index.series(),
+            Self::Block(b) => b.series.len(),
             Self::Rollup(r) => r.series(),
         }
     }
@@ -57,7 +72,7 @@ impl Source {
     pub fn texts(&self) -> &[Arc<str>] {
         match self {
             Self::Head(h) => &h.names.texts,
-            Self::Block(r) => r.index.texts(),
+            Self::Block(b) => b.reader.index.texts(),
             Self::Rollup(r) => r.texts(),
         }
     }
@@ -66,7 +81,7 @@ impl Source {
     pub fn labels(&self, n: usize, out: &mut Vec<LabelPair>) {
         match self {
             Self::Head(h) => out.extend(h.names.labels(h.order[n] as usize)),
-            Self::Block(r) => out.extend(r.index.pairs_of(n)),
+            Self::Block(b) => out.extend(b.series.pairs_of(n)),
             Self::Rollup(r) => r.labels(n, out),
         }
     }
@@ -75,7 +90,7 @@ impl Source {
     pub fn locations(&self, n: usize, mut put: impl FnMut(ColumnLocation)) {
         match self {
             Self::Head(h) => h.generation.series.locations(h.order[n]).for_each(put),
-            Self::Block(r) => put((r.index.layout(n) as u32, n as u32)),
+            Self::Block(b) => put((b.series.layout(n) as u32, n as u32)),
             Self::Rollup(r) => put(r.location(n)),
         }
     }
@@ -93,7 +108,8 @@ impl Source {
                 let unsealed = l.unsealed().map(|rows| Ok(Arc::from(rows.times())));
                 sealed.chain(unsealed).collect::<Result<_, _>>().map_err(in_memory)
             }
-            Self::Block(r) => {
+            Self::Block(b) => {
+                let r = &mut b.reader;
                 r.forget_times();
                 (0..r.index.layouts[layout as usize].len()).map(|c| r.times(layout as usize, c)).collect()
             }
@@ -130,8 +146,9 @@ impl Source {
                     each(l.sealed.len() + i, &mut values.iter().copied());
                 }
             }
-            Self::Block(r) => {
-                let at: Vec<(u64, u32)> = r.index.columns(location.1 as usize).collect();
+            Self::Block(b) => {
+                let BlockSource { reader: r, series } = &mut **b;
+                let at: Vec<(u64, u32)> = series.columns(location.1 as usize, &r.index.layouts).collect();
                 for (i, at) in at.into_iter().enumerate().filter(|(_, at)| at.1 > 0) {
                     let rows = r.index.layouts[location.0 as usize][i].rows as usize;
                     each(i, &mut r.column(at, rows)?.into_iter());

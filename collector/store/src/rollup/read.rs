@@ -2,10 +2,12 @@
 
 use super::kind::{LABEL, RESOLUTION, interval_start, name, sample_labels};
 use super::rolled_up::newest_first;
+use crate::block::index::ChunkMeta;
 use crate::block::read::Block;
+use crate::block_series::BlockSeries;
 use crate::error::StoreError;
 use crate::select::Wanted;
-use crate::selection::{SampleLimit, Selection, skip_damaged};
+use crate::selection::{SampleLimit, Selection};
 use crate::store::Store;
 use fabriclens_model::{
     Budget, Hint, Labels, Matcher, ReadError, Rollup, Selected, Series, SharedSeries, is_stale, settle,
@@ -83,11 +85,14 @@ impl Store {
             return Ok(all);
         }
         let of_block = |block: &Arc<Block>| {
-            // A read error here is reported when the block is read.
-            let Ok(index) = block.index() else { return Ok(0) };
-            let chunks = |s: u32| &index.layouts[index.layout(s as usize)];
-            let rows = |s: u32| chunks(s).iter().filter(|c| c.min <= end && c.max >= start).map(|c| u64::from(c.rows));
-            Ok(index.matching(matchers, budget)?.into_iter().flat_map(rows).sum::<u64>())
+            let within = |c: &ChunkMeta| c.min <= end && c.max >= start;
+            let mut samples = 0;
+            // Damage is reported when the block is read.
+            for BlockSeries { index, list, series, .. } in BlockSeries::of(block, matchers, budget, &|_| {})? {
+                let chunks = series.iter().flat_map(|s| &index.layouts[list.layout(*s as usize)]);
+                samples += chunks.filter(|c| within(c)).map(|c| u64::from(c.rows)).sum::<u64>();
+            }
+            Ok(samples)
         };
         blocks.into_iter().map(of_block).sum()
     }
@@ -110,9 +115,8 @@ impl Store {
             (first, last) = (first.min(*start), last.max(*end));
             for block in blocks.iter().filter(|b| b.overlaps(*start, *end)) {
                 let damage = |e: &StoreError| self.shared.report(block, e);
-                match block.index() {
-                    Ok(index) => found.add_block(block, &index.matching(&matchers, budget)?, *start, *end, damage)?,
-                    Err(e) => skip_damaged(e, &damage)?,
+                for of_block in BlockSeries::of(block, &matchers, budget, &damage)? {
+                    found.add_block(&of_block, 0..of_block.series.len(), (*start, *end), &damage)?;
                 }
             }
         }

@@ -4,6 +4,8 @@ use super::kind::{ALL, LABEL, RESOLUTION, interval_start, name};
 use crate::block::index::ColumnLocation;
 use crate::block::label_table::LabelPair;
 use crate::block::read::Reader;
+use crate::block::series_list::SeriesList;
+use crate::block::source::BlockSource;
 use crate::error::StoreError;
 use fabriclens_model::names::COMPONENT;
 use fabriclens_model::{Component, Rollup, is_absent, is_stale};
@@ -13,6 +15,7 @@ use std::sync::Arc;
 /// Rollups computed from the samples of a block.
 pub struct RollupSource {
     reader: Reader,
+    series: Arc<SeriesList>,
     /// Texts of the block, [`LABEL`], and the names of [`ALL`].
     texts: Vec<Arc<str>>,
     /// Series index in the block and kind, in label order.
@@ -50,19 +53,18 @@ const COUNTER: usize = 8;
 
 impl RollupSource {
     /// Rollups of all series of a block.
-    pub fn new(reader: Reader) -> Self {
+    pub fn new(BlockSource { reader, series }: BlockSource) -> Self {
         let index = reader.index.clone();
         let own = [LABEL].into_iter().chain(ALL.map(name)).map(Arc::from);
         let texts: Vec<Arc<str>> = index.texts().iter().cloned().chain(own).collect();
         let all = |series: std::ops::Range<usize>| ALL.iter().flat_map(move |r| series.clone().map(|s| (s as u32, *r)));
-        let (order, neighbors) = match index.metrics() {
+        let (order, neighbors) = match series.metrics() {
             Some(metrics) => (metrics.into_iter().flat_map(all).collect(), true),
-            None => (all(0..index.series()).collect(), false),
+            None => (all(0..series.len()).collect(), false),
         };
-        let number = |t: &str| index.texts().binary_search_by(|x| (**x).cmp(t)).ok().map(|i| i as u32);
-        let component = number(COMPONENT).zip(number(Component::COUNT));
+        let component = index.number(COMPONENT).zip(index.number(Component::COUNT));
         let mut source =
-            Self { reader, texts, order, known: HashMap::new(), component, last_histograms: HashMap::new() };
+            Self { reader, series, texts, order, known: HashMap::new(), component, last_histograms: HashMap::new() };
         if !neighbors {
             let mut order = std::mem::take(&mut source.order);
             order.sort_by_cached_key(|of| {
@@ -94,7 +96,7 @@ impl RollupSource {
     fn labels_of(&self, (series, rollup): (u32, Rollup), out: &mut Vec<LabelPair>) {
         let own = self.texts.len() - ALL.len() - 1;
         let which = ALL.iter().position(|r| *r == rollup).unwrap_or(0);
-        let pairs = self.reader.index.pairs_of(series as usize);
+        let pairs = self.series.pairs_of(series as usize);
         let before = pairs.partition_point(|(name, _)| *self.texts[*name as usize] < *LABEL);
         out.extend(&pairs[..before]);
         out.push((own as u32, (own + 1 + which) as u32));
@@ -103,7 +105,7 @@ impl RollupSource {
 
     /// Location of the column of the n-th rollup series.
     pub fn location(&self, n: usize) -> ColumnLocation {
-        (self.reader.index.layout(self.order[n].0 as usize) as u32, n as u32)
+        (self.series.layout(self.order[n].0 as usize) as u32, n as u32)
     }
 
     /// Ends of the intervals in which a layout has rows.
@@ -168,22 +170,22 @@ impl RollupSource {
     /// For a component of a histogram: the series that counts the samples of the histogram.
     fn counts_of(&self, series: u32) -> Option<u32> {
         let (label, count) = self.component?;
-        let index = &self.reader.index;
-        let at = index.pairs_of(series as usize).iter().position(|(name, _)| *name == label)?;
-        let mut pairs = index.pairs_of(series as usize).to_vec();
+        let all = &self.series;
+        let at = all.pairs_of(series as usize).iter().position(|(name, _)| *name == label)?;
+        let mut pairs = all.pairs_of(series as usize).to_vec();
         pairs[at].1 = count;
         // Texts are sorted, so their numbers are in the order of the labels.
-        let (mut low, mut high) = (0, index.series());
+        let (mut low, mut high) = (0, all.len());
         while low < high {
             let middle = low + (high - low) / 2;
-            if *index.pairs_of(middle) < pairs[..] {
+            if *all.pairs_of(middle) < pairs[..] {
                 low = middle + 1;
             } else {
                 high = middle;
             }
         }
         // A component without its histogram has no samples.
-        (low < index.series()).then_some(low as u32)
+        (low < all.len()).then_some(low as u32)
     }
 
     /// Calls `put(row, value)` for the values that a component has in the last histogram of each interval.
@@ -208,10 +210,10 @@ impl RollupSource {
 
     /// Calls `each(row, end of the interval, time, value)` for each sample of a series, in order of time.
     fn each_sample(&mut self, series: u32, mut each: impl FnMut(usize, i64, i64, f64)) -> Result<(), StoreError> {
-        let index = self.reader.index.clone();
-        let layout = index.layout(series as usize);
+        let (index, all) = (self.reader.index.clone(), self.series.clone());
+        let layout = all.layout(series as usize);
         let (mut intervals, mut end) = (0, i64::MIN);
-        for (chunk, at) in index.columns(series as usize).enumerate() {
+        for (chunk, at) in all.columns(series as usize, &index.layouts).enumerate() {
             let times = self.reader.times(layout, chunk)?;
             let values = self.reader.column(at, times.len())?;
             for (time, value) in times.iter().zip(values) {
@@ -228,11 +230,11 @@ impl RollupSource {
     }
 
     fn buckets(&mut self, series: usize) -> Result<Buckets, StoreError> {
-        let index = self.reader.index.clone();
-        let layout = index.layout(series);
+        let (index, all) = (self.reader.index.clone(), self.series.clone());
+        let layout = all.layout(series);
         let (mut buckets, mut falls, mut before) = (Vec::new(), 0, None);
         let mut end = i64::MIN;
-        for (chunk, at) in index.columns(series).enumerate() {
+        for (chunk, at) in all.columns(series, &index.layouts).enumerate() {
             let times = self.reader.times(layout, chunk)?;
             let values = self.reader.column(at, times.len())?;
             for (time, value) in times.iter().zip(values) {

@@ -248,6 +248,29 @@ fn labels_sorting_before_the_name_are_found() {
 }
 
 #[test]
+fn a_query_loads_the_series_of_its_metrics_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let (options, _) = with_clock();
+    let store = Store::open(dir.path(), options).unwrap();
+    let series: Vec<Layout> = (0..40).map(|m| columns(&format!("m{m}"), 50)).collect();
+    let groups: Vec<RowGroup> = series.iter().map(|of_metric| rows(of_metric, 999 * HOUR, 3)).collect();
+    store.append(&groups).unwrap();
+    store.flush().unwrap();
+    let loaded = |metric: Matcher| {
+        let found = store.select(&[metric], 0, i64::MAX).unwrap().len();
+        (found, store.stats().index_bytes)
+    };
+    let one = loaded(Matcher::equal("__name__", "m7"));
+    assert_eq!(loaded(Matcher::equal("__name__", "none")), (0, one.1));
+    let two = loaded(Matcher::new("__name__", MatchOp::Regex, "m7|m8").unwrap());
+    let all = loaded(Matcher::not_equal("c", "none"));
+    assert_eq!([one, two, all].map(|of| of.0), [50, 100, 2000]);
+    let (first, second, rest) = (one.1, two.1 - one.1, all.1 - two.1);
+    assert_eq!(rest, 38 * second);
+    assert!(first < 5 * second, "{first} {second}");
+}
+
+#[test]
 fn read_limit_error_names_the_limit() {
     let (mut options, _) = with_clock();
     options.max_read_samples = 100;
