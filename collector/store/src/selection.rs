@@ -185,11 +185,11 @@ impl<'a> Selection<'a> {
         for s in &series[some] {
             self.budget.check()?;
             let s = *s as usize;
-            let layout = list.layout(s);
+            let layout = list.columns().layout(s);
             let mut joined = SeriesBuilder::default();
             let mut newest = i64::MIN;
             let mut chunks: SmallVec<[_; 8]> =
-                index.layouts[layout].iter().zip(list.columns(s, &index.layouts)).enumerate().collect();
+                index.layouts[layout].iter().zip(list.columns().of(s, &index.layouts)).enumerate().collect();
             if self.newest {
                 chunks.reverse();
             }

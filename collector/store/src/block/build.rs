@@ -7,7 +7,7 @@
 use super::entries::{Entries, Entry};
 use super::file::{FileWriter, Footer};
 use super::group::group;
-use super::index::{ChunkMeta, ColumnLocation};
+use super::index::{ChunkMeta, ColumnLocation, encode};
 use super::label_table::LabelPair;
 use super::source::Source;
 use crate::codec::{column, ints};
@@ -55,7 +55,7 @@ pub fn build(
     mut keep_going: impl FnMut() -> bool,
 ) -> Result<Option<Footer>, StoreError> {
     let fail = |what| move |e: std::io::Error| StoreError::io(what, path, &e);
-    let (union, groups) = group(sources);
+    let (union, groups) = group(sources)?;
     let mut writer: Option<FileWriter> = None;
     let mut layouts: Vec<Vec<ChunkMeta>> = Vec::new();
     let mut entries = Entries { all: Vec::with_capacity(union.series()), lengths: Vec::new() };
@@ -97,14 +97,16 @@ pub fn build(
         batch.write(&mut out, &mut layouts, &mut entries).map_err(fail("write"))?;
         writer = Some(out);
     }
-    let Some(writer) = writer else {
+    let Some(mut writer) = writer else {
         return Ok(None);
     };
     drop((groups, batch));
     entries.all.sort_unstable_by_key(|entry| entry.series);
     footer.series = entries.all.len() as u64;
     let labels = |series, out: &mut Vec<LabelPair>| union.labels(sources, series, out);
-    writer.finish(&layouts, &union.texts, &labels, &entries, footer).map(Some).map_err(fail("write"))
+    let pages = writer.end_pages().map_err(fail("write"))?;
+    let index = encode(pages, &layouts, &union.texts, &labels, &entries)?;
+    writer.finish(&index, footer).map(Some).map_err(fail("write"))
 }
 
 impl Batch {

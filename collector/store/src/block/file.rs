@@ -1,12 +1,10 @@
 //! The frame of a block file: header, pages, index, footer, trailer.
 
-use super::entries::Entries;
-use super::index::{ChunkMeta, LabelsOf, Page, encode};
+use super::index::{Encoded, Page};
 use crate::codec::Corrupt;
 use crate::codec::varint::{Cursor, put, put_signed};
 use crate::io::Output;
 use std::io;
-use std::sync::Arc;
 
 /// First and last bytes of a block.
 pub const MAGIC: [u8; 8] = *b"FABLENSB";
@@ -121,17 +119,14 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Writes index, footer and trailer; the file is durable afterwards. The arguments are those of [`encode`].
-    pub fn finish(
-        mut self,
-        layouts: &[Vec<ChunkMeta>],
-        texts: &[Arc<str>],
-        labels: &LabelsOf<'_>,
-        entries: &Entries,
-        mut footer: Footer,
-    ) -> io::Result<Footer> {
+    /// Ends the last page; returns all pages.
+    pub fn end_pages(&mut self) -> io::Result<&[Page]> {
         self.close_page()?;
-        let index = encode(&self.pages, layouts, texts, labels, entries);
+        Ok(&self.pages)
+    }
+
+    /// Writes index, footer and trailer; the file is durable afterwards.
+    pub fn finish(mut self, index: &Encoded, mut footer: Footer) -> io::Result<Footer> {
         footer.index_offset = self.at + index.series.len() as u64;
         footer.index_len = index.directory.len() as u64;
         footer.index_crc = crc32fast::hash(&index.directory);

@@ -4,6 +4,7 @@
 use super::index::ColumnLocation;
 use super::label_table::LabelPair;
 use super::source::Source;
+use crate::error::StoreError;
 use foldhash::{HashMap, HashMapExt as _};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -25,16 +26,17 @@ impl Union {
     }
 
     /// Replaces `out` by the labels of a series, as indexes in [`Union::texts`].
-    pub fn labels(&self, sources: &[Source], series: u32, out: &mut Vec<LabelPair>) {
+    pub fn labels(&self, sources: &[Source], series: u32, out: &mut Vec<LabelPair>) -> Result<(), StoreError> {
         let (source, position) = self.origins[series as usize];
-        labels(&sources[source as usize], position as usize, &self.numbers[source as usize], out);
+        labels(&sources[source as usize], position as usize, &self.numbers[source as usize], out)
     }
 }
 
-fn labels(source: &Source, position: usize, numbers: &[u32], out: &mut Vec<LabelPair>) {
+fn labels(source: &Source, position: usize, numbers: &[u32], out: &mut Vec<LabelPair>) -> Result<(), StoreError> {
     out.clear();
-    source.labels(position, out);
+    source.labels(position, out)?;
     out.iter_mut().for_each(|pair| *pair = (numbers[pair.0 as usize], numbers[pair.1 as usize]));
+    Ok(())
 }
 
 /// Series whose columns lie in the same layouts of the same sources.
@@ -63,7 +65,7 @@ impl Group {
 }
 
 /// All series, and their groups in order of location.
-pub fn group(sources: &[Source]) -> (Union, Vec<Group>) {
+pub fn group(sources: &[Source]) -> Result<(Union, Vec<Group>), StoreError> {
     let texts: Vec<_> = sources.iter().map(Source::texts).collect();
     let (texts, numbers) = union_of(&texts);
     let most = sources.iter().map(Source::series).max().unwrap_or(0);
@@ -71,7 +73,7 @@ pub fn group(sources: &[Source]) -> (Union, Vec<Group>) {
     // Labels of the next series of each source.
     let mut fronts: Vec<(usize, Vec<LabelPair>)> = vec![(0, Vec::new()); sources.len()];
     let mut left: Vec<usize> = (0..sources.len()).filter(|s| sources[*s].series() > 0).collect();
-    left.iter().for_each(|s| labels(&sources[*s], 0, &union.numbers[*s], &mut fronts[*s].1));
+    left.iter().try_for_each(|s| labels(&sources[*s], 0, &union.numbers[*s], &mut fronts[*s].1))?;
     let mut groups: HashMap<Layouts, Vec<u32>> = HashMap::new();
     let (mut first, mut layouts, mut member) = (Vec::new(), Layouts::new(), Vec::new());
     while let Some(source) = left.iter().copied().min_by(|a, b| fronts[*a].1.cmp(&fronts[*b].1)) {
@@ -80,6 +82,7 @@ pub fn group(sources: &[Source]) -> (Union, Vec<Group>) {
         member.clear();
         member.push(union.origins.len() as u32);
         union.origins.push((source as u32, fronts[source].0 as u32));
+        let mut failed = None;
         left.retain(|s| {
             let (next, pairs) = &mut fronts[*s];
             if *pairs != first {
@@ -92,10 +95,13 @@ pub fn group(sources: &[Source]) -> (Union, Vec<Group>) {
             *next += 1;
             let more = *next < sources[*s].series();
             if more {
-                labels(&sources[*s], *next, &union.numbers[*s], pairs);
+                failed = failed.take().or(labels(&sources[*s], *next, &union.numbers[*s], pairs).err());
             }
             more
         });
+        if let Some(error) = failed {
+            return Err(error);
+        }
         match groups.get_mut(&layouts) {
             Some(members) => members.extend_from_slice(&member),
             None => _ = groups.insert(layouts.clone(), member.clone()),
@@ -103,7 +109,7 @@ pub fn group(sources: &[Source]) -> (Union, Vec<Group>) {
     }
     let mut groups: Vec<_> = groups.into_iter().map(|(layouts, members)| Group { layouts, members }).collect();
     groups.sort_unstable_by(|a, b| a.layouts.cmp(&b.layouts));
-    (union, groups)
+    Ok((union, groups))
 }
 
 /// The texts of all sources (each sorted) in one sorted list, and for each source the mapping from its text indexes.

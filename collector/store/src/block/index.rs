@@ -6,6 +6,7 @@ use super::label_table::LabelPair;
 use super::series_list::SeriesList;
 use crate::codec::Corrupt;
 use crate::codec::varint::{Cursor, put, put_signed};
+use crate::error::StoreError;
 use fabriclens_model::Matcher;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -67,7 +68,7 @@ pub struct Index {
 }
 
 /// Replaces the pairs by the labels of a series, as text indexes.
-pub type LabelsOf<'a> = dyn Fn(u32, &mut Vec<LabelPair>) + 'a;
+pub type LabelsOf<'a> = dyn Fn(u32, &mut Vec<LabelPair>) -> Result<(), StoreError> + 'a;
 
 /// An encoded index.
 pub struct Encoded {
@@ -84,7 +85,7 @@ pub fn encode(
     texts: &[Arc<str>],
     labels: &LabelsOf<'_>,
     entries: &Entries,
-) -> Encoded {
+) -> Result<Encoded, StoreError> {
     let mut out = Vec::new();
     put(&mut out, pages.len() as u64);
     for page in pages {
@@ -105,14 +106,14 @@ pub fn encode(
             end = c.offset + u64::from(c.len);
         }
     }
-    let numbers = put_texts(&mut out, texts, labels, entries);
+    let numbers = put_texts(&mut out, texts, labels, entries)?;
     let name = texts.binary_search_by(|t| (**t).cmp("__name__")).ok().map(|at| at as u32);
     // Metric, number of series and end of the bytes of each section.
     let mut sections: Vec<(Option<u32>, usize, usize)> = Vec::new();
     let (mut series, mut before, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
     let (mut layout, mut end) = (0i64, 0u64);
     for entry in &entries.all {
-        labels(entry.series, &mut pairs);
+        labels(entry.series, &mut pairs)?;
         let metric = pairs.first().filter(|pair| Some(pair.0) == name).map(|pair| pair.1);
         if sections.last().is_none_or(|section| section.0 != metric) {
             // Each section is decoded without those before it.
@@ -146,14 +147,19 @@ pub fn encode(
         out.extend(crc32fast::hash(&series[from..to]).to_le_bytes());
         from = to;
     }
-    Encoded { series, directory: out }
+    Ok(Encoded { series, directory: out })
 }
 
 /// Writes the texts that some entry has, and returns the number of each there.
-fn put_texts(out: &mut Vec<u8>, texts: &[Arc<str>], labels: &LabelsOf<'_>, entries: &Entries) -> Vec<u32> {
+fn put_texts(
+    out: &mut Vec<u8>,
+    texts: &[Arc<str>],
+    labels: &LabelsOf<'_>,
+    entries: &Entries,
+) -> Result<Vec<u32>, StoreError> {
     let (mut numbers, mut pairs) = (vec![u32::MAX; texts.len()], Vec::new());
     for entry in &entries.all {
-        labels(entry.series, &mut pairs);
+        labels(entry.series, &mut pairs)?;
         pairs.iter().for_each(|(name, value)| (numbers[*name as usize], numbers[*value as usize]) = (0, 0));
     }
     put(out, numbers.iter().filter(|number| **number == 0).count() as u64);
@@ -163,7 +169,7 @@ fn put_texts(out: &mut Vec<u8>, texts: &[Arc<str>], labels: &LabelsOf<'_>, entri
         put(out, text.len() as u64);
         out.extend_from_slice(text.as_bytes());
     }
-    numbers
+    Ok(numbers)
 }
 
 /// Decodes an index of a format version; `first_page` is the offset of the first page in the file, `directory` that of these bytes,

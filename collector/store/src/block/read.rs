@@ -130,6 +130,16 @@ impl Block {
         Ok(list)
     }
 
+    /// The series of a section, which are not kept.
+    pub fn series_once(&self, section: &Section, index: &Index) -> Result<Arc<SeriesList>, StoreError> {
+        if let Some(list) = &*section.list.lock() {
+            return Ok(list.clone());
+        }
+        let mut list = SeriesList::default();
+        self.decode(section, index, &mut list)?;
+        Ok(Arc::new(list))
+    }
+
     /// The series of all sections.
     pub fn all_series(&self, index: &Index) -> Result<Arc<SeriesList>, StoreError> {
         if let [only] = &index.sections[..] {

@@ -8,24 +8,31 @@ use crate::matching::{SERIES_PER_CHECK, asks_for_components, is_pattern};
 use fabriclens_model::names::COMPONENT;
 use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError};
 
-/// One series: its labels are `pairs` of text indexes; its columns are contiguous.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Row {
-    pairs: u32,
-    layout: u32,
-    lens: u32,
-    offset: u64,
-}
-
 /// Series in label order. Texts and layouts are those of the [`Index`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SeriesList {
     pairs: Vec<LabelPair>,
-    rows: Vec<Row>,
-    lens: Vec<u32>,
+    /// Where the pairs of each series end.
+    ends: Vec<u32>,
+    columns: ColumnList,
     /// Number of series that do not have `__name__` as their first label. If there are none, the series of a metric are adjacent.
     /// Labels that sort before it (upper case) are legal but rare.
     others: usize,
+}
+
+/// Places of the columns of series.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ColumnList {
+    rows: Vec<Row>,
+    lens: Vec<u32>,
+}
+
+/// The columns of a series, which are contiguous.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Row {
+    layout: u32,
+    lens: u32,
+    offset: u64,
 }
 
 impl SeriesList {
@@ -45,16 +52,18 @@ impl SeriesList {
                 }
                 self.pairs.push(pair);
             }
+            self.ends.push(self.pairs.len() as u32);
             self.others += usize::from(name.is_none() || self.pairs[start..].first().map(|pair| pair.0) != name);
             layout = layout.wrapping_add(c.signed()?);
             let chunks =
                 usize::try_from(layout).ok().and_then(|l| index.layouts.get(l)).ok_or(Corrupt("unknown layout"))?;
             let offset = end.wrapping_add(c.signed()? as u64);
-            self.rows.push(Row { pairs: start as u32, layout: layout as u32, lens: self.lens.len() as u32, offset });
+            let ColumnList { rows, lens } = &mut self.columns;
+            rows.push(Row { layout: layout as u32, lens: lens.len() as u32, offset });
             end = offset;
             for _ in chunks {
                 let len = c.count(u32::MAX as usize)? as u32;
-                self.lens.push(len);
+                lens.push(len);
                 end = end.wrapping_add(u64::from(len));
             }
             before = start;
@@ -66,26 +75,30 @@ impl SeriesList {
     #[must_use]
     pub fn shrunk(mut self) -> Self {
         self.pairs.shrink_to_fit();
-        self.rows.shrink_to_fit();
-        self.lens.shrink_to_fit();
+        self.ends.shrink_to_fit();
+        self.columns.shrink_to_fit();
         self
     }
 
     /// Number of series.
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.ends.len()
+    }
+
+    /// Places of the columns of the series.
+    pub fn columns(&self) -> &ColumnList {
+        &self.columns
     }
 
     /// Bytes of memory that it takes.
     pub fn memory(&self) -> usize {
-        size_of_val(&self.pairs[..]) + size_of_val(&self.rows[..]) + size_of_val(&self.lens[..])
+        size_of_val(&self.pairs[..]) + size_of_val(&self.ends[..]) + self.columns.memory()
     }
 
     /// Labels of a series as indexes into [`Index::texts`].
     pub fn pairs_of(&self, series: usize) -> &[LabelPair] {
-        let start = self.rows[series].pairs as usize;
-        let end = self.rows.get(series + 1).map_or(self.pairs.len(), |r| r.pairs as usize);
-        &self.pairs[start..end]
+        let start = series.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.pairs[start as usize..self.ends[series] as usize]
     }
 
     /// Labels of a series.
@@ -101,23 +114,6 @@ impl SeriesList {
         Labels::from_parts(metric.map(|at| text(pairs[at].1)), others)
     }
 
-    /// Layout index of a series.
-    pub fn layout(&self, series: usize) -> usize {
-        self.rows[series].layout as usize
-    }
-
-    /// Offset and length of the column of a series in each chunk of its layout.
-    pub fn columns(&self, series: usize, layouts: &[Vec<ChunkMeta>]) -> impl Iterator<Item = (u64, u32)> + '_ {
-        let row = self.rows[series];
-        let chunks = layouts[row.layout as usize].len();
-        let lens = &self.lens[row.lens as usize..row.lens as usize + chunks];
-        lens.iter().scan(row.offset, |at, len| {
-            let here = *at;
-            *at = at.wrapping_add(u64::from(*len));
-            Some((here, *len))
-        })
-    }
-
     /// Series that satisfy all matchers; components of histograms only if a matcher names their label. Each pattern tests each text once; series are then compared by text index.
     ///
     /// # Errors
@@ -129,7 +125,7 @@ impl SeriesList {
             (_, true) => None,
             (component, false) => component,
         };
-        let mut range = 0..self.rows.len();
+        let mut range = 0..self.len();
         let mut tests = Vec::new();
         for m in matchers {
             if m.op == MatchOp::Equal && !m.value.is_empty() {
@@ -190,8 +186,8 @@ impl SeriesList {
     pub fn metrics(&self) -> Option<Vec<std::ops::Range<usize>>> {
         let mut metrics = Vec::new();
         let mut from = 0;
-        while self.others == 0 && from < self.rows.len() {
-            let metric = self.of_metric(self.pairs[self.rows[from].pairs as usize].1);
+        while self.others == 0 && from < self.len() {
+            let metric = self.of_metric(self.pairs_of(from)[0].1);
             from = metric.end;
             metrics.push(metric);
         }
@@ -200,10 +196,46 @@ impl SeriesList {
 
     /// The series of a metric, or all of them if they are not adjacent.
     fn of_metric(&self, value: u32) -> std::ops::Range<usize> {
-        let metric = |s: usize| self.pairs[self.rows[s].pairs as usize].1;
-        let from = partition(self.rows.len(), |s| metric(s) < value);
-        let to = partition(self.rows.len(), |s| metric(s) <= value);
+        let metric = |s: usize| self.pairs_of(s)[0].1;
+        let from = partition(self.len(), |s| metric(s) < value);
+        let to = partition(self.len(), |s| metric(s) <= value);
         from..to
+    }
+}
+
+impl ColumnList {
+    /// Appends the columns of other series.
+    pub fn append(&mut self, other: &Self) {
+        let first = self.lens.len() as u32;
+        self.rows.extend(other.rows.iter().map(|row| Row { lens: first + row.lens, ..*row }));
+        self.lens.extend(&other.lens);
+    }
+
+    /// Gives back room that is not used.
+    pub fn shrink_to_fit(&mut self) {
+        self.rows.shrink_to_fit();
+        self.lens.shrink_to_fit();
+    }
+
+    fn memory(&self) -> usize {
+        size_of_val(&self.rows[..]) + size_of_val(&self.lens[..])
+    }
+
+    /// Layout index of a series.
+    pub fn layout(&self, series: usize) -> usize {
+        self.rows[series].layout as usize
+    }
+
+    /// Offset and length of the column of a series in each chunk of its layout.
+    pub fn of(&self, series: usize, layouts: &[Vec<ChunkMeta>]) -> impl Iterator<Item = (u64, u32)> + '_ {
+        let row = self.rows[series];
+        let chunks = layouts[row.layout as usize].len();
+        let lens = &self.lens[row.lens as usize..row.lens as usize + chunks];
+        lens.iter().scan(row.offset, |at, len| {
+            let here = *at;
+            *at = at.wrapping_add(u64::from(*len));
+            Some((here, *len))
+        })
     }
 }
 

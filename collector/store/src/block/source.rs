@@ -4,13 +4,14 @@
 use super::index::ColumnLocation;
 use super::label_table::{LabelPair, LabelTable};
 use super::read::{Block, Reader};
-use super::series_list::SeriesList;
+use super::series_list::{ColumnList, SeriesList};
 use crate::error::StoreError;
 use crate::head::generation::Generation;
 use crate::head::rows::Rows;
 use crate::rollup::RollupSource;
 use fabriclens_model::is_absent;
 use foldhash::{HashMap, HashMapExt as _};
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// One input of a build.
@@ -23,17 +24,47 @@ pub enum Source {
     Rollup(Box<RollupSource>),
 }
 
-/// A block with all of its series.
+/// A block. A build asks for labels in their order, so that those of one section are in memory at a time.
 pub struct BlockSource {
-    pub reader: Reader,
-    pub series: Arc<SeriesList>,
+    block: Arc<Block>,
+    reader: Reader,
+    /// Of the series of all sections.
+    columns: ColumnList,
+    /// Position of the first series of each section.
+    first: Vec<usize>,
+    series: usize,
+    /// The section whose labels were asked for last.
+    section: Mutex<Option<(usize, Arc<SeriesList>)>>,
 }
 
 impl BlockSource {
-    /// Loads the series.
+    /// Loads the places of all columns.
     pub fn of(block: &Arc<Block>) -> Result<Self, StoreError> {
         let index = block.index()?;
-        Ok(Self { series: block.all_series(&index)?, reader: block.reader(index) })
+        let (mut columns, mut first, mut series) = (ColumnList::default(), Vec::new(), 0);
+        for section in &index.sections {
+            let list = block.series_once(section, &index)?;
+            columns.append(list.columns());
+            first.push(series);
+            series += list.len();
+        }
+        columns.shrink_to_fit();
+        let reader = block.reader(index);
+        Ok(Self { block: block.clone(), reader, columns, first, series, section: Mutex::default() })
+    }
+
+    /// Appends the labels of a series.
+    fn labels(&self, n: usize, out: &mut Vec<LabelPair>) -> Result<(), StoreError> {
+        let at = self.first.partition_point(|first| *first <= n) - 1;
+        let mut last = self.section.lock();
+        if last.as_ref().is_none_or(|(of, _)| *of != at) {
+            let index = &self.reader.index;
+            *last = Some((at, self.block.series_once(&index.sections[at], index)?));
+        }
+        if let Some((_, list)) = &*last {
+            out.extend(list.pairs_of(n - self.first[at]));
+        }
+        Ok(())
     }
 }
 
@@ -63,7 +94,7 @@ impl Source {
     pub fn series(&self) -> usize {
         match self {
             Self::Head(h) => h.order.len(),
-            Self::Block(b) => b.series.len(),
+            Self::Block(b) => b.series,
             Self::Rollup(r) => r.series(),
         }
     }
@@ -78,19 +109,20 @@ impl Source {
     }
 
     /// Appends the labels of the n-th series as text indexes.
-    pub fn labels(&self, n: usize, out: &mut Vec<LabelPair>) {
+    pub fn labels(&self, n: usize, out: &mut Vec<LabelPair>) -> Result<(), StoreError> {
         match self {
             Self::Head(h) => out.extend(h.names.labels(h.order[n] as usize)),
-            Self::Block(b) => out.extend(b.series.pairs_of(n)),
+            Self::Block(b) => b.labels(n, out)?,
             Self::Rollup(r) => r.labels(n, out),
         }
+        Ok(())
     }
 
     /// Calls `put` with the location of each column of the n-th series.
     pub fn locations(&self, n: usize, mut put: impl FnMut(ColumnLocation)) {
         match self {
             Self::Head(h) => h.generation.series.locations(h.order[n]).for_each(put),
-            Self::Block(b) => put((b.series.layout(n) as u32, n as u32)),
+            Self::Block(b) => put((b.columns.layout(n) as u32, n as u32)),
             Self::Rollup(r) => put(r.location(n)),
         }
     }
@@ -147,8 +179,8 @@ impl Source {
                 }
             }
             Self::Block(b) => {
-                let BlockSource { reader: r, series } = &mut **b;
-                let at: Vec<(u64, u32)> = series.columns(location.1 as usize, &r.index.layouts).collect();
+                let BlockSource { reader: r, columns, .. } = &mut **b;
+                let at: Vec<(u64, u32)> = columns.of(location.1 as usize, &r.index.layouts).collect();
                 for (i, at) in at.into_iter().enumerate().filter(|(_, at)| at.1 > 0) {
                     let rows = r.index.layouts[location.0 as usize][i].rows as usize;
                     each(i, &mut r.column(at, rows)?.into_iter());

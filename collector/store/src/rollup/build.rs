@@ -4,7 +4,7 @@ use super::kind::{RESOLUTION, interval_start};
 use super::source::RollupSource;
 use crate::block::build::Plan;
 use crate::block::read::Block;
-use crate::block::source::{BlockSource, Source};
+use crate::block::source::Source;
 use crate::error::StoreError;
 use crate::options::millis;
 use crate::shared::Shared;
@@ -38,9 +38,9 @@ impl Shared {
 
     fn roll_up_one(&self, block: &Arc<Block>) -> Result<(), StoreError> {
         let plan = Plan { start: i64::MIN, end: i64::MAX, generations: block.footer.generations, parents: Vec::new() };
-        let source = |block| Source::Rollup(Box::new(RollupSource::new(block)));
-        let written = BlockSource::of(block)
-            .and_then(|block| self.write_block(&self.rollups, &mut [source(block)], plan, self.yield_to_ingest()));
+        let source = |rollups| Source::Rollup(Box::new(rollups));
+        let written = RollupSource::of(block)
+            .and_then(|all| self.write_block(&self.rollups, &mut [source(all)], plan, self.yield_to_ingest()));
         match written {
             Ok(rollups) => {
                 self.rollups.exchange(rollups.into_iter().collect(), &[]);

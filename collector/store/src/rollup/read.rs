@@ -89,7 +89,7 @@ impl Store {
             let mut samples = 0;
             // Damage is reported when the block is read.
             for BlockSeries { index, list, series, .. } in BlockSeries::of(block, matchers, budget, &|_| {})? {
-                let chunks = series.iter().flat_map(|s| &index.layouts[list.layout(*s as usize)]);
+                let chunks = series.iter().flat_map(|s| &index.layouts[list.columns().layout(*s as usize)]);
                 samples += chunks.filter(|c| within(c)).map(|c| u64::from(c.rows)).sum::<u64>();
             }
             Ok(samples)

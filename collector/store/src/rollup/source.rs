@@ -3,9 +3,8 @@
 use super::kind::{ALL, LABEL, RESOLUTION, interval_start, name};
 use crate::block::index::ColumnLocation;
 use crate::block::label_table::LabelPair;
-use crate::block::read::Reader;
+use crate::block::read::{Block, Reader};
 use crate::block::series_list::SeriesList;
-use crate::block::source::BlockSource;
 use crate::error::StoreError;
 use fabriclens_model::names::COMPONENT;
 use fabriclens_model::{Component, Rollup, is_absent, is_stale};
@@ -53,8 +52,9 @@ const COUNTER: usize = 8;
 
 impl RollupSource {
     /// Rollups of all series of a block.
-    pub fn new(BlockSource { reader, series }: BlockSource) -> Self {
-        let index = reader.index.clone();
+    pub fn of(block: &Arc<Block>) -> Result<Self, StoreError> {
+        let index = block.index()?;
+        let (series, reader) = (block.all_series(&index)?, block.reader(index.clone()));
         let own = [LABEL].into_iter().chain(ALL.map(name)).map(Arc::from);
         let texts: Vec<Arc<str>> = index.texts().iter().cloned().chain(own).collect();
         let all = |series: std::ops::Range<usize>| ALL.iter().flat_map(move |r| series.clone().map(|s| (s as u32, *r)));
@@ -75,7 +75,7 @@ impl RollupSource {
             });
             source.order = order;
         }
-        source
+        Ok(source)
     }
 
     /// Number of rollup series.
@@ -105,7 +105,7 @@ impl RollupSource {
 
     /// Location of the column of the n-th rollup series.
     pub fn location(&self, n: usize) -> ColumnLocation {
-        (self.series.layout(self.order[n].0 as usize) as u32, n as u32)
+        (self.series.columns().layout(self.order[n].0 as usize) as u32, n as u32)
     }
 
     /// Ends of the intervals in which a layout has rows.
@@ -211,9 +211,9 @@ impl RollupSource {
     /// Calls `each(row, end of the interval, time, value)` for each sample of a series, in order of time.
     fn each_sample(&mut self, series: u32, mut each: impl FnMut(usize, i64, i64, f64)) -> Result<(), StoreError> {
         let (index, all) = (self.reader.index.clone(), self.series.clone());
-        let layout = all.layout(series as usize);
+        let layout = all.columns().layout(series as usize);
         let (mut intervals, mut end) = (0, i64::MIN);
-        for (chunk, at) in all.columns(series as usize, &index.layouts).enumerate() {
+        for (chunk, at) in all.columns().of(series as usize, &index.layouts).enumerate() {
             let times = self.reader.times(layout, chunk)?;
             let values = self.reader.column(at, times.len())?;
             for (time, value) in times.iter().zip(values) {
@@ -231,10 +231,10 @@ impl RollupSource {
 
     fn buckets(&mut self, series: usize) -> Result<Buckets, StoreError> {
         let (index, all) = (self.reader.index.clone(), self.series.clone());
-        let layout = all.layout(series);
+        let layout = all.columns().layout(series);
         let (mut buckets, mut falls, mut before) = (Vec::new(), 0, None);
         let mut end = i64::MIN;
-        for (chunk, at) in all.columns(series, &index.layouts).enumerate() {
+        for (chunk, at) in all.columns().of(series, &index.layouts).enumerate() {
             let times = self.reader.times(layout, chunk)?;
             let values = self.reader.column(at, times.len())?;
             for (time, value) in times.iter().zip(values) {
