@@ -34,7 +34,7 @@ impl<'b> BlockSeries<'b> {
             budget.check()?;
             match block.series(section, &index) {
                 Ok(list) => {
-                    let series = list.matching(matchers, &index, budget)?;
+                    let series = list.matching(matchers, &index.tables, budget)?;
                     found.push(Self { block, index: index.clone(), list, series });
                 }
                 Err(e) => skip_damaged(e, damage)?,
@@ -51,7 +51,7 @@ impl LabelOrdered for BlockSeries<'_> {
     }
 
     fn labels(&self, at: usize) -> Labels {
-        self.list.labels(self.series[at] as usize, &self.index)
+        self.list.labels(self.series[at] as usize, &self.index.tables)
     }
 }
 

@@ -11,14 +11,17 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// The block set at one instant, ordered by generation.
+pub(crate) type Blocks = Arc<Vec<Arc<Block>>>;
+
 /// One directory of blocks.
 pub struct BlockSet {
     /// The directory.
     pub dir: PathBuf,
     /// True for rollups. Of overlapping rollups the newest wins, of raw samples the first.
     pub rollups: bool,
-    /// Ordered by generation. Replaced as a whole, so that reads hold no lock.
-    blocks: RwLock<Arc<Vec<Arc<Block>>>>,
+    /// Replaced as a whole, so that reads hold no lock.
+    blocks: RwLock<Blocks>,
 }
 
 /// Opens all blocks of raw samples or rollups and returns them with the next free number. Removes unfinished files and
@@ -73,7 +76,7 @@ fn sort(blocks: &mut [Arc<Block>]) {
 
 impl BlockSet {
     /// All blocks, earlier generations first.
-    pub fn all(&self) -> Arc<Vec<Arc<Block>>> {
+    pub fn all(&self) -> Blocks {
         self.blocks.read().clone()
     }
 

@@ -1,6 +1,5 @@
 //! Reads: samples for the query engine, label names and values for exploration.
 
-use crate::block::read::Block;
 use crate::block_series::BlockSeries;
 use crate::label_ranges::LabelOrdered as _;
 use crate::matching::{SERIES_PER_CHECK, of_caller};
@@ -18,9 +17,6 @@ use std::sync::Arc;
 
 /// Bytes of an entry of a list: of a series, a name or a value.
 const LISTED: usize = 64;
-
-/// The block set at one instant.
-pub(crate) type Blocks = Arc<Vec<Arc<Block>>>;
 
 impl Read for Store {
     fn select_within(

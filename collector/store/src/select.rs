@@ -2,9 +2,9 @@
 
 use crate::block::read::Block;
 use crate::block_series::BlockSeries;
+use crate::block_set::Blocks;
 use crate::error::StoreError;
 use crate::label_ranges::{LabelOrdered, label_ranges, on_threads, threads};
-use crate::read::Blocks;
 use crate::selection::{SampleLimit, Selection};
 use crate::store::Store;
 use fabriclens_model::{Budget, Labels, Matcher, ReadError, SharedSeries};

@@ -188,8 +188,11 @@ impl<'a> Selection<'a> {
             let layout = list.columns().layout(s);
             let mut joined = SeriesBuilder::default();
             let mut newest = i64::MIN;
-            let mut chunks: SmallVec<[_; 8]> =
-                index.layouts[layout].iter().zip(list.columns().of(s, &index.layouts)).enumerate().collect();
+            let mut chunks: SmallVec<[_; 8]> = index.tables.layouts[layout]
+                .iter()
+                .zip(list.columns().of(s, &index.tables.layouts))
+                .enumerate()
+                .collect();
             if self.newest {
                 chunks.reverse();
             }
@@ -221,7 +224,7 @@ impl<'a> Selection<'a> {
             }
             if joined.len() > 0 {
                 let (times, values) = joined.finish(&mut self.times);
-                self.push(&mut place, list.labels(s, index), smallvec![Part::Plain(times, values)])?;
+                self.push(&mut place, list.labels(s, &index.tables), smallvec![Part::Plain(times, values)])?;
             }
         }
         self.end(&place);

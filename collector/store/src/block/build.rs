@@ -7,9 +7,10 @@
 use super::entries::{Entries, Entry};
 use super::file::{FileWriter, Footer};
 use super::group::group;
-use super::index::{ChunkMeta, ColumnLocation, encode};
+use super::index::{ColumnLocation, encode};
 use super::label_table::LabelPair;
 use super::source::Source;
+use super::tables::ChunkMeta;
 use crate::codec::{column, ints};
 use crate::error::StoreError;
 use crate::io::Files;

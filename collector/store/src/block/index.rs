@@ -4,6 +4,7 @@
 use super::entries::Entries;
 use super::label_table::LabelPair;
 use super::series_list::SeriesList;
+use super::tables::{ChunkMeta, Tables};
 use crate::codec::Corrupt;
 use crate::codec::varint::{Cursor, put, put_signed};
 use crate::error::StoreError;
@@ -16,21 +17,6 @@ const SECTIONS: u32 = 2;
 
 /// Location of a column: layout index, and column of the layout (head) or series index (block).
 pub type ColumnLocation = (u32, u32);
-
-/// Rows of one layout that are compressed together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChunkMeta {
-    /// Number of rows.
-    pub rows: u32,
-    /// First time, Unix ms.
-    pub min: i64,
-    /// Last time, Unix ms.
-    pub max: i64,
-    /// Offset of the encoded times in the file.
-    pub offset: u64,
-    /// Bytes of the times.
-    pub len: u32,
-}
 
 /// Bytes that share a checksum; no stream crosses the end of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,9 +45,8 @@ pub struct Section {
 /// A decoded index. Sections and their series are sorted by labels.
 #[derive(Debug, Default)]
 pub struct Index {
-    texts: Vec<Arc<str>>,
-    /// Chunks by layout.
-    pub layouts: Vec<Vec<ChunkMeta>>,
+    /// What sections refer to.
+    pub tables: Tables,
     /// In file order.
     pub pages: Vec<Page>,
     pub sections: Vec<Section>,
@@ -194,24 +179,24 @@ pub fn decode(bytes: &[u8], version: u32, first_page: u64, directory: u64) -> Re
             time = max;
             end = offset.wrapping_add(u64::from(len));
         }
-        index.layouts.push(chunks);
+        index.tables.layouts.push(chunks);
     }
     for _ in 0..c.count(bytes.len())? {
-        index.texts.push(c.text()?.into());
+        index.tables.texts.push(c.text()?.into());
     }
-    if !index.texts.is_sorted_by(|a, b| a < b) {
+    if !index.tables.texts.is_sorted_by(|a, b| a < b) {
         return Err(Corrupt("texts out of order"));
     }
     if version < SECTIONS {
         let (series, mut list) = (c.count(bytes.len())?, SeriesList::default());
-        list.decode(c, series, end, &index)?;
+        list.decode(c, series, end, &index.tables)?;
         let list = Mutex::new(Some(Arc::new(list.shrunk())));
         index.sections.push(Section { metric: None, series, page: Page { offset: 0, len: 0, crc: 0 }, list });
         return Ok(index);
     }
     let mut size = 0;
     for _ in 0..c.count(bytes.len())? {
-        let metric = c.count(index.texts.len())?.checked_sub(1).map(|text| text as u32);
+        let metric = c.count(index.tables.texts.len())?.checked_sub(1).map(|text| text as u32);
         let series = c.count(u32::MAX as usize)?;
         index.sections.push(Section { metric, series, page: page(c, &mut size)?, list: Mutex::default() });
     }
@@ -231,28 +216,15 @@ fn page(c: &mut Cursor<'_>, offset: &mut u64) -> Result<Page, Corrupt> {
 impl Index {
     /// Bytes of memory that it takes with the sections that are loaded.
     pub fn memory(&self) -> usize {
-        // An `Arc` has two counters before the text.
-        let texts: usize = self.texts.iter().map(|t| t.len() + size_of::<Arc<str>>() + 2 * size_of::<usize>()).sum();
-        let layouts: usize = self.layouts.iter().map(|l| size_of_val(l) + size_of_val(&l[..])).sum();
         let loaded = |section: &Section| section.list.try_lock().and_then(|list| list.as_ref().map(|l| l.memory()));
         let lists: usize = self.sections.iter().filter_map(loaded).sum();
-        texts + layouts + lists + size_of_val(&self.pages[..]) + size_of_val(&self.sections[..])
-    }
-
-    /// Label texts, sorted.
-    pub fn texts(&self) -> &[Arc<str>] {
-        &self.texts
-    }
-
-    /// Index of a text.
-    pub fn number(&self, text: &str) -> Option<u32> {
-        self.texts.binary_search_by(|known| (**known).cmp(text)).ok().map(|at| at as u32)
+        self.tables.memory() + lists + size_of_val(&self.pages[..]) + size_of_val(&self.sections[..])
     }
 
     /// Sections whose series may match.
     pub fn sections_of<'a>(&'a self, matchers: &'a [Matcher]) -> impl Iterator<Item = &'a Section> {
         let of_metric = matchers.iter().filter(|m| m.name == "__name__");
-        let fits = move |metric: u32| of_metric.clone().all(|m| m.matches_value(&self.texts[metric as usize]));
+        let fits = move |metric: u32| of_metric.clone().all(|m| m.matches_value(&self.tables.texts[metric as usize]));
         self.sections.iter().filter(move |section| section.metric.is_none_or(&fits))
     }
 
@@ -287,7 +259,7 @@ mod tests {
         bytes.extend([0, 0]);
         let index = decode(&bytes, 1, 16, 0)?;
         let list = index.sections[0].list.lock().clone().expect("decoded");
-        Ok(list.labels(0, &index))
+        Ok(list.labels(0, &index.tables))
     }
 
     #[test]

@@ -9,3 +9,4 @@ pub mod label_table;
 pub mod read;
 pub mod series_list;
 pub mod source;
+pub mod tables;

@@ -154,7 +154,7 @@ impl Block {
     fn decode(&self, section: &Section, index: &Index, list: &mut SeriesList) -> Result<(), StoreError> {
         let bytes = self.page(section.page)?;
         let mut cursor = Cursor::new(&bytes);
-        list.decode(&mut cursor, section.series, 0, index).map_err(|e| self.damage(e))?;
+        list.decode(&mut cursor, section.series, 0, &index.tables).map_err(|e| self.damage(e))?;
         if cursor.rest().is_empty() { Ok(()) } else { Err(self.damage("a section is longer than its series")) }
     }
 
@@ -240,7 +240,7 @@ impl Reader {
         if let Some(t) = self.times.get(&(layout, chunk)) {
             return Ok(t.clone());
         }
-        let meta = self.index.layouts[layout][chunk];
+        let meta = self.index.tables.layouts[layout][chunk];
         let (page, range) = self.stream(meta.offset, meta.len)?;
         let times = self.decoded.times(&page[range], meta.rows as usize);
         let times = times.map_err(|e| StoreError::damaged(&self.block.path, e))?;

@@ -1,14 +1,14 @@
 //! The series of a section of a block, or of all: their labels and the places of their columns.
 
-use super::index::{ChunkMeta, Index};
 use super::label_table::LabelPair;
+use super::tables::{ChunkMeta, Tables};
 use crate::codec::Corrupt;
 use crate::codec::varint::Cursor;
 use crate::matching::{SERIES_PER_CHECK, asks_for_components, is_pattern};
 use fabriclens_model::names::COMPONENT;
 use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError};
 
-/// Series in label order. Texts and layouts are those of the [`Index`].
+/// Series in label order. Texts and layouts are those of [`Tables`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SeriesList {
     pairs: Vec<LabelPair>,
@@ -37,15 +37,15 @@ struct Row {
 
 impl SeriesList {
     /// Appends so many encoded series; the place of the first column is relative to `end`.
-    pub fn decode(&mut self, c: &mut Cursor<'_>, series: usize, mut end: u64, index: &Index) -> Result<(), Corrupt> {
-        let (empty, name) = (index.number(""), index.number("__name__"));
+    pub fn decode(&mut self, c: &mut Cursor<'_>, series: usize, mut end: u64, tables: &Tables) -> Result<(), Corrupt> {
+        let (empty, name) = (tables.number(""), tables.number("__name__"));
         let (mut before, mut layout) = (self.pairs.len(), 0i64);
         for _ in 0..series {
             let start = self.pairs.len();
             let shared = c.count(start - before)?;
             self.pairs.extend_from_within(before..before + shared);
             for _ in 0..c.count(c.rest().len())? {
-                let most = index.texts().len().checked_sub(1).ok_or(Corrupt("unknown text"))?;
+                let most = tables.texts.len().checked_sub(1).ok_or(Corrupt("unknown text"))?;
                 let pair = (c.count(most)? as u32, c.count(most)? as u32);
                 if self.pairs[start..].last().is_some_and(|before| before.0 >= pair.0) || Some(pair.1) == empty {
                     return Err(Corrupt("labels out of order or empty"));
@@ -56,7 +56,7 @@ impl SeriesList {
             self.others += usize::from(name.is_none() || self.pairs[start..].first().map(|pair| pair.0) != name);
             layout = layout.wrapping_add(c.signed()?);
             let chunks =
-                usize::try_from(layout).ok().and_then(|l| index.layouts.get(l)).ok_or(Corrupt("unknown layout"))?;
+                usize::try_from(layout).ok().and_then(|l| tables.layouts.get(l)).ok_or(Corrupt("unknown layout"))?;
             let offset = end.wrapping_add(c.signed()? as u64);
             let ColumnList { rows, lens } = &mut self.columns;
             rows.push(Row { layout: layout as u32, lens: lens.len() as u32, offset });
@@ -95,17 +95,17 @@ impl SeriesList {
         size_of_val(&self.pairs[..]) + size_of_val(&self.ends[..]) + self.columns.memory()
     }
 
-    /// Labels of a series as indexes into [`Index::texts`].
+    /// Labels of a series as indexes into [`Tables::texts`].
     pub fn pairs_of(&self, series: usize) -> &[LabelPair] {
         let start = series.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.pairs[start as usize..self.ends[series] as usize]
     }
 
     /// Labels of a series.
-    pub fn labels(&self, series: usize, index: &Index) -> Labels {
-        let text = |i: u32| index.texts()[i as usize].clone();
+    pub fn labels(&self, series: usize, tables: &Tables) -> Labels {
+        let text = |i: u32| tables.texts[i as usize].clone();
         let pairs = self.pairs_of(series);
-        let metric = pairs.iter().position(|(n, _)| *index.texts()[*n as usize] == *"__name__");
+        let metric = pairs.iter().position(|(n, _)| *tables.texts[*n as usize] == *"__name__");
         let (before, after) = match metric {
             Some(at) => (&pairs[..at], &pairs[at + 1..]),
             None => (pairs, &[][..]),
@@ -118,8 +118,8 @@ impl SeriesList {
     ///
     /// # Errors
     /// Those of `budget`.
-    pub fn matching(&self, matchers: &[Matcher], index: &Index, budget: &dyn Budget) -> Result<Vec<u32>, ReadError> {
-        let number = |t: &str| index.number(t);
+    pub fn matching(&self, matchers: &[Matcher], tables: &Tables, budget: &dyn Budget) -> Result<Vec<u32>, ReadError> {
+        let number = |t: &str| tables.number(t);
         let excluded = match (number(COMPONENT), asks_for_components(matchers)) {
             (None, true) => return Ok(Vec::new()),
             (_, true) => None,
@@ -140,7 +140,7 @@ impl SeriesList {
             let label = number(&m.name);
             budget.check()?;
             let absent_fits = m.matches_value("");
-            let seen = if is_pattern(m) && label.is_some() { index.texts().len() } else { 0 };
+            let seen = if is_pattern(m) && label.is_some() { tables.texts.len() } else { 0 };
             budget.request(seen)?;
             tests.push((m, label, absent_fits, vec![0u8; seen]));
         }
@@ -150,7 +150,7 @@ impl SeriesList {
             }
             for (m, label, absent_fits, seen) in &mut tests {
                 let pair = self.pairs_of(series).iter().find(|(n, _)| Some(*n) == *label);
-                let test = |value: u32| m.matches_value(&index.texts()[value as usize]);
+                let test = |value: u32| m.matches_value(&tables.texts[value as usize]);
                 let fits = match pair {
                     None => *absent_fits,
                     Some((_, value)) => match seen.get_mut(*value as usize) {

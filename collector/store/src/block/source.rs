@@ -103,7 +103,7 @@ impl Source {
     pub fn texts(&self) -> &[Arc<str>] {
         match self {
             Self::Head(h) => &h.names.texts,
-            Self::Block(b) => b.reader.index.texts(),
+            Self::Block(b) => &b.reader.index.tables.texts,
             Self::Rollup(r) => r.texts(),
         }
     }
@@ -143,7 +143,7 @@ impl Source {
             Self::Block(b) => {
                 let r = &mut b.reader;
                 r.forget_times();
-                (0..r.index.layouts[layout as usize].len()).map(|c| r.times(layout as usize, c)).collect()
+                (0..r.index.tables.layouts[layout as usize].len()).map(|c| r.times(layout as usize, c)).collect()
             }
             Self::Rollup(r) => Ok(vec![r.times(layout)?]),
         }
@@ -180,9 +180,9 @@ impl Source {
             }
             Self::Block(b) => {
                 let BlockSource { reader: r, columns, .. } = &mut **b;
-                let at: Vec<(u64, u32)> = columns.of(location.1 as usize, &r.index.layouts).collect();
+                let at: Vec<(u64, u32)> = columns.of(location.1 as usize, &r.index.tables.layouts).collect();
                 for (i, at) in at.into_iter().enumerate().filter(|(_, at)| at.1 > 0) {
-                    let rows = r.index.layouts[location.0 as usize][i].rows as usize;
+                    let rows = r.index.tables.layouts[location.0 as usize][i].rows as usize;
                     each(i, &mut r.column(at, rows)?.into_iter());
                 }
             }

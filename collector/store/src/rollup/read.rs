@@ -2,8 +2,8 @@
 
 use super::kind::{LABEL, RESOLUTION, interval_start, name, sample_labels};
 use super::rolled_up::newest_first;
-use crate::block::index::ChunkMeta;
 use crate::block::read::Block;
+use crate::block::tables::ChunkMeta;
 use crate::block_series::BlockSeries;
 use crate::error::StoreError;
 use crate::select::Wanted;
@@ -89,7 +89,7 @@ impl Store {
             let mut samples = 0;
             // Damage is reported when the block is read.
             for BlockSeries { index, list, series, .. } in BlockSeries::of(block, matchers, budget, &|_| {})? {
-                let chunks = series.iter().flat_map(|s| &index.layouts[list.columns().layout(*s as usize)]);
+                let chunks = series.iter().flat_map(|s| &index.tables.layouts[list.columns().layout(*s as usize)]);
                 samples += chunks.filter(|c| within(c)).map(|c| u64::from(c.rows)).sum::<u64>();
             }
             Ok(samples)

@@ -56,13 +56,13 @@ impl RollupSource {
         let index = block.index()?;
         let (series, reader) = (block.all_series(&index)?, block.reader(index.clone()));
         let own = [LABEL].into_iter().chain(ALL.map(name)).map(Arc::from);
-        let texts: Vec<Arc<str>> = index.texts().iter().cloned().chain(own).collect();
+        let texts: Vec<Arc<str>> = index.tables.texts.iter().cloned().chain(own).collect();
         let all = |series: std::ops::Range<usize>| ALL.iter().flat_map(move |r| series.clone().map(|s| (s as u32, *r)));
         let (order, neighbors) = match series.metrics() {
             Some(metrics) => (metrics.into_iter().flat_map(all).collect(), true),
             None => (all(0..series.len()).collect(), false),
         };
-        let component = index.number(COMPONENT).zip(index.number(Component::COUNT));
+        let component = index.tables.number(COMPONENT).zip(index.tables.number(Component::COUNT));
         let mut source =
             Self { reader, series, texts, order, known: HashMap::new(), component, last_histograms: HashMap::new() };
         if !neighbors {
@@ -112,7 +112,7 @@ impl RollupSource {
     pub fn times(&mut self, layout: u32) -> Result<Arc<[i64]>, StoreError> {
         self.reader.forget_times();
         let mut ends = Vec::new();
-        for chunk in 0..self.reader.index.layouts[layout as usize].len() {
+        for chunk in 0..self.reader.index.tables.layouts[layout as usize].len() {
             for time in self.reader.times(layout as usize, chunk)?.iter() {
                 let end = interval_start(*time).saturating_add(RESOLUTION);
                 if ends.last().is_none_or(|last| *last < end) {
@@ -213,7 +213,7 @@ impl RollupSource {
         let (index, all) = (self.reader.index.clone(), self.series.clone());
         let layout = all.columns().layout(series as usize);
         let (mut intervals, mut end) = (0, i64::MIN);
-        for (chunk, at) in all.columns().of(series as usize, &index.layouts).enumerate() {
+        for (chunk, at) in all.columns().of(series as usize, &index.tables.layouts).enumerate() {
             let times = self.reader.times(layout, chunk)?;
             let values = self.reader.column(at, times.len())?;
             for (time, value) in times.iter().zip(values) {
@@ -234,7 +234,7 @@ impl RollupSource {
         let layout = all.columns().layout(series);
         let (mut buckets, mut falls, mut before) = (Vec::new(), 0, None);
         let mut end = i64::MIN;
-        for (chunk, at) in all.columns().of(series, &index.layouts).enumerate() {
+        for (chunk, at) in all.columns().of(series, &index.tables.layouts).enumerate() {
             let times = self.reader.times(layout, chunk)?;
             let values = self.reader.column(at, times.len())?;
             for (time, value) in times.iter().zip(values) {
