@@ -1,23 +1,22 @@
 //! Selects matching series and assembles their samples from head and blocks.
 
+use crate::block::reader::Reader;
 use crate::block_series::{BlockSeries, skip_damaged};
 use crate::codec::Corrupt;
 use crate::codec::column::Scratch;
 use crate::error::StoreError;
 use crate::head::chunk::Chunk;
-use crate::head::generation::Generation;
+use crate::sample_limit::SampleLimit;
 use crate::series_builder::{SeriesBuilder, Times, TimesCache, rows};
 use fabriclens_model::{Budget, Labels, ReadError, SharedSeries, is_absent};
 use foldhash::HashMap;
 use smallvec::{SmallVec, smallvec};
 use std::cmp::Ordering;
-use std::hint::black_box;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A piece of a series.
-enum Part {
+pub enum Part {
     /// A column of sealed rows, taken under the lock and decoded outside it.
     Sealed(Arc<Chunk>, u32),
     /// Samples in the range; times may be shared.
@@ -27,51 +26,27 @@ enum Part {
 /// A series and its pieces. Pieces appended earlier come first, so that the first of two samples at one time wins.
 pub struct Entry {
     pub labels: Labels,
-    parts: Parts,
+    pub parts: Parts,
 }
 
 /// Usually one.
-type Parts = SmallVec<[Part; 1]>;
+pub type Parts = SmallVec<[Part; 1]>;
 
-/// Series of the head whose labels are fetched from memory at once. They are far from each other, and to wait for one after
-/// the other takes a third of the time of reading.
-const AHEAD: usize = 32;
+/// Bytes of pages that each thread of a read keeps: the columns of a metric follow each other.
+const KEPT_PAGES: usize = 12 << 20;
 /// Bytes of one sample with its own time.
-const SAMPLE: usize = size_of::<i64>() + size_of::<f64>();
+pub const SAMPLE: usize = size_of::<i64>() + size_of::<f64>();
 /// Bytes of a series without its samples: labels and table entries.
-const SERIES: usize = 512;
-
-/// Samples that the threads of a read have found together, and how many they may find.
-pub struct SampleLimit {
-    found: AtomicUsize,
-    most: usize,
-}
-
-impl SampleLimit {
-    /// At most so many.
-    pub fn new(most: usize) -> Self {
-        Self { found: AtomicUsize::new(0), most }
-    }
-
-    fn add(&self, samples: usize) -> Result<(), ReadError> {
-        if self.found.fetch_add(samples, Relaxed) + samples <= self.most {
-            return Ok(());
-        }
-        Err(ReadError::Limit(format!(
-            "the query would read more than {} samples; ask for a shorter range or fewer series, or raise max_read_samples",
-            self.most
-        )))
-    }
-}
+pub const SERIES: usize = 512;
 
 /// The series found by a read so far.
 pub struct Selection<'a> {
     /// In label order, except for entries of the source being read and of heads.
     pub entries: Vec<Entry>,
-    times: Times,
-    limit: &'a SampleLimit,
+    pub times: Times,
+    pub limit: &'a SampleLimit,
     /// Return only the newest sample of each series.
-    newest: bool,
+    pub newest: bool,
     budget: &'a dyn Budget,
 }
 
@@ -152,7 +127,8 @@ impl<'a> Selection<'a> {
         });
     }
 
-    fn take(&self, bytes: usize) -> Result<(), ReadError> {
+    /// Requests memory.
+    pub fn take(&self, bytes: usize) -> Result<(), ReadError> {
         self.budget.request(bytes)
     }
 
@@ -180,7 +156,7 @@ impl<'a> Selection<'a> {
         damage: &dyn Fn(&StoreError),
     ) -> Result<(), ReadError> {
         let BlockSeries { block, index, list, series } = of;
-        let mut reader = block.reader(index.clone());
+        let mut reader = Reader::new((*block).clone(), index.clone(), KEPT_PAGES);
         let (mut place, mut scratch, mut page) = (self.begin(), Scratch::default(), Vec::new());
         for s in &series[some] {
             self.budget.check()?;
@@ -231,62 +207,6 @@ impl<'a> Selection<'a> {
         Ok(())
     }
 
-    /// Adds the samples of a generation in the range, in the order of `series`: [`Selection::arrange`] sorts when the head is
-    /// no longer locked.
-    pub fn add_head(&mut self, head: &Generation, series: &[u32], start: i64, end: i64) -> Result<(), ReadError> {
-        let mut open = OpenTimes::default();
-        for (nth, s) in series.iter().enumerate() {
-            if nth % AHEAD == 0 {
-                let few = &series[nth..series.len().min(nth + AHEAD)];
-                black_box(few.iter().map(|s| Arc::strong_count(head.labels(*s).parts().1)).sum::<usize>());
-            }
-            let (mut parts, mut later) = (Parts::new(), Parts::new());
-            for (l, c) in head.series.locations(*s) {
-                let layout = &head.layouts[l as usize];
-                let mut newest = i64::MIN;
-                for (late, of) in layout.unsealed().enumerate() {
-                    let mut rows = rows(of.times(), start, end);
-                    if self.newest {
-                        rows = of.newest(c as usize, rows);
-                    }
-                    if rows.is_empty() {
-                        continue;
-                    }
-                    if self.newest {
-                        newest = newest.max(of.times()[rows.start]);
-                    }
-                    self.limit.add(rows.len())?;
-                    self.take(size_of::<Part>() + 2 * SAMPLE * rows.len())?;
-                    let times = open.of((l, late, rows.start), &of.times()[rows.clone()], &mut self.times);
-                    let mut values = Vec::with_capacity(rows.len());
-                    of.column(c as usize, rows.clone(), &mut values);
-                    if !values.iter().any(|v| is_absent(*v)) {
-                        later.push(Part::Plain(times, values));
-                        continue;
-                    }
-                    let mut joined = SeriesBuilder::default();
-                    joined.push((times, 0..rows.len()), &values, true);
-                    if joined.len() > 0 {
-                        let (times, values) = joined.finish(&mut self.times);
-                        later.push(Part::Plain(times, values));
-                    }
-                }
-                let wanted = |k: &&Arc<Chunk>| k.overlaps(start, end) && k.range().1 >= newest;
-                for chunk in layout.sealed.iter().filter(wanted) {
-                    self.limit.add(chunk.rows())?;
-                    self.take(size_of::<Part>() + SAMPLE * chunk.rows())?;
-                    parts.push(Part::Sealed(chunk.clone(), c));
-                }
-                parts.append(&mut later);
-            }
-            if !parts.is_empty() {
-                self.take(SERIES)?;
-                self.entries.push(Entry { labels: head.labels(*s).clone(), parts });
-            }
-        }
-        Ok(())
-    }
-
     /// Decodes and assembles; series in label order, without those that have no samples in the range.
     pub fn finish(mut self, start: i64, end: i64) -> Result<Vec<SharedSeries>, ReadError> {
         let mut chunks = ChunkTimes::default();
@@ -319,30 +239,6 @@ impl<'a> Selection<'a> {
             }
         }
         Ok(all)
-    }
-}
-
-/// Layout, buffer and first row of times.
-type OpenRows = (u32, usize, usize);
-
-/// Times of unsealed rows, shared by all columns of a layout.
-#[derive(Default)]
-struct OpenTimes {
-    known: HashMap<OpenRows, Arc<[i64]>>,
-    /// The series of a port come one after the other.
-    last: Option<(OpenRows, Arc<[i64]>)>,
-}
-
-impl OpenTimes {
-    fn of(&mut self, rows: OpenRows, times: &[i64], all: &mut Times) -> Arc<[i64]> {
-        if let Some((last, times)) = &self.last
-            && *last == rows
-        {
-            return times.clone();
-        }
-        let known = self.known.entry(rows).or_insert_with(|| all.shared(times.to_vec())).clone();
-        self.last = Some((rows, known.clone()));
-        known
     }
 }
 

@@ -7,7 +7,8 @@
 use super::entries::{Entries, Entry};
 use super::file::{FileWriter, Footer};
 use super::group::group;
-use super::index::{ColumnLocation, encode};
+use super::index::ColumnLocation;
+use super::index_encode::encode;
 use super::label_table::LabelPair;
 use super::source::Source;
 use super::tables::ChunkMeta;

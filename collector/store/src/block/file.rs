@@ -1,6 +1,7 @@
 //! The frame of a block file: header, pages, index, footer, trailer.
 
-use super::index::{Encoded, Page};
+use super::index::Page;
+use super::index_encode::Encoded;
 use crate::codec::Corrupt;
 use crate::codec::varint::{Cursor, put, put_signed};
 use crate::io::Output;

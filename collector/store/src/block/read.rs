@@ -4,13 +4,10 @@
 use super::file::{Footer, HEADER, MAGIC, TRAILER, VERSION, decode_footer};
 use super::index::{self, Index, Page, Section};
 use super::series_list::SeriesList;
-use crate::codec::column::Scratch;
+use crate::codec::crc_matches;
 use crate::codec::varint::Cursor;
-use crate::codec::{Corrupt, column, crc_matches};
 use crate::error::StoreError;
 use crate::io::{Files, Input};
-use crate::series_builder::TimesCache;
-use foldhash::{HashMap, HashMapExt as _};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -159,7 +156,7 @@ impl Block {
     }
 
     /// The bytes of a page, verified.
-    fn page(&self, page: Page) -> Result<Vec<u8>, StoreError> {
+    pub fn page(&self, page: Page) -> Result<Vec<u8>, StoreError> {
         let bytes = self.bytes_at(page.offset, page.len as usize)?;
         if crc_matches(&bytes, page.crc) {
             return Ok(bytes);
@@ -185,95 +182,5 @@ impl Block {
         if self.idle.fetch_add(1, Ordering::Relaxed) >= rounds {
             *self.index.lock() = None;
         }
-    }
-
-    /// A reader with a page cache of its own.
-    pub fn reader(self: &Arc<Self>, index: Arc<Index>) -> Reader {
-        Reader {
-            index,
-            block: self.clone(),
-            pages: HashMap::new(),
-            times: HashMap::new(),
-            decoded: TimesCache::default(),
-            kept: 0,
-        }
-    }
-}
-
-/// Bytes of pages that a reader caches.
-const KEEP: usize = 96 << 20;
-
-/// Reads columns of a block; verifies each page once.
-pub struct Reader {
-    /// The block's index.
-    pub index: Arc<Index>,
-    block: Arc<Block>,
-    pages: HashMap<usize, Arc<Vec<u8>>>,
-    times: HashMap<(usize, usize), Arc<[i64]>>,
-    decoded: TimesCache,
-    kept: usize,
-}
-
-impl Reader {
-    fn stream(&mut self, offset: u64, len: u32) -> Result<(Arc<Vec<u8>>, std::ops::Range<usize>), StoreError> {
-        let damaged = |e: Corrupt| StoreError::damaged(&self.block.path, e);
-        let number = self.index.page_of(offset, len).map_err(damaged)?;
-        let page = self.index.pages[number];
-        let start = (offset - page.offset) as usize;
-        let range = start..start + len as usize;
-        if let Some(bytes) = self.pages.get(&number) {
-            return Ok((bytes.clone(), range));
-        }
-        let bytes = self.block.page(page)?;
-        if self.kept > KEEP {
-            self.pages.clear();
-            self.kept = 0;
-        }
-        self.kept += bytes.len();
-        let bytes = Arc::new(bytes);
-        self.pages.insert(number, bytes.clone());
-        Ok((bytes, range))
-    }
-
-    /// Times of a chunk, cached for the other columns of the layout.
-    pub fn times(&mut self, layout: usize, chunk: usize) -> Result<Arc<[i64]>, StoreError> {
-        if let Some(t) = self.times.get(&(layout, chunk)) {
-            return Ok(t.clone());
-        }
-        let meta = self.index.tables.layouts[layout][chunk];
-        let (page, range) = self.stream(meta.offset, meta.len)?;
-        let times = self.decoded.times(&page[range], meta.rows as usize);
-        let times = times.map_err(|e| StoreError::damaged(&self.block.path, e))?;
-        self.times.insert((layout, chunk), times.clone());
-        Ok(times)
-    }
-
-    /// Drops cached times; merges call it after each layout.
-    pub fn forget_times(&mut self) {
-        self.times.clear();
-        self.decoded.clear();
-    }
-
-    /// The column of a series in one chunk; `at` comes from [`SeriesList::columns`].
-    pub fn column(&mut self, at: (u64, u32), rows: usize) -> Result<Vec<f64>, StoreError> {
-        if at.1 == 0 {
-            return Ok(vec![fabriclens_model::absent(); rows]);
-        }
-        let mut values = Vec::with_capacity(rows);
-        self.column_into(at, rows, &mut Scratch::default(), &mut values)?;
-        Ok(values)
-    }
-
-    /// Replaces `out` by that column; returns true if some rows are absent.
-    pub fn column_into(
-        &mut self,
-        at: (u64, u32),
-        rows: usize,
-        scratch: &mut Scratch,
-        out: &mut Vec<f64>,
-    ) -> Result<bool, StoreError> {
-        out.clear();
-        let (page, range) = self.stream(at.0, at.1)?;
-        column::decode_into(&page[range], rows, scratch, out).map_err(|e| StoreError::damaged(&self.block.path, e))
     }
 }

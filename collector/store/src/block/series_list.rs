@@ -1,7 +1,8 @@
 //! The series of a section of a block, or of all: their labels and the places of their columns.
 
+use super::column_list::ColumnList;
 use super::label_table::LabelPair;
-use super::tables::{ChunkMeta, Tables};
+use super::tables::Tables;
 use crate::codec::Corrupt;
 use crate::codec::varint::Cursor;
 use crate::matching::{SERIES_PER_CHECK, asks_for_components, is_pattern};
@@ -18,21 +19,6 @@ pub struct SeriesList {
     /// Number of series that do not have `__name__` as their first label. If there are none, the series of a metric are adjacent.
     /// Labels that sort before it (upper case) are legal but rare.
     others: usize,
-}
-
-/// Places of the columns of series.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct ColumnList {
-    rows: Vec<Row>,
-    lens: Vec<u32>,
-}
-
-/// The columns of a series, which are contiguous.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Row {
-    layout: u32,
-    lens: u32,
-    offset: u64,
 }
 
 impl SeriesList {
@@ -58,12 +44,11 @@ impl SeriesList {
             let chunks =
                 usize::try_from(layout).ok().and_then(|l| tables.layouts.get(l)).ok_or(Corrupt("unknown layout"))?;
             let offset = end.wrapping_add(c.signed()? as u64);
-            let ColumnList { rows, lens } = &mut self.columns;
-            rows.push(Row { layout: layout as u32, lens: lens.len() as u32, offset });
+            self.columns.begin(layout as u32, offset);
             end = offset;
             for _ in chunks {
                 let len = c.count(u32::MAX as usize)? as u32;
-                lens.push(len);
+                self.columns.push(len);
                 end = end.wrapping_add(u64::from(len));
             }
             before = start;
@@ -200,42 +185,6 @@ impl SeriesList {
         let from = partition(self.len(), |s| metric(s) < value);
         let to = partition(self.len(), |s| metric(s) <= value);
         from..to
-    }
-}
-
-impl ColumnList {
-    /// Appends the columns of other series.
-    pub fn append(&mut self, other: &Self) {
-        let first = self.lens.len() as u32;
-        self.rows.extend(other.rows.iter().map(|row| Row { lens: first + row.lens, ..*row }));
-        self.lens.extend(&other.lens);
-    }
-
-    /// Gives back room that is not used.
-    pub fn shrink_to_fit(&mut self) {
-        self.rows.shrink_to_fit();
-        self.lens.shrink_to_fit();
-    }
-
-    fn memory(&self) -> usize {
-        size_of_val(&self.rows[..]) + size_of_val(&self.lens[..])
-    }
-
-    /// Layout index of a series.
-    pub fn layout(&self, series: usize) -> usize {
-        self.rows[series].layout as usize
-    }
-
-    /// Offset and length of the column of a series in each chunk of its layout.
-    pub fn of(&self, series: usize, layouts: &[Vec<ChunkMeta>]) -> impl Iterator<Item = (u64, u32)> + '_ {
-        let row = self.rows[series];
-        let chunks = layouts[row.layout as usize].len();
-        let lens = &self.lens[row.lens as usize..row.lens as usize + chunks];
-        lens.iter().scan(row.offset, |at, len| {
-            let here = *at;
-            *at = at.wrapping_add(u64::from(*len));
-            Some((here, *len))
-        })
     }
 }
 

@@ -1,10 +1,12 @@
 //! Inputs of a block build: a head generation, other blocks, or rollups of a block. All yield series in label order
 //! and rows by layout.
 
+use super::column_list::ColumnList;
 use super::index::ColumnLocation;
 use super::label_table::{LabelPair, LabelTable};
-use super::read::{Block, Reader};
-use super::series_list::{ColumnList, SeriesList};
+use super::read::Block;
+use super::reader::{BUILD_PAGES, Reader};
+use super::series_list::SeriesList;
 use crate::error::StoreError;
 use crate::head::generation::Generation;
 use crate::head::rows::Rows;
@@ -49,7 +51,7 @@ impl BlockSource {
             series += list.len();
         }
         columns.shrink_to_fit();
-        let reader = block.reader(index);
+        let reader = Reader::new(block.clone(), index, BUILD_PAGES);
         Ok(Self { block: block.clone(), reader, columns, first, series, section: Mutex::default() })
     }
 

@@ -6,8 +6,9 @@ use crate::block::read::Block;
 use crate::block::tables::ChunkMeta;
 use crate::block_series::BlockSeries;
 use crate::error::StoreError;
+use crate::sample_limit::SampleLimit;
 use crate::select::Wanted;
-use crate::selection::{SampleLimit, Selection};
+use crate::selection::Selection;
 use crate::store::Store;
 use fabriclens_model::{
     Budget, Hint, Labels, Matcher, ReadError, Rollup, Selected, Series, SharedSeries, is_stale, settle,

@@ -3,7 +3,8 @@
 use super::kind::{ALL, LABEL, RESOLUTION, interval_start, name};
 use crate::block::index::ColumnLocation;
 use crate::block::label_table::LabelPair;
-use crate::block::read::{Block, Reader};
+use crate::block::read::Block;
+use crate::block::reader::{BUILD_PAGES, Reader};
 use crate::block::series_list::SeriesList;
 use crate::error::StoreError;
 use fabriclens_model::names::COMPONENT;
@@ -54,7 +55,7 @@ impl RollupSource {
     /// Rollups of all series of a block.
     pub fn of(block: &Arc<Block>) -> Result<Self, StoreError> {
         let index = block.index()?;
-        let (series, reader) = (block.all_series(&index)?, block.reader(index.clone()));
+        let (series, reader) = (block.all_series(&index)?, Reader::new(block.clone(), index.clone(), BUILD_PAGES));
         let own = [LABEL].into_iter().chain(ALL.map(name)).map(Arc::from);
         let texts: Vec<Arc<str>> = index.tables.texts.iter().cloned().chain(own).collect();
         let all = |series: std::ops::Range<usize>| ALL.iter().flat_map(move |r| series.clone().map(|s| (s as u32, *r)));

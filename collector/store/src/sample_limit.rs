@@ -1,0 +1,31 @@
+//! How many samples a read may find.
+
+use fabriclens_model::ReadError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Samples that the threads of a read have found together, and how many they may find.
+pub struct SampleLimit {
+    found: AtomicUsize,
+    most: usize,
+}
+
+impl SampleLimit {
+    /// At most so many.
+    pub fn new(most: usize) -> Self {
+        Self { found: AtomicUsize::new(0), most }
+    }
+
+    /// Counts samples.
+    ///
+    /// # Errors
+    /// [`ReadError::Limit`] if they are too many.
+    pub fn add(&self, samples: usize) -> Result<(), ReadError> {
+        if self.found.fetch_add(samples, Ordering::Relaxed) + samples <= self.most {
+            return Ok(());
+        }
+        Err(ReadError::Limit(format!(
+            "the query would read more than {} samples; ask for a shorter range or fewer series, or raise max_read_samples",
+            self.most
+        )))
+    }
+}
