@@ -30,8 +30,11 @@ impl<'b> BlockSeries<'b> {
             Err(e) => return skip_damaged(e, damage).map(|()| Vec::new()),
         };
         let mut found = Vec::new();
-        for section in index.sections_of(matchers) {
+        for section in &index.sections {
             budget.check()?;
+            if !index.may_match(section, matchers) {
+                continue;
+            }
             match block.series(section, &index) {
                 Ok(list) => {
                     let series = list.matching(matchers, &index.tables, budget)?;

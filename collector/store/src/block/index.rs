@@ -113,11 +113,10 @@ impl Index {
         self.tables.memory() + lists + size_of_val(&self.pages[..]) + size_of_val(&self.sections[..])
     }
 
-    /// Sections whose series may match.
-    pub fn sections_of<'a>(&'a self, matchers: &'a [Matcher]) -> impl Iterator<Item = &'a Section> {
-        let of_metric = matchers.iter().filter(|m| m.name == "__name__");
-        let fits = move |metric: u32| of_metric.clone().all(|m| m.matches_value(&self.tables.texts[metric as usize]));
-        self.sections.iter().filter(move |section| section.metric.is_none_or(&fits))
+    /// Whether series of a section may match.
+    pub fn may_match(&self, section: &Section, matchers: &[Matcher]) -> bool {
+        let mut of_metric = matchers.iter().filter(|m| m.name == "__name__");
+        section.metric.is_none_or(|metric| of_metric.all(|m| m.matches_value(&self.tables.texts[metric as usize])))
     }
 
     /// The page that contains a stream.
