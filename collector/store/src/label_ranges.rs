@@ -2,9 +2,10 @@
 //! waiting for memory, which several cores do at once.
 
 use fabriclens_model::{Labels, ReadError};
+use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::LazyLock;
-use std::thread::{Builder, ScopedJoinHandle, available_parallelism, scope};
+use std::thread::{Builder, available_parallelism, scope};
 
 /// Series for which a thread is worth starting.
 const SERIES: usize = 8192;
@@ -61,25 +62,27 @@ fn position(list: &dyn LabelOrdered, first: &Labels) -> usize {
     low
 }
 
-/// Does the work of each part, all but the first on a thread of its own; the results come in the order of the parts.
+/// Does the work of each part, on as many threads as there are parts; the results come in the order of the parts.
 pub(crate) fn on_threads<P: Send, T: Send>(
-    parts: impl IntoIterator<Item = P>,
+    parts: Vec<P>,
     work: impl Fn(P) -> Result<T, ReadError> + Sync,
 ) -> Result<Vec<T>, ReadError> {
-    let work = &work;
-    let mut parts = parts.into_iter();
-    let Some(first) = parts.next() else { return Ok(Vec::new()) };
-    scope(|scope| {
-        let start = |part| Builder::new().name("read".into()).spawn_scoped(scope, move || work(part));
-        let others: Vec<std::io::Result<ScopedJoinHandle<'_, _>>> = parts.map(start).collect();
-        let mut all = vec![work(first)?];
+    let number = parts.len();
+    let left = Mutex::new(parts.into_iter().enumerate());
+    let next = || left.lock().next();
+    let run = || std::iter::from_fn(|| next().map(|(at, part)| (at, work(part)))).collect::<Vec<_>>();
+    let mut all = scope(|scope| {
+        // Where no thread can be started, the others do its part.
+        let start = |_| Builder::new().name("read".into()).spawn_scoped(scope, &run).ok();
+        let others: Vec<_> = (1..number).filter_map(start).collect();
+        let mut all = run();
         for other in others {
-            let other =
-                other.map_err(|e| ReadError::Storage(format!("cannot start a thread for a large read: {e}")))?;
-            all.push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+            all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
-        Ok(all)
-    })
+        all
+    });
+    all.sort_unstable_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, result)| result).collect()
 }
 
 #[cfg(test)]
@@ -119,8 +122,8 @@ mod tests {
 
     #[test]
     fn results_keep_their_order_and_errors_are_told() {
-        assert_eq!(on_threads(0..5, |n| Ok(n * n)).unwrap(), [0, 1, 4, 9, 16]);
-        let some = on_threads(0..5, |n| if n == 3 { Err(ReadError::Timeout) } else { Ok(n) });
+        assert_eq!(on_threads((0..5).collect(), |n: usize| Ok(n * n)).unwrap(), [0, 1, 4, 9, 16]);
+        let some = on_threads((0..5).collect(), |n: usize| if n == 3 { Err(ReadError::Timeout) } else { Ok(n) });
         assert_eq!(some, Err(ReadError::Timeout));
     }
 }

@@ -51,8 +51,8 @@ impl Store {
         let mut lists: Vec<&dyn LabelOrdered> = vec![&recent];
         lists.extend(found.iter().map(|of_block| of_block as &dyn LabelOrdered));
         let ranges = label_ranges(&lists);
-        let parts = recent.split(ranges.iter().map(|of_lists| of_lists[0].start)).into_iter().zip(&ranges);
-        let series = on_threads(parts, |(recent, of_lists)| {
+        let recent = recent.split(ranges.iter().map(|of_lists| of_lists[0].start));
+        let series = on_threads(recent.into_iter().zip(&ranges).collect(), |(recent, of_lists)| {
             let mut all = Selection::new(&limit, wanted.newest, wanted.budget);
             for (of_block, some) in found.iter().zip(&of_lists[1..]) {
                 let damage = |e: &StoreError| self.shared.report(of_block.block, e);
