@@ -179,8 +179,11 @@ impl Cache {
         let entries = of.series.iter().map(|(key, cached)| entry_bytes(key.len(), cached.labels.len()));
         let bytes = of.key.len() + ENTRY + of.plans.bytes() + entries.sum::<usize>();
         self.series -= known - of.series.len();
-        self.bytes = self.bytes - of.bytes + bytes;
-        of.bytes = bytes;
+        let dropped = of.bytes.saturating_sub(bytes);
+        of.bytes -= dropped;
+        self.bytes -= dropped;
+        // What this request may add does not change.
+        self.before.0 = self.before.0.saturating_sub(dropped);
     }
 
     /// Drops resources without a request since the previous call.

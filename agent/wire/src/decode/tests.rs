@@ -36,3 +36,13 @@ fn label_sets_are_kept_until_templates_read_all_requests() {
     assert_eq!(read(&all, 50), settled, "nothing grows");
     assert_eq!(read(&few, 1).0, first.0[..2]);
 }
+
+#[test]
+fn label_sets_are_dropped_within_a_request_that_adds_others() {
+    let mut decoder = Decoder::default();
+    let [one, other] = [1, 2].map(|port| request_bytes(&[section(port, "spine")]));
+    (0..3).for_each(|_| drop(decoder.bytes(&one).unwrap()));
+    let rows = decoder.bytes(&[one.repeat(20), other].concat()).unwrap();
+    assert_eq!(rows.groups.len(), 2 * 21);
+    assert_eq!(decoder.cache.label_sets(), 1 + 5);
+}
