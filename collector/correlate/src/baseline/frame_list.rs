@@ -49,9 +49,9 @@ impl FrameList {
         self.groups.resize_with(groups, OnceLock::new);
     }
 
-    /// Shares the memory of what is in the newest frame as in the one before, unless windows have it already.
-    pub fn share_newest(&mut self) {
-        let mut newest = self.frames.iter_mut().rev();
+    /// Shares the memory of what is in a frame as in the one before, unless windows have it already; `back` counts from the newest.
+    pub fn share(&mut self, back: usize) {
+        let mut newest = self.frames.iter_mut().rev().skip(back);
         if let (Some(frame), Some(before)) = (newest.next().and_then(Arc::get_mut), newest.next()) {
             frame.share(before);
         }

@@ -44,7 +44,8 @@ impl History {
     pub fn push(&mut self, frame: Frame, lag: usize, baseline_from_ns: i64) {
         let (time_ns, rates) = (frame.time_ns, ALL.iter().filter(|row| row.is_rate()).map(|row| row.signal));
         let told: Vec<(Signal, usize, f64)> = rates.flat_map(|signal| frame.values_of(signal)).collect();
-        self.frames.share_newest();
+        // The newest may be complete. If samples are further apart than frames, it is once no rate fills it any more.
+        [0, LOOK_BACK as usize - 1].into_iter().for_each(|back| self.frames.share(back));
         self.frames.push(Arc::new(frame), HISTORY_FRAMES);
         let steps = self.frames.iter().zip(self.frames.iter().skip(1)).map(|(a, b)| b.time_ns - a.time_ns);
         self.step_ns = steps.min();
@@ -287,6 +288,24 @@ mod tests {
         }
         let stretches = few.window.frames().iter().flat_map(|f| &f.columns).flat_map(Column::blocks).count();
         assert_eq!(stretches, 2 * few.window.ticks(), "what is not kept takes no room");
+    }
+
+    #[test]
+    fn values_of_slow_samples_share_memory_once_they_are_complete() {
+        let mut history = History::default();
+        for second in 0..60_i64 {
+            // Each port has a sample in ten seconds, in a second of its own.
+            let mut frame = Frame::new(second * 1_000_000_000);
+            if second % 10 < 4 {
+                frame.set(Signal::Retransmits, second as usize % 10, 0.0);
+            }
+            history.push(frame, LOOK_BACK as usize, i64::MIN);
+        }
+        let values = |at: usize| {
+            let (_, block) = history.frames[at].columns[Signal::Retransmits as usize].blocks().next().unwrap();
+            block.values.clone()
+        };
+        assert!((20..38).all(|at| Arc::ptr_eq(&values(at), &values(at + 1))));
     }
 
     #[test]
