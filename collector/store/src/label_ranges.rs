@@ -73,7 +73,7 @@ pub(crate) fn on_threads<P: Send, T: Send>(
     let run = || std::iter::from_fn(|| next().map(|(at, part)| (at, work(part)))).collect::<Vec<_>>();
     let mut all = scope(|scope| {
         // Where no thread can be started, the others do its part.
-        let start = |_| Builder::new().name("read".into()).spawn_scoped(scope, &run).ok();
+        let start = |_| Builder::new().name("read".into()).spawn_scoped(scope, run).ok();
         let others: Vec<_> = (1..number).filter_map(start).collect();
         let mut all = run();
         for other in others {
