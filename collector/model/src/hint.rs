@@ -40,7 +40,7 @@ impl Hint {
 pub struct Selected {
     /// See [`crate::Read::select_within`].
     pub series: Vec<SharedSeries>,
-    /// Whether these come in the order of their labels, so that nobody needs to sort them.
+    /// Whether the reader has sorted `series` by labels. The query engine sorts them otherwise.
     pub in_label_order: bool,
     /// See [`crate::Read::select_histograms`].
     pub histograms: Vec<HistogramSeries>,

@@ -38,12 +38,13 @@ impl<'b> BlockSeries<'b> {
             match block.series(section, &index) {
                 Ok(list) => {
                     let series = list.matching(matchers, &index.tables, budget)?;
-                    found.push(Self { block, index: index.clone(), list, series });
+                    if !series.is_empty() {
+                        found.push(Self { block, index: index.clone(), list, series });
+                    }
                 }
                 Err(e) => skip_damaged(e, damage)?,
             }
         }
-        found.retain(|section| !section.series.is_empty());
         Ok(found)
     }
 }

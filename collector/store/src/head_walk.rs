@@ -9,9 +9,11 @@ use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Series of the head that are read per lock: a few milliseconds. Where samples arrive, each lock waits for appends, which
-/// takes longer than reading few series.
-const SERIES_PER_LOCK: usize = 4096;
+/// Series of the head that are read per lock: less than a millisecond, and enough that the series of a host stay
+/// together.
+const SERIES_PER_LOCK: usize = 512;
+/// Label sets of the head that are copied per lock; they are shared.
+const LABELS_PER_LOCK: usize = 4096;
 /// Series of a metric from which on their label order is kept.
 const MANY: usize = 1024;
 
@@ -46,8 +48,9 @@ impl Source<'_> {
 struct Candidates {
     /// Those of a metric, or all.
     series: Vec<u32>,
-    /// They are many of one metric, and in label order but for those that came after its order was kept.
+    /// Whether they are the series of a metric that has at least [`MANY`]. These are sorted by labels.
     many: bool,
+    /// Whether some of these were added after the label order of the metric was kept, so that all must be sorted again.
     unordered: bool,
     /// Components of histograms may be among them, and must not match.
     without_components: bool,
@@ -77,7 +80,7 @@ impl Candidates {
         found
     }
 
-    /// Those that match; `None` if the rows of the generation have become blocks.
+    /// The candidates that pass the tests; `None` if a flush has written the generation to blocks.
     fn matching(
         self,
         source: &Source<'_>,
@@ -97,7 +100,7 @@ impl Candidates {
             return Ok(Some(series));
         }
         let mut found = Vec::new();
-        for some in series.chunks(SERIES_PER_LOCK) {
+        for some in series.chunks(LABELS_PER_LOCK) {
             let Some(labels) = source.labels(some) else { return Ok(None) };
             tests.matching(labels.iter().map(|(s, labels)| (*s, labels)), &mut found)?;
         }
@@ -180,11 +183,12 @@ impl Store {
     }
 }
 
-/// The series, sorted by their labels. Those that are in order already are only compared with their neighbours.
+/// Sorts series by their labels; `None` if a flush has written the generation to blocks. Series in order are only compared with
+/// the next one.
 fn in_label_order(source: &Source<'_>, series: &[u32], budget: &dyn Budget) -> Result<Option<Arc<[u32]>>, ReadError> {
     budget.request(2 * series.len() * size_of::<(u32, Labels)>())?;
     let mut labelled = Vec::with_capacity(series.len());
-    for some in series.chunks(SERIES_PER_LOCK) {
+    for some in series.chunks(LABELS_PER_LOCK) {
         budget.check()?;
         let Some(labels) = source.labels(some) else { return Ok(None) };
         labelled.extend(labels);

@@ -1,6 +1,7 @@
 //! Splits a read of many series into ranges of label sets, which threads read at the same time: reading series means
 //! waiting for memory, which several cores do at once.
 
+use crate::positions::first_not_before;
 use fabriclens_model::{Labels, ReadError};
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -43,23 +44,10 @@ pub(crate) fn label_ranges(lists: &[&dyn LabelOrdered]) -> Vec<Vec<Range<usize>>
         each.collect()
     };
     let between = (1..threads).map(|nth| longest.labels(nth * longest.len() / threads));
-    let mut ranges: Vec<_> = between.map(|first| range(&|list| position(list, &first))).collect();
+    let mut ranges: Vec<_> =
+        between.map(|first| range(&|list| first_not_before(list.len(), |at| list.labels(at) < first))).collect();
     ranges.push(range(&|list| list.len()));
     ranges
-}
-
-/// The first position in a list whose labels do not come before these.
-fn position(list: &dyn LabelOrdered, first: &Labels) -> usize {
-    let (mut low, mut high) = (0, list.len());
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if list.labels(middle) < *first {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    low
 }
 
 /// Does the work of each part, on as many threads as there are parts; the results come in the order of the parts.

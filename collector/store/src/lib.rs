@@ -45,6 +45,7 @@ mod merge;
 mod metadata;
 mod notifier;
 mod options;
+mod positions;
 mod read;
 mod retention;
 mod retention_clock;

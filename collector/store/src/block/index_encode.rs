@@ -19,7 +19,7 @@ pub struct Encoded {
     pub directory: Vec<u8>,
 }
 
-/// Encodes an index. `texts` are sorted; those that no entry has are left out.
+/// Encodes an index. `texts` are sorted; texts that no series of `entries` uses are left out.
 pub fn encode(
     pages: &[Page],
     layouts: &[Vec<ChunkMeta>],

@@ -6,6 +6,7 @@ use super::tables::Tables;
 use crate::codec::Corrupt;
 use crate::codec::varint::Cursor;
 use crate::matching::{SERIES_PER_CHECK, asks_for_components, is_pattern};
+use crate::positions::first_not_before;
 use fabriclens_model::names::COMPONENT;
 use fabriclens_model::{Budget, Labels, MatchOp, Matcher, ReadError};
 
@@ -182,22 +183,8 @@ impl SeriesList {
     /// The series of a metric, or all of them if they are not adjacent.
     fn of_metric(&self, value: u32) -> std::ops::Range<usize> {
         let metric = |s: usize| self.pairs_of(s)[0].1;
-        let from = partition(self.len(), |s| metric(s) < value);
-        let to = partition(self.len(), |s| metric(s) <= value);
+        let from = first_not_before(self.len(), |s| metric(s) < value);
+        let to = first_not_before(self.len(), |s| metric(s) <= value);
         from..to
     }
-}
-
-/// The first index that is not `before`.
-fn partition(len: usize, before: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (0, len);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if before(middle) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    low
 }

@@ -7,6 +7,7 @@ use crate::block::read::Block;
 use crate::block::reader::{BUILD_PAGES, Reader};
 use crate::block::series_list::SeriesList;
 use crate::error::StoreError;
+use crate::positions::first_not_before;
 use fabriclens_model::names::COMPONENT;
 use fabriclens_model::{Component, Rollup, is_absent, is_stale};
 use foldhash::{HashMap, HashMapExt as _};
@@ -176,17 +177,9 @@ impl RollupSource {
         let mut pairs = all.pairs_of(series as usize).to_vec();
         pairs[at].1 = count;
         // Texts are sorted, so their numbers are in the order of the labels.
-        let (mut low, mut high) = (0, all.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if *all.pairs_of(middle) < pairs[..] {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
+        let at = first_not_before(all.len(), |series| *all.pairs_of(series) < pairs[..]);
         // A component without its histogram has no samples.
-        (low < all.len()).then_some(low as u32)
+        (at < all.len()).then_some(at as u32)
     }
 
     /// Calls `put(row, value)` for the values that a component has in the last histogram of each interval.
