@@ -16,6 +16,7 @@ pub mod host_check;
 pub mod host_name;
 pub mod infiniband;
 mod nearest;
+mod on_threads;
 pub mod open_files;
 pub mod owned;
 pub mod reload;
@@ -26,4 +27,5 @@ pub mod terminal;
 pub mod time;
 
 pub use nearest::nearest;
+pub use on_threads::on_threads;
 pub use sender::{Sender, SenderUsage, is_large_share, open_to_unbound};

@@ -3,10 +3,9 @@
 
 use crate::positions::first_not_before;
 use fabriclens_model::{Labels, ReadError};
-use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::LazyLock;
-use std::thread::{Builder, available_parallelism, scope};
+use std::thread::available_parallelism;
 
 /// Series for which a thread is worth starting.
 const SERIES: usize = 8192;
@@ -55,22 +54,8 @@ pub(crate) fn on_threads<P: Send, T: Send>(
     parts: Vec<P>,
     work: impl Fn(P) -> Result<T, ReadError> + Sync,
 ) -> Result<Vec<T>, ReadError> {
-    let number = parts.len();
-    let left = Mutex::new(parts.into_iter().enumerate());
-    let next = || left.lock().next();
-    let run = || std::iter::from_fn(|| next().map(|(at, part)| (at, work(part)))).collect::<Vec<_>>();
-    let mut all = scope(|scope| {
-        // Where no thread can be started, the others do its part.
-        let start = |_| Builder::new().name("read".into()).spawn_scoped(scope, run).ok();
-        let others: Vec<_> = (1..number).filter_map(start).collect();
-        let mut all = run();
-        for other in others {
-            all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        all
-    });
-    all.sort_unstable_by_key(|(at, _)| *at);
-    all.into_iter().map(|(_, result)| result).collect()
+    let threads = parts.len();
+    fabriclens_base::on_threads(parts, threads, work).into_iter().collect()
 }
 
 #[cfg(test)]

@@ -228,27 +228,7 @@ fn in_parallel<T: Send>(
     work: impl Fn(&str) -> Result<T, QueryError> + Sync,
 ) -> Result<Vec<T>, QueryError> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let run = || {
-        let mut done = Vec::new();
-        loop {
-            let n = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            match metrics.get(n) {
-                Some(metric) => done.push((n, work(metric))),
-                None => return done,
-            }
-        }
-    };
-    let mut all: Vec<(usize, Result<T, QueryError>)> = std::thread::scope(|s| {
-        let others: Vec<_> = (1..threads).map(|_| s.spawn(run)).collect();
-        let mut all = run();
-        for other in others {
-            all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        all
-    });
-    all.sort_by_key(|(n, _)| *n);
-    all.into_iter().map(|(_, result)| result).collect()
+    fabriclens_base::on_threads(metrics.to_vec(), threads, work).into_iter().collect()
 }
 
 /// Aggregation of the values of several ports.
