@@ -249,6 +249,11 @@ impl AggregateOp {
         matches!(self, Sum | Avg | Count | Group | LimitK | LimitRatio | CountValues)
     }
 
+    /// Whether results have no labels of the series but those by which it groups.
+    pub fn drops_labels(self) -> bool {
+        !matches!(self, Self::TopK | Self::BottomK | Self::LimitK | Self::LimitRatio | Self::CountValues)
+    }
+
     /// Type of the parameter before the expression.
     pub fn param(self) -> Option<ValueKind> {
         match self {

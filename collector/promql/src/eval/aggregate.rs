@@ -51,7 +51,7 @@ impl Context<'_> {
             return self.count_values(a, grid);
         }
         let param = a.param.as_ref().map(|p| self.scalar(p, grid)).transpose()?;
-        let columns = self.vector(&a.expr, grid)?;
+        let columns = self.vector_for(&a.expr, grid, Some(&a.grouping).filter(|_| a.op.drops_labels()))?;
         match a.op {
             AggregateOp::TopK | AggregateOp::BottomK => {
                 return self.topk(a, columns, &param.unwrap_or_default(), grid);

@@ -4,11 +4,11 @@
 use super::annotation::StepAnnotations;
 use super::{ABSENT, Column, Columns, Context, Grid};
 use crate::error::{Evaluated, QueryError};
-use crate::plan::{Binary, BinaryOp};
+use crate::plan::{Binary, BinaryOp, Grouping};
 use fabriclens_model::is_stale;
 
 impl Context<'_> {
-    pub(super) fn binary(&mut self, b: &Binary, grid: Grid) -> Evaluated<Columns> {
+    pub(super) fn binary(&mut self, b: &Binary, grid: Grid, grouping: Option<&Grouping>) -> Evaluated<Columns> {
         let lhs = self.eval(&b.lhs, grid)?;
         let rhs = self.eval(&b.rhs, grid)?;
         Ok(match (lhs, rhs) {
@@ -27,7 +27,7 @@ impl Context<'_> {
             (Columns::Vector(l), Columns::Vector(r)) if b.op.is_set() => {
                 Columns::Vector(self.set_operation(b, l, r, grid)?)
             }
-            (Columns::Vector(l), Columns::Vector(r)) => Columns::Vector(self.vectors(b, &l, &r, grid)?),
+            (Columns::Vector(l), Columns::Vector(r)) => Columns::Vector(self.vectors(b, &l, &r, grid, grouping)?),
         })
     }
 

@@ -12,7 +12,8 @@ use std::hash::{BuildHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 impl Grouping {
-    fn counts(&self, name: &str) -> bool {
+    /// Whether series with different values of this label are in different groups.
+    pub(super) fn counts(&self, name: &str) -> bool {
         let named = self.labels.iter().any(|l| l == name);
         if self.keep { named } else { !named && name != "__name__" }
     }

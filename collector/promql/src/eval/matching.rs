@@ -4,11 +4,12 @@
 use super::annotation::StepAnnotations;
 use super::binary::{arithmetic, compared, holds};
 use super::group_keys::GroupKeys;
-use super::{ABSENT, Column, Context, Grid, merge, names_metric, relabel};
+use super::result_labels::ResultLabels;
+use super::{ABSENT, Column, Context, Grid, merge};
 use crate::error::{Evaluated, QueryError};
 use crate::limits::Version;
-use crate::plan::{Binary, BinaryOp, Cardinality};
-use fabriclens_model::{Labels, Pair, is_stale};
+use crate::plan::{Binary, BinaryOp, Cardinality, Grouping};
+use fabriclens_model::{Labels, is_stale};
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 use smallvec::SmallVec;
 
@@ -69,13 +70,15 @@ fn braced(labels: &Labels) -> String {
 }
 
 impl Context<'_> {
-    /// Arithmetic and comparison operators between two vectors.
+    /// Arithmetic and comparison operators between two vectors. Of the labels of the results, `grouping` says which are looked
+    /// at.
     pub(super) fn vectors<'c>(
         &mut self,
         b: &Binary,
         lhs: &'c [Column],
         rhs: &'c [Column],
         grid: Grid,
+        grouping: Option<&Grouping>,
     ) -> Evaluated<Vec<Column>> {
         // "One" is the side on which a match group may have only one series.
         let swapped = b.cardinality == Cardinality::OneToMany;
@@ -98,6 +101,11 @@ impl Context<'_> {
             ));
         }
         let native = b.op.is_trim() || lhs.iter().chain(rhs).any(|c| c.histograms.any());
+        let labels = ResultLabels::new(b, self.limits.version);
+        // Then no results are compared, and they need no labels that nobody looks at.
+        let single = groups.iter().all(|g| g.right.len() < 2) && fill_many.is_none() && fill_one.is_none();
+        let distinct = single && !native && labels.differ(many);
+        let labels = labels.only(grouping.filter(|_| distinct));
         let mut annotations = StepAnnotations::default();
         let mut out: Vec<Column> = vec![];
         for group in groups {
@@ -107,9 +115,9 @@ impl Context<'_> {
             let orders = || group.left.iter().copied();
             let members = |of: &[usize], all: &'c [Column]| of.iter().map(|i| &all[*i]).collect::<Few<_>>();
             let (of_many, of_one) = (members(&group.left, many), members(&group.right, one));
-            let labels = || b.grouping.labels_of(group.example);
-            let other = filled(labels, fill_one, &of_many, &of_one, grid.steps);
-            let missing = filled(labels, fill_many, &of_one, &of_many, grid.steps);
+            let of_group = || b.grouping.labels_of(group.example);
+            let other = filled(of_group, fill_one, &of_many, &of_one, grid.steps);
+            let missing = filled(of_group, fill_many, &of_one, &of_many, grid.steps);
             let ordered = of_many.iter().zip(orders());
             let pairs = ordered.flat_map(|(m, at)| of_one.iter().copied().chain(&other).map(move |o| (*m, o, at)));
             let late = missing.iter().flat_map(|m| of_one.iter().map(move |o| (m, *o, usize::MAX)));
@@ -118,7 +126,7 @@ impl Context<'_> {
                 let column = if native {
                     self.native_pair(b, (m, o), swapped, (order, &mut annotations))?
                 } else {
-                    pair(b, m, o, swapped, self.limits.version)
+                    pair(b, m, o, swapped, labels)
                 };
                 if let Some(column) = column {
                     self.charge(grid.steps + column.histograms.size())?;
@@ -134,12 +142,12 @@ impl Context<'_> {
                     let counts = |i: usize| matched[i] || fill_one.is_some();
                     many_side_is_unique(of_many.iter().copied(), counts, grid.steps)?;
                 }
-            } else {
+            } else if !distinct {
                 results_are_unique(&out[first..])?;
             }
         }
         annotations.emit(self, b.lhs.offset);
-        merge(out)
+        if distinct { Ok(out) } else { merge(out) }
     }
 
     /// `and`, `or`, `unless`.
@@ -193,7 +201,7 @@ fn clear(columns: &mut [Column], members: &[usize], gone: impl Fn(usize) -> bool
 }
 
 /// Combines one series of each side; `None` if they share no step or no value passes the filter.
-fn pair(b: &Binary, many: &Column, one: &Column, swapped: bool, version: Version) -> Option<Column> {
+fn pair(b: &Binary, many: &Column, one: &Column, swapped: bool, labels: ResultLabels<'_>) -> Option<Column> {
     let mut any = false;
     let combine = |(m, o): (&f64, &f64)| {
         if is_stale(*m) || is_stale(*o) {
@@ -206,28 +214,7 @@ fn pair(b: &Binary, many: &Column, one: &Column, swapped: bool, version: Version
         v
     };
     let values: Vec<f64> = many.values.iter().zip(&one.values).map(combine).collect();
-    let nameless = version == Version::V3 && (many.nameless || b.bool_result);
-    any.then(|| Column { nameless, ..Column::new(result_labels(b, &many.labels, &one.labels, version), values) })
-}
-
-/// Labels of the result of one series of each side.
-pub(super) fn result_labels(b: &Binary, many: &Labels, one: &Labels, version: Version) -> Labels {
-    let named = |n: &str| b.grouping.labels.iter().any(|l| l == n);
-    let nameless = b.op.is_arithmetic() || b.bool_result && version == Version::V2;
-    let one_to_one = b.cardinality == Cardinality::OneToOne;
-    let kept = relabel(many, |n| {
-        let grouped = !one_to_one || if b.grouping.keep { named(n) } else { !named(n) };
-        grouped && !(nameless && names_metric(n))
-    });
-    if b.include.is_empty() {
-        return kept;
-    }
-    let included = |n: &str| b.include.iter().any(|i| i == n);
-    let from_one = one.to_pairs().filter(|(n, _)| included(n));
-    let mut pairs: Vec<Pair> = kept.to_pairs().filter(|(n, _)| !included(n)).chain(from_one).collect();
-    pairs.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-    let labels = Labels::from_sorted(pairs);
-    if b.bool_result && version == Version::V2 { super::drop_name(&labels) } else { labels }
+    any.then(|| Column { nameless: labels.nameless(many), ..Column::new(labels.of(&many.labels, &one.labels), values) })
 }
 
 /// Two series of the "one" side in one match group at the same step.

@@ -15,6 +15,7 @@ mod native_binary;
 mod native_combine;
 mod native_window;
 mod point;
+mod result_labels;
 mod sample;
 mod select;
 mod topk;
@@ -34,19 +35,24 @@ pub(crate) use window_index::{PerTimes, Span, Window, spans};
 
 use crate::error::{Evaluated, QueryError};
 use crate::functions::{self, Run};
-use crate::plan::{Expr, Node};
+use crate::plan::{Expr, Grouping, Node};
 use fabriclens_model::is_stale;
 use std::sync::Arc;
 
 impl Context<'_> {
     /// Evaluates an expression of type scalar or instant vector at every step of the grid.
     pub(crate) fn eval(&mut self, expr: &Expr, grid: Grid) -> Evaluated<Columns> {
+        self.eval_for(expr, grid, None)
+    }
+
+    /// The same for an aggregation that looks only at the labels by which it groups.
+    fn eval_for(&mut self, expr: &Expr, grid: Grid, grouping: Option<&Grouping>) -> Evaluated<Columns> {
         self.check()?;
         let out = match &expr.node {
             Node::Number(n) => Columns::Scalar(vec![*n; grid.steps]),
             Node::Select(s) => Columns::Vector(self.instant_columns(s, grid, Instant::Samples)?),
             Node::Negate(inner) => self.negate(inner, grid)?,
-            Node::Binary(b) => self.binary(b, grid)?,
+            Node::Binary(b) => self.binary(b, grid, grouping)?,
             Node::Aggregate(a) => Columns::Vector(self.aggregate(a, grid)?),
             Node::Call(id, args) => {
                 let function = functions::get(*id);
@@ -69,7 +75,12 @@ impl Context<'_> {
 
     /// Evaluates an instant vector.
     pub(crate) fn vector(&mut self, expr: &Expr, grid: Grid) -> Evaluated<Vec<Column>> {
-        match self.eval(expr, grid)? {
+        self.vector_for(expr, grid, None)
+    }
+
+    /// The same for an aggregation that looks only at the labels by which it groups.
+    pub(crate) fn vector_for(&mut self, expr: &Expr, grid: Grid, by: Option<&Grouping>) -> Evaluated<Vec<Column>> {
+        match self.eval_for(expr, grid, by)? {
             Columns::Vector(v) => Ok(v),
             Columns::Scalar(_) => Err(QueryError::Execution("expected an instant vector, got a scalar".into())),
         }

@@ -2,10 +2,9 @@
 
 use super::annotation::StepAnnotations;
 use super::binary::{arithmetic, holds};
-use super::matching::result_labels;
+use super::result_labels::ResultLabels;
 use super::{ABSENT, Annotation, Column, Combination, Context, Point};
 use crate::error::Evaluated;
-use crate::limits::Version;
 use crate::plan::{Binary, BinaryOp};
 use fabriclens_model::{Histogram, IncompatibleHistograms, Keep, Labels, Reconciled, ResetHint};
 use std::sync::Arc;
@@ -141,8 +140,8 @@ impl Context<'_> {
         swapped: bool,
         (order, annotations): (usize, &mut StepAnnotations),
     ) -> Evaluated<Option<Column>> {
-        let version = self.limits.version;
-        let nameless = version == Version::V3 && (many.nameless || b.bool_result);
+        let labels = ResultLabels::new(b, self.limits.version);
+        let nameless = labels.nameless(many);
         let mut column = Column { nameless, ..Column::new(Labels::default(), vec![ABSENT; many.values.len()]) };
         for i in 0..many.values.len() {
             let (Some(m), Some(o)) = (many.point(i), one.point(i)) else { continue };
@@ -158,7 +157,7 @@ impl Context<'_> {
         if !column.any() {
             return Ok(None);
         }
-        column.labels = result_labels(b, &many.labels, &one.labels, version);
+        column.labels = labels.of(&many.labels, &one.labels);
         Ok(Some(column))
     }
 }

@@ -32,10 +32,16 @@ impl Context<'_> {
             for i in 0..grid.steps {
                 present.clear();
                 present.extend(group.members.iter().copied().filter(|m| !is_stale(columns[*m].values[i])));
-                present.sort_by(|x, y| compare(columns[*x].values[i], columns[*y].values[i], top));
+                let order_of =
+                    |x: &usize, y: &usize| compare(columns[*x].values[i], columns[*y].values[i], top).then(x.cmp(y));
                 // A k larger than the number of series selects all of them.
                 let keep = (k[i].max(0.0) as usize).min(present.len());
-                for m in &present[..keep] {
+                if (1..present.len()).contains(&keep) {
+                    present.select_nth_unstable_by(keep - 1, order_of);
+                }
+                present.truncate(keep);
+                present.sort_unstable_by(order_of);
+                for m in &present {
                     if chosen[*m].is_empty() {
                         chosen[*m] = vec![ABSENT; grid.steps];
                         order.push(*m);
