@@ -5,7 +5,7 @@ mod declared;
 mod observed;
 
 pub use declared::OwnSample;
-use declared::{STORE, StatsField, register_constants};
+use declared::{STORE, STORE_SECONDS, StatsField, StatsTime, register_constants};
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::troubled_jobs::TroubledJobs;
 use fabriclens_subnet_paths::SubnetPaths;
 use parking_lot::Mutex;
 use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    Counter, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
 /// All metrics of the collector; clones share them.
@@ -106,6 +106,7 @@ pub struct Telemetry {
     /// Kinds that had an open incident since the start.
     kinds: Arc<Mutex<BTreeSet<String>>>,
     store: Vec<(IntGauge, StatsField)>,
+    store_seconds: Vec<(Counter, StatsTime)>,
     /// Offset of this host's clock while a leap is in doubt, seconds.
     clock_off: IntGauge,
     forward: ForwardQueues,
@@ -285,6 +286,14 @@ impl Telemetry {
             store: STORE
                 .iter()
                 .map(|(name, help, read)| Ok((gauge(name, help)?, *read)))
+                .collect::<Result<_, prometheus::Error>>()?,
+            store_seconds: STORE_SECONDS
+                .iter()
+                .map(|(name, help, read)| {
+                    let c = Counter::new(*name, *help)?;
+                    registry.register(Box::new(c.clone()))?;
+                    Ok((c, *read))
+                })
                 .collect::<Result<_, prometheus::Error>>()?,
             forward: ForwardQueues::new(&registry)?,
             registry: registry.clone(),

@@ -1,7 +1,7 @@
 //! Measures the CPU time of live evaluation per tick on a fleet: `cargo run --release -p fabriclens-correlate --example
-//! fleet -- HOSTS [wired] [STORMS]`, with eight ports a host, 47 series a port, a sample a second, and jobs of 16 hosts.
-//! `wired`: cables are known, a leaf for each rail of 16 hosts and eight spines, so that each job is a fault domain.
-//! `STORMS`: NICs that pause their switches in the last phase, each on a host of its own; 9 unless given.
+//! fleet -- HOSTS [wired [measured]] [STORMS]`, with eight ports a host, 47 series a port, a sample a second, and jobs of
+//! 16 hosts. `wired`: cables are known, a leaf for each rail of 16 hosts and eight spines, so that each job is a fault
+//! domain. `measured`: the switches have the same series, two ports for each port of a host. `STORMS`: NICs that pause their switches in the last phase, each on a host of its own; 9 unless given.
 
 use fabriclens_correlate::{
     ALL, Fabric, Frame, IncidentTracker, Job, Ports, Signal, StreamingEval, Thresholds, Topology,
@@ -20,11 +20,14 @@ const PORTS: usize = 8;
 /// Hosts of a job.
 const JOB: usize = 16;
 
-fn series(host: usize, port: usize, shared: &mut SharedLabels) -> Layout {
-    let (host, device) = (format!("node{host:04}"), format!("mlx5_{port}"));
+/// A port: node, device, and the number of its port if it is of a host.
+type Port = (String, String, Option<&'static str>);
+
+fn series((node, device, port): &Port, shared: &mut SharedLabels) -> Layout {
     let mut one = |name: &str, extra: &[(&str, &str)]| {
-        let own = [("__name__", name), ("host", &host), ("device", &device), ("port", "1")];
-        let mut pairs: Vec<(&str, &str)> = own.into_iter().chain(extra.iter().copied()).collect();
+        let own = [("__name__", name), ("host", node), ("device", device)];
+        let number = port.iter().map(|number| ("port", *number));
+        let mut pairs: Vec<(&str, &str)> = own.into_iter().chain(number).chain(extra.iter().copied()).collect();
         pairs.sort_unstable();
         shared.of(pairs)
     };
@@ -87,9 +90,23 @@ fn main() {
     let mut numbers = std::env::args().filter_map(|a| a.parse::<usize>().ok());
     let (hosts, storms) = (numbers.next().unwrap_or(2000), numbers.next().unwrap_or(9).max(1));
     let mut shared = SharedLabels::default();
-    let lists: Vec<_> = (0..hosts * PORTS).map(|at| series(at / PORTS, at % PORTS, &mut shared)).collect();
-    let labels_mib = rss_mib();
-    let topology = if std::env::args().any(|a| a == "wired") { wired(hosts) } else { Topology::default() };
+    let asked_for = |word: &str| std::env::args().any(|a| a == word);
+    let topology = if asked_for("wired") { wired(hosts) } else { Topology::default() };
+    let nic = |at: usize| (format!("node{:04}", at / PORTS), format!("mlx5_{}", at % PORTS), Some("1"));
+    let mut all: Vec<Port> = (0..hosts * PORTS).map(nic).collect();
+    // The port of a host at the other end of each port.
+    let mut pausing: Vec<usize> = (0..hosts * PORTS).collect();
+    if asked_for("measured") {
+        for (at, link) in topology.links.iter().enumerate() {
+            let ends = link.ends.iter().filter(|end| topology.nodes[end.node].role != Role::Host);
+            let before = all.len();
+            all.extend(ends.map(|end| (topology.nodes[end.node].name.clone(), end.port.clone(), None)));
+            pausing.resize(all.len(), if all.len() == before + 1 { at } else { usize::MAX });
+        }
+    }
+    let before = rss_mib();
+    let lists: Vec<_> = all.iter().map(|port| series(port, &mut shared)).collect();
+    let labels_mib = rss_mib() - before;
     let ports = Ports::new(&topology);
     let mut watch = IncidentTracker::new(Fabric::new(topology, ports, Vec::new()), Thresholds::default());
     let (mut standing, asked) = StreamingEval::new(1000);
@@ -116,7 +133,7 @@ fn main() {
         // Each list has the series of one port.
         for (port, list) in lists.iter().enumerate() {
             let value = |column: usize| match kinds[column] {
-                What::Pause => pauses_since(port, storms).map_or(0.0, |since| tick.saturating_sub(since) as f64 * 0.97),
+                What::Pause => pauses_since(pausing[port], storms).map_or(0.0, |since| tick.saturating_sub(since) as f64 * 0.97),
                 What::Constant(value) => value,
                 What::Traffic => tick as f64 * (1e9 + ((tick * 31 + port * 7 + column) % 97) as f64 * 1e6),
             };

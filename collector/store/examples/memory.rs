@@ -4,12 +4,15 @@
 //!
 //! `cargo run --profile demo -p fabriclens-store --example memory -- [HOSTS [ROWS [INTERVAL_MS [ROWS_OF_A_CHUNK]]]]`
 
+#[path = "support/fleet.rs"]
+mod fleet;
 #[path = "support/random.rs"]
 mod random;
 
 use fabriclens_base::Sender;
-use fabriclens_model::{Labels, Layout, SharedLabels};
-use fabriclens_store::{AppendError, HeadMemory, Options, RowGroup, SeriesLimits, Store};
+use fabriclens_model::{Labels, Layout};
+use fabriclens_store::{AppendError, HeadMemory, Options, RowGroup, Store};
+use fleet::{GROUPS, PORTS, START};
 use random::Random;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,34 +23,10 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-const PORTS: usize = 8;
-/// Columns of the row groups of a port.
-const GROUPS: [usize; 4] = [6, 12, 18, 24];
 /// Hosts of one append.
 const HOSTS_PER_REQUEST: usize = 4;
 /// Waits for the locks of the head that are counted.
 const LONG: Duration = Duration::from_millis(50);
-const START: i64 = 1_700_000_000_000;
-
-fn layouts(hosts: usize) -> Vec<Layout> {
-    let mut shared = SharedLabels::default();
-    let mut all = Vec::new();
-    for (host, port) in (0..hosts).flat_map(|host| (0..PORTS).map(move |port| (host, port))) {
-        for (group, columns) in GROUPS.iter().enumerate() {
-            let mut labels = |column: usize| {
-                shared.of([
-                    ("__name__", &*format!("fabric_group_{group}_counter_{:02}_total", column / 2)),
-                    ("device", &*format!("mlx5_{port}")),
-                    ("direction", ["receive", "transmit"][column % 2]),
-                    ("host", &*format!("gpu-node-{host:05}")),
-                    ("port", "1"),
-                ])
-            };
-            all.push((0..*columns).map(&mut labels).collect());
-        }
-    }
-    all
-}
 
 /// A field of `/proc/self/status`, bytes.
 fn status(field: &str) -> usize {
@@ -112,8 +91,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let argument = |n: usize, default: usize| std::env::args().nth(n).map_or(Ok(default), |a| a.parse());
     let (hosts, rows, interval) = (argument(1, 1000)?, argument(2, 40)?, argument(3, 1000)?);
     let dir = tempfile::tempdir()?;
-    let options = options(argument(4, Options::default().chunk_rows)?);
-    let layouts = layouts(hosts);
+    let options = Options { chunk_rows: argument(4, Options::default().chunk_rows)?, ..fleet::options() };
+    let layouts = fleet::layouts(hosts);
     let series: usize = layouts.iter().map(|layout| layout.len()).sum();
     let mut random = Random(0x5eed);
     let values = (0..series).map(|_| random.below(1 << 40) as f64).collect();
@@ -151,13 +130,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         fleet.tick(&store)?;
     }
     replay(dir.path(), options, store, series)
-}
-
-/// No background threads: what happens when is measured.
-fn options(chunk_rows: usize) -> Options {
-    let clock = Arc::new(|| START + 30 * 86_400_000);
-    let series = SeriesLimits { all: usize::MAX, ..SeriesLimits::default() };
-    Options { retention: None, clock, chunk_rows, background: false, head_bytes: 8 << 30, series, ..Options::default() }
 }
 
 fn print_account(row: usize, m: &HeadMemory, resident: usize, series: usize) {

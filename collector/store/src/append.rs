@@ -42,14 +42,14 @@ impl Shared {
         }
         let (oldest, newest) = self.accepted_times();
         let mut sum = Appended::default();
-        let mut log = self.log.lock();
+        let mut log = self.log_for_append();
         self.ready(&mut log)?;
         let mut pieces = groups.iter().flat_map(pieces).peekable();
         while pieces.peek().is_some() {
-            let mut head = self.head.write();
+            let mut head = self.append_times.lock(self.head.try_write(), || self.head.write());
             let Head { current, older } = &mut *head;
-            let until = Instant::now() + TURN;
-            while let Some(group) = pieces.next_if(|_| Instant::now() < until) {
+            let turn = Instant::now();
+            while let Some(group) = pieces.next_if(|_| turn.elapsed() < TURN) {
                 if is_of_histograms(&group) {
                     let kept = filter_times(&group, oldest, newest, &mut sum);
                     sum += current.append_histograms(&kept, sender, older, &mut log.pending);
@@ -61,6 +61,7 @@ impl Shared {
                 }
             }
             drop(head);
+            self.append_times.held_since(turn);
             if pieces.peek().is_some() {
                 MutexGuard::bump(&mut log);
                 self.ready(&mut log)?;

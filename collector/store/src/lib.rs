@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod append;
+mod append_times;
 mod block;
 mod block_series;
 mod block_set;

@@ -1,6 +1,7 @@
 //! State that the store handle and its background threads share. The modules that append, flush, merge and read are
 //! built on it; it depends on none of them.
 
+use crate::append_times::AppendTimes;
 use crate::block::read::Block;
 use crate::block_set::BlockSet;
 use crate::dir::DataDir;
@@ -15,7 +16,7 @@ use crate::rollup::RolledUp;
 use crate::rows::Appended;
 use crate::wal::replay::Damage;
 use crate::wal::writer::Log;
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
@@ -28,6 +29,7 @@ pub struct Shared {
     pub options: Options,
     pub files: Arc<dyn Files>,
     pub log: Mutex<Log>,
+    pub append_times: AppendTimes,
     pub written: Condvar,
     pub head: RwLock<Head>,
     pub metadata: Metrics,
@@ -96,6 +98,11 @@ pub const FLUSH: usize = 0;
 pub const MERGE: usize = 1;
 
 impl Shared {
+    /// The log, for an append.
+    pub fn log_for_append(&self) -> MutexGuard<'_, Log> {
+        self.append_times.lock(self.log.try_lock(), || self.log.lock())
+    }
+
     /// Records damage in a block, once per message.
     pub fn report(&self, block: &Block, e: &StoreError) {
         block.damaged.store(true, Ordering::Relaxed);

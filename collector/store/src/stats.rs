@@ -7,6 +7,7 @@ use crate::store::Store;
 use crate::wal::replay::Damage;
 use fabriclens_model::{Budget, Component, Labels, ReadError, histogram_of, is_component};
 use std::collections::HashMap;
+use std::time::Duration;
 
 /// Series that are counted without a look at the deadline.
 const PIECE: usize = 4096;
@@ -42,6 +43,10 @@ pub struct Stats {
     pub rollup_bytes: u64,
     /// Outcome of all samples since the start.
     pub appended: Appended,
+    /// Time in which appends held the lock of the log, one at a time, since the start.
+    pub append_held: Duration,
+    /// Time in which appends waited for that lock, or for queries to release the head, since the start.
+    pub append_waited: Duration,
     /// Damage found since the start.
     pub damage: Vec<Damage>,
     /// How far the clock is ahead of the trusted time (negative: behind) while a clock step is in doubt, ms.
@@ -73,12 +78,15 @@ impl Store {
         let log = self.shared.log.lock();
         let (wal_bytes, log_failure) = (log.bytes, log.failure().map(ToString::to_string));
         drop(log);
+        let (append_held, append_waited) = self.shared.append_times.sums();
         let head = self.shared.head.read();
         let mut stats = Stats {
             wal_bytes,
             log_failure,
             clock_off_ms: self.shared.retention_clock.times((self.shared.options.clock)()).off,
             appended: *self.shared.totals.lock(),
+            append_held,
+            append_waited,
             damage: self.shared.damage.lock().clone(),
             ..Stats::default()
         };

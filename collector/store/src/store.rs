@@ -1,6 +1,7 @@
 //! The handle of an open store: opening, closing, and the entry points of appends and maintenance.
 
 use crate::append::Written;
+use crate::append_times::AppendTimes;
 use crate::block_set;
 use crate::dir::DataDir;
 use crate::error::{AppendError, OpenError, StoreError};
@@ -71,6 +72,7 @@ impl Store {
             dir,
             files,
             log: Mutex::new(log),
+            append_times: AppendTimes::default(),
             written: Condvar::new(),
             head: RwLock::new(Head { current, older }),
             metadata,
@@ -125,7 +127,7 @@ impl Store {
     /// # Errors
     /// As [`Store::append`].
     pub fn commit(&self, written: Written) -> Result<Appended, AppendError> {
-        self.shared.commit(&mut self.shared.log.lock(), written.ticket)?;
+        self.shared.commit(&mut self.shared.log_for_append(), written.ticket)?;
         *self.shared.totals.lock() += written.appended;
         Ok(written.appended)
     }

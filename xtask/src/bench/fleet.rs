@@ -5,6 +5,7 @@
 use super::judged;
 use super::store::empty;
 use super::store::server::{Kind, Server};
+use crate::chaos::testbed::{get, sum_of};
 use crate::process::{Process, Size};
 use crate::steps::{cargo, must, target};
 use anyhow::{Context, Result, ensure};
@@ -141,7 +142,13 @@ pub fn run(args: &Args) -> Result<()> {
         (cpu, last) = (now, sent);
     }
     ensure!(sender.0.wait()?.success(), "the sender failed");
-    judge(&rows, &last, begin.elapsed());
+    let took = begin.elapsed();
+    judge(&rows, &last, took);
+    let page = get(&format!("{}/metrics", server.url()))?.1;
+    let share = |name: &str| format!("{:.1} %", 100.0 * sum_of(&page, name) / took.as_secs_f64());
+    // Appends hold it one after the other, so at 100 % more cores would store no more.
+    println!("{:<36}{:>14}", "time with the log's lock held", share("fabriclens_store_append_held_seconds_total"));
+    println!("{:<36}{:>14}", "time in which appends waited", share("fabriclens_store_append_wait_seconds_total"));
     drop(server);
     empty(&dir)
 }

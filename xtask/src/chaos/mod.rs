@@ -15,7 +15,7 @@ mod peers;
 mod proxy;
 mod receiver;
 mod service;
-mod testbed;
+pub(crate) mod testbed;
 
 use crate::random::Random;
 use crate::steps::{call, may_unshare, target, unshare};

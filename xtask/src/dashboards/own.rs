@@ -205,6 +205,12 @@ fn ingest() -> Row {
                     "99 %",
                 )
                 .wide(8),
+            lines("Appends, one at a time", Unit::Share)
+                .description("Share of the time in which an append held the lock of the log. Near 100 %, more cores do not \
+                    store more samples: spread them over several collectors.")
+                .query("sum(rate(fabriclens_store_append_held_seconds_total[$__rate_interval]))", "holding the lock")
+                .query("sum(rate(fabriclens_store_append_wait_seconds_total[$__rate_interval]))", "waiting, all together")
+                .wide(8),
             lines("Forwarded to remote engines", Unit::PerSecond)
                 .description("Samples accepted by each remote engine.")
                 .query("sum by (queue) (rate(fabriclens_forward_samples_total[$__rate_interval]))", "{{queue}}")

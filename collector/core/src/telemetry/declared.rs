@@ -2,7 +2,7 @@
 
 use fabriclens_store::Stats;
 use prometheus::{IntGauge, Opts, Registry};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Metric name, labels and value of a series.
 pub type OwnSample = (String, Vec<(String, String)>, f64);
@@ -26,6 +26,23 @@ pub(super) const STORE: &[(&str, &str, StatsField)] = &[
     ("fabriclens_store_maintenance_failing", "1 while blocks cannot be written, merged or removed.", |s| {
         u64::from(s.maintenance_failure.is_some())
     }),
+];
+
+/// Selects one duration of the store's statistics.
+pub(super) type StatsTime = fn(&Stats) -> Duration;
+
+/// Counters of seconds read from the statistics of the store: name, help, value.
+pub(super) const STORE_SECONDS: &[(&str, &str, StatsTime)] = &[
+    (
+        "fabriclens_store_append_held_seconds_total",
+        "Time in which appends held the lock of the log, one at a time. Near 1 a second, more cores do not store more samples.",
+        |s| s.append_held,
+    ),
+    (
+        "fabriclens_store_append_wait_seconds_total",
+        "Time in which appends waited for each other, for queries, or for the cut of the head.",
+        |s| s.append_waited,
+    ),
 ];
 
 /// Declares the metrics that never change: start time and version.

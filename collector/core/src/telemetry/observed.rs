@@ -30,6 +30,10 @@ impl Telemetry {
         for (gauge, read) in &self.store {
             gauge.set(i64::try_from(read(stats)).unwrap_or(i64::MAX));
         }
+        for (counter, read) in &self.store_seconds {
+            // Another observer may have set a newer value.
+            counter.inc_by((read(stats).as_secs_f64() - counter.get()).max(0.0));
+        }
         self.clock_off.set(stats.clock_off_ms / 1000);
     }
 
