@@ -67,6 +67,8 @@ pub(super) struct Evaluation {
     pub domain: Arc<FaultDomain>,
     slowdowns: Rc<SlowdownCache>,
     pub(super) found: [OnceCell<Vec<Finding>>; detectors::ALL.len()],
+    /// Fault domains that each of them touches, of detectors that judge the whole fabric.
+    touched: [OnceCell<Vec<DomainSet>>; detectors::ALL.len()],
 }
 
 impl Evaluator {
@@ -95,6 +97,7 @@ impl Evaluator {
             domain: domain.clone(),
             slowdowns: slowdowns(),
             found: [const { OnceCell::new() }; detectors::ALL.len()],
+            touched: [const { OnceCell::new() }; detectors::ALL.len()],
         };
         let key = (window_key.clone(), Arc::as_ptr(&domain));
         cache.seen.borrow_mut().entry(key).or_insert_with(|| Rc::new(seen())).clone()
@@ -150,15 +153,15 @@ impl Evaluator {
         (span, baseline, at): (Range<usize>, &Arc<Baseline>, &DomainSet),
         detector: &Detector,
     ) -> Vec<Finding> {
-        let found = |at: &DomainSet, keep: &dyn Fn(&&Finding) -> bool| {
-            let seen = self.evaluation(cache, span, baseline, at);
-            let all = seen.found[row(detector)].get_or_init(|| (detector.run)(&self.context(&seen)));
-            all.iter().filter(keep).cloned().collect()
-        };
+        let whole = DomainSet::default();
+        let seen = self.evaluation(cache, span, baseline, if detector.per_fault_domain { at } else { &whole });
+        let all = seen.found[row(detector)].get_or_init(|| (detector.run)(&self.context(&seen)));
         if detector.per_fault_domain {
-            return found(at, &|_| true);
+            return all.clone();
         }
-        found(&DomainSet::default(), &|finding| cache.containing(finding, &self.fabric).meets(at))
+        let touched = || all.iter().map(|finding| cache.containing(finding, &self.fabric)).collect();
+        let touched = seen.touched[row(detector)].get_or_init(touched);
+        all.iter().zip(touched).filter(|(_, touched)| touched.meets(at)).map(|(finding, _)| finding.clone()).collect()
     }
 
     /// Detectors whose baseline is long enough.

@@ -17,21 +17,30 @@ impl IncidentTracker {
     /// Opens incidents in each fault domain in which none has just closed.
     pub(super) fn begin(&mut self, cache: &EvaluationCache, open: &mut Vec<OpenIncident>, over: &[DomainSet]) {
         self.full = false;
+        let mut touched = Vec::new();
         for at in cache.domains.each().filter(|at| !over.iter().any(|over| over.meets(at))) {
-            self.begin_at(cache, open, &at);
+            touched.extend(open[touched.len()..].iter().map(|incident| self.containing(cache, incident)));
+            self.begin_at(cache, open, &touched, &at);
         }
     }
 
-    fn begin_at(&mut self, cache: &EvaluationCache, open: &mut Vec<OpenIncident>, at: &DomainSet) {
+    /// The same in one fault domain; each open incident `touched` some.
+    fn begin_at(
+        &mut self,
+        cache: &EvaluationCache,
+        open: &mut Vec<OpenIncident>,
+        touched: &[DomainSet],
+        at: &DomainSet,
+    ) {
         let over_ns = self.over_ns(cache, at);
         let baseline_from_ns = over_ns.saturating_add((SETTLE_S * 1e9) as i64);
-        let near: Vec<&OpenIncident> =
-            open.iter().filter(|incident| self.containing(cache, incident).meets(at)).collect();
+        let near = open.iter().zip(touched).filter(|(_, touched)| touched.meets(at));
+        let near: Vec<&OpenIncident> = near.map(|(incident, _)| incident).collect();
         let (lag, frozen_until_ns) =
             (self.eval.ticks(LAG_S).max(LAG_TICKS), self.frozen_until_ns(near.iter().copied(), baseline_from_ns));
         let baseline = self.eval.history.local_baseline(&self.eval.fabric, lag, frozen_until_ns, baseline_from_ns);
         // Long-lived faults that do not change traffic hide nothing.
-        let others = self.summaries(cache, near.iter().copied(), at);
+        let others: Vec<OpenSummary> = near.iter().map(|incident| self.summary(cache, incident)).collect();
         let first = others.iter().all(|other| other.chronic);
         // No open incident changes traffic, or all that do are part of the baseline by now.
         let unfrozen = near.iter().all(|e| self.is_long_lived(e) || !e.freezes_baseline());

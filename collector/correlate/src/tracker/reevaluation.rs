@@ -56,12 +56,13 @@ impl IncidentTracker {
             if self.is_long_lived(&incident) {
                 incident.shrink_baseline(&self.eval.fabric);
             }
-            let here = self.containing(cache, &incident);
-            let other = |other: &&OpenSummary| other.id != incident.id && other.at.meets(&here);
+            if !due.contains(&at) {
+                open.push(incident);
+                continue;
+            }
+            let other = |other: &&OpenSummary| other.id != incident.id && other.at.meets(&verdicts[at].at);
             let others: Vec<&OpenSummary> = verdicts.iter().filter(other).collect();
-            let look =
-                if due.contains(&at) { self.reevaluate(cache, &mut incident, &others) } else { Reevaluation::Open };
-            match look {
+            match self.reevaluate(cache, &mut incident, &others) {
                 Reevaluation::Open => open.push(incident),
                 Reevaluation::Over => {
                     over.push(incident.to_incident(&self.eval.fabric, true));
@@ -79,9 +80,10 @@ impl IncidentTracker {
             // Two incidents of the whole fabric are the same only if their kinds are.
             let same =
                 |a: &Finding, b: &Finding| a.root == b.root && (a.root != LocationId::Fabric || a.kind == b.kind);
+            // Hardly any two have one root, and the rest takes longer to compare.
             let one = |other: &&OpenIncident| {
-                self.containing(cache, other).meets(&self.containing(cache, &incident))
-                    && same(other.verdict(), incident.verdict())
+                same(other.verdict(), incident.verdict())
+                    && self.containing(cache, other).meets(&self.containing(cache, &incident))
                     && self.summary(cache, other).covers(incident.verdict(), &self.eval.fabric)
             };
             match self.open.iter().find(one) {
