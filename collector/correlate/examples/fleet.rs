@@ -133,7 +133,9 @@ fn main() {
         // Each list has the series of one port.
         for (port, list) in lists.iter().enumerate() {
             let value = |column: usize| match kinds[column] {
-                What::Pause => pauses_since(pausing[port], storms).map_or(0.0, |since| tick.saturating_sub(since) as f64 * 0.97),
+                What::Pause => {
+                    pauses_since(pausing[port], storms).map_or(0.0, |since| tick.saturating_sub(since) as f64 * 0.97)
+                }
                 What::Constant(value) => value,
                 What::Traffic => tick as f64 * (1e9 + ((tick * 31 + port * 7 + column) % 97) as f64 * 1e6),
             };

@@ -64,6 +64,8 @@ impl<'a> ResultLabels<'a> {
             let same = |a: &Arc<str>, b: &Arc<str>| Arc::ptr_eq(a, b) || a == b;
             of == metric && names.len() == others.len() && names.iter().zip(&**others).all(|(a, b)| same(&a.0, &b.0))
         };
-        self.b.cardinality != Cardinality::OneToOne && !others.iter().any(|(n, _)| replaced(n)) && many.iter().all(alike)
+        self.b.cardinality != Cardinality::OneToOne
+            && !others.iter().any(|(n, _)| replaced(n))
+            && many.iter().all(alike)
     }
 }
