@@ -31,7 +31,7 @@ impl Telemetry {
             gauge.set(i64::try_from(read(stats)).unwrap_or(i64::MAX));
         }
         for (counter, read) in &self.store_seconds {
-            // Another observer may have set a newer value.
+            // Two callers at once may add it twice; then nothing is added until the sum is reached.
             counter.inc_by((read(stats).as_secs_f64() - counter.get()).max(0.0));
         }
         self.clock_off.set(stats.clock_off_ms / 1000);

@@ -24,7 +24,7 @@ impl IncidentTracker {
         }
     }
 
-    /// The same in one fault domain; each open incident `touched` some.
+    /// The same in one fault domain; `touched` has the fault domains of each open incident.
     fn begin_at(
         &mut self,
         cache: &EvaluationCache,

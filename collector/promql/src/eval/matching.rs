@@ -70,8 +70,8 @@ fn braced(labels: &Labels) -> String {
 }
 
 impl Context<'_> {
-    /// Arithmetic and comparison operators between two vectors. Of the labels of the results, `grouping` says which are looked
-    /// at.
+    /// Arithmetic and comparison operators between two vectors. With a `grouping`, the caller looks only at the labels of
+    /// results by which it groups.
     pub(super) fn vectors<'c>(
         &mut self,
         b: &Binary,
@@ -102,7 +102,7 @@ impl Context<'_> {
         }
         let native = b.op.is_trim() || lhs.iter().chain(rhs).any(|c| c.histograms.any());
         let labels = ResultLabels::new(b, self.limits.version);
-        // Then no results are compared, and they need no labels that nobody looks at.
+        // Results that differ for certain are not compared, so they need no labels that nobody looks at.
         let single = groups.iter().all(|g| g.right.len() < 2) && fill_many.is_none() && fill_one.is_none();
         let distinct = single && !native && labels.differ(many);
         let labels = labels.only(grouping.filter(|_| distinct));

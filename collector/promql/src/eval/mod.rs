@@ -79,8 +79,13 @@ impl Context<'_> {
     }
 
     /// The same for an aggregation that looks only at the labels by which it groups.
-    pub(crate) fn vector_for(&mut self, expr: &Expr, grid: Grid, by: Option<&Grouping>) -> Evaluated<Vec<Column>> {
-        match self.eval_for(expr, grid, by)? {
+    pub(crate) fn vector_for(
+        &mut self,
+        expr: &Expr,
+        grid: Grid,
+        grouping: Option<&Grouping>,
+    ) -> Evaluated<Vec<Column>> {
+        match self.eval_for(expr, grid, grouping)? {
             Columns::Vector(v) => Ok(v),
             Columns::Scalar(_) => Err(QueryError::Execution("expected an instant vector, got a scalar".into())),
         }
