@@ -1,7 +1,8 @@
 //! Measures the CPU time of live evaluation per tick on a fleet: `cargo run --release -p fabriclens-correlate --example
 //! fleet -- HOSTS [wired [measured]] [STORMS]`, with eight ports a host, 47 series a port, a sample a second, and jobs of
 //! 16 hosts. `wired`: cables are known, a leaf for each rail of 16 hosts and eight spines, so that each job is a fault
-//! domain. `measured`: the switches have the same series, two ports for each port of a host. `STORMS`: NICs that pause their switches in the last phase, each on a host of its own; 9 unless given.
+//! domain. `measured`: the switches have the same series, two ports for each port of a host. `STORMS`: NICs that pause
+//! their switches in the last phase, each on a host of its own; 9 unless given.
 
 use fabriclens_correlate::{
     ALL, Fabric, Frame, IncidentTracker, Job, Ports, Signal, StreamingEval, Thresholds, Topology,
@@ -93,19 +94,18 @@ fn main() {
     let asked_for = |word: &str| std::env::args().any(|a| a == word);
     let topology = if asked_for("wired") { wired(hosts) } else { Topology::default() };
     let nic = |at: usize| (format!("node{:04}", at / PORTS), format!("mlx5_{}", at % PORTS), Some("1"));
-    let mut all: Vec<Port> = (0..hosts * PORTS).map(nic).collect();
-    // The port of a host at the other end of each port.
-    let mut pausing: Vec<usize> = (0..hosts * PORTS).collect();
+    // Each port with the NIC whose pause it sees.
+    let mut all: Vec<(Port, Option<usize>)> = (0..hosts * PORTS).map(|at| (nic(at), Some(at))).collect();
     if asked_for("measured") {
+        // The first links are those of the NICs.
         for (at, link) in topology.links.iter().enumerate() {
             let ends = link.ends.iter().filter(|end| topology.nodes[end.node].role != Role::Host);
-            let before = all.len();
-            all.extend(ends.map(|end| (topology.nodes[end.node].name.clone(), end.port.clone(), None)));
-            pausing.resize(all.len(), if all.len() == before + 1 { at } else { usize::MAX });
+            let name = |end: &LinkEnd| (topology.nodes[end.node].name.clone(), end.port.clone(), None);
+            all.extend(ends.map(|end| (name(end), (at < hosts * PORTS).then_some(at))));
         }
     }
     let before = rss_mib();
-    let lists: Vec<_> = all.iter().map(|port| series(port, &mut shared)).collect();
+    let lists: Vec<_> = all.iter().map(|(port, _)| series(port, &mut shared)).collect();
     let labels_mib = rss_mib() - before;
     let ports = Ports::new(&topology);
     let mut watch = IncidentTracker::new(Fabric::new(topology, ports, Vec::new()), Thresholds::default());
@@ -134,7 +134,8 @@ fn main() {
         for (port, list) in lists.iter().enumerate() {
             let value = |column: usize| match kinds[column] {
                 What::Pause => {
-                    pauses_since(pausing[port], storms).map_or(0.0, |since| tick.saturating_sub(since) as f64 * 0.97)
+                    let since = all[port].1.and_then(|nic| pauses_since(nic, storms));
+                    since.map_or(0.0, |since| tick.saturating_sub(since) as f64 * 0.97)
                 }
                 What::Constant(value) => value,
                 What::Traffic => tick as f64 * (1e9 + ((tick * 31 + port * 7 + column) % 97) as f64 * 1e6),

@@ -21,12 +21,12 @@ impl AppendTimes {
         })
     }
 
-    /// Counts the time since `since`, in which the lock of the log was held.
+    /// Counts the time since `since`, in which rows were written with the lock of the log held.
     pub fn held_since(&self, since: Instant) {
         add(&self.held_ns, since);
     }
 
-    /// Time in which appends held the lock of the log, and time in which they waited for a lock.
+    /// Time in which appends wrote with the lock of the log held, and time in which they waited for a lock.
     pub fn sums(&self) -> (Duration, Duration) {
         let sum = |ns: &AtomicU64| Duration::from_nanos(ns.load(Ordering::Relaxed));
         (sum(&self.held_ns), sum(&self.waited_ns))

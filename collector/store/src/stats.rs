@@ -43,7 +43,7 @@ pub struct Stats {
     pub rollup_bytes: u64,
     /// Outcome of all samples since the start.
     pub appended: Appended,
-    /// Time in which appends held the lock of the log, one at a time, since the start.
+    /// Time in which appends wrote with the lock of the log held, one at a time, since the start.
     pub append_held: Duration,
     /// Time in which appends waited for that lock, or for queries to release the head, since the start.
     pub append_waited: Duration,

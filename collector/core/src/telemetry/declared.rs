@@ -35,7 +35,7 @@ pub(super) type StatsTime = fn(&Stats) -> Duration;
 pub(super) const STORE_SECONDS: &[(&str, &str, StatsTime)] = &[
     (
         "fabriclens_store_append_held_seconds_total",
-        "Time in which appends held the lock of the log, one at a time. Near 1 a second, more cores do not store more samples.",
+        "Time in which appends wrote with the lock of the log held, one at a time. Near 1 a second, more cores do not store more samples.",
         |s| s.append_held,
     ),
     (

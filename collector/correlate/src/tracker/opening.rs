@@ -135,8 +135,8 @@ impl IncidentTracker {
         (mut finding, since_ns): (Finding, i64),
     ) {
         let at = cache.containing(&finding, &self.eval.fabric);
-        let near = |e: &&OpenIncident| self.containing(cache, e).meets(&at);
-        if open.iter().filter(near).any(|e| self.summary(cache, e).covers(&finding, &self.eval.fabric)) {
+        let near: Vec<&OpenIncident> = open.iter().filter(|e| self.containing(cache, e).meets(&at)).collect();
+        if near.iter().any(|e| self.summary(cache, e).covers(&finding, &self.eval.fabric)) {
             return;
         }
         if !self.has_room(open, &finding) {
@@ -147,11 +147,10 @@ impl IncidentTracker {
             young.inferred || finding.inferred || (young.kind.spec().may_spread && finding.kind.spec().may_spread)
         };
         let faces = |young: &Finding| young.priorities.meets(finding.priorities) && one(young);
-        let near = |e: &&OpenIncident| self.containing(cache, e).meets(&at);
-        if open.iter().filter(near).any(|e| self.is_young(e) && faces(e.verdict())) {
+        if near.iter().any(|e| self.is_young(e) && faces(e.verdict())) {
             return;
         }
-        let waited = open.iter().filter(near).any(|e| self.age(e) <= self.eval.ticks(YOUNG_S) + LEAST);
+        let waited = near.iter().any(|e| self.age(e) <= self.eval.ticks(YOUNG_S) + LEAST);
         let (id, now_ns) = (self.new_id(), self.eval.history.now_ns());
         // It had to wait until the last opened incident was no longer young.
         if waited && finding.began_ns == Some(since_ns) {

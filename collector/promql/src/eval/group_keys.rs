@@ -51,9 +51,13 @@ impl Names {
 
 type SharedPair<'l> = (&'l Arc<str>, &'l Arc<str>);
 
+/// Whether two texts are equal; label sets share most of theirs, so that addresses tell.
+pub(super) fn same_text(a: &Arc<str>, b: &Arc<str>) -> bool {
+    Arc::ptr_eq(a, b) || a == b
+}
+
 fn equal(a: &[SharedPair<'_>], b: &[SharedPair<'_>]) -> bool {
-    let equal = |a: &Arc<str>, b: &Arc<str>| Arc::ptr_eq(a, b) || a == b;
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a.0, b.0) && equal(a.1, b.1))
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_text(a.0, b.0) && same_text(a.1, b.1))
 }
 
 /// Numbers groups in order of appearance.

@@ -102,7 +102,7 @@ impl Context<'_> {
         }
         let native = b.op.is_trim() || lhs.iter().chain(rhs).any(|c| c.histograms.any());
         let labels = ResultLabels::new(b, self.limits.version);
-        // Results that differ for certain are not compared, so they need no labels that nobody looks at.
+        // If no two results can have equal labels, none are compared, and an aggregation needs only those that it groups by.
         let single = groups.iter().all(|g| g.right.len() < 2) && fill_many.is_none() && fill_one.is_none();
         let distinct = single && !native && labels.differ(many);
         let labels = labels.only(grouping.filter(|_| distinct));

@@ -1,10 +1,10 @@
 //! Labels of the results of vector matching.
 
+use super::group_keys::same_text;
 use super::{Column, drop_name, names_metric, relabel};
 use crate::limits::Version;
 use crate::plan::{Binary, Cardinality, Grouping};
 use fabriclens_model::{Labels, Pair};
-use std::sync::Arc;
 
 /// Makes the labels of the results of an operator.
 #[derive(Clone, Copy)]
@@ -61,8 +61,8 @@ impl<'a> ResultLabels<'a> {
         let replaced = |n: &str| names_metric(n) || self.b.include.iter().any(|i| i == n);
         let alike = |c: &Column| {
             let (of, names) = c.labels.parts();
-            let same = |a: &Arc<str>, b: &Arc<str>| Arc::ptr_eq(a, b) || a == b;
-            of == metric && names.len() == others.len() && names.iter().zip(&**others).all(|(a, b)| same(&a.0, &b.0))
+            let same = |(a, b): (&Pair, &Pair)| same_text(&a.0, &b.0);
+            of == metric && names.len() == others.len() && names.iter().zip(&**others).all(same)
         };
         self.b.cardinality != Cardinality::OneToOne
             && !others.iter().any(|(n, _)| replaced(n))
