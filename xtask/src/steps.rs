@@ -4,7 +4,6 @@ use anyhow::{Context, Result, bail};
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -38,7 +37,7 @@ pub fn target() -> Result<PathBuf> {
 
 /// A free port of 127.0.0.1.
 pub fn local_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).context("find a free port")?.port())
+    fabriclens_testing::free_port().context("no port of 127.0.0.1 is free")
 }
 
 /// Version of the workspace.

@@ -11,7 +11,7 @@ const HOST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/hosts
 
 /// A config with a port that is free now.
 fn config(dir: &Path, more: &str) -> u16 {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = fabriclens_testing::free_port().unwrap();
     fs::write(dir.join("agent.toml"), format!("[http]\nlisten = \"127.0.0.1:{port}\"\n{more}")).unwrap();
     port
 }

@@ -1,7 +1,7 @@
 //! Debian's `prometheus` and `victoria-metrics` on free ports with directories of their own.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
@@ -39,17 +39,22 @@ impl Engine {
     pub async fn start(kind: Kind) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("prometheus.yml"), "global: {evaluation_interval: 1m}\n").unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = fabriclens_testing::free_port().unwrap();
         let child = spawn(kind, port, dir.path());
-        let engine = Self { kind, base: format!("http://127.0.0.1:{port}"), port, child, dir };
+        let mut engine = Self { kind, base: format!("http://127.0.0.1:{port}"), port, child, dir };
         engine.ready().await;
         engine
     }
 
-    async fn ready(&self) {
+    /// Waits until it answers, and fails at once if it ends instead.
+    async fn ready(&mut self) {
         let path = if self.kind == Kind::Prometheus { "/-/ready" } else { "/health" };
         super::until("the engine is ready", async || {
-            TcpListener::bind(("127.0.0.1", self.port)).is_err() && fetch(&self.base, path).await.0 == 200
+            if let Some(status) = self.child.try_wait().unwrap() {
+                let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap();
+                panic!("{} ended with {status}:\n{log}", self.kind.program());
+            }
+            TcpStream::connect(("127.0.0.1", self.port)).is_ok() && fetch(&self.base, path).await.0 == 200
         })
         .await;
     }
@@ -112,10 +117,6 @@ impl Kind {
     }
 }
 
-fn quiet(c: &mut Command) -> std::io::Result<Child> {
-    c.stdout(Stdio::null()).stderr(Stdio::null()).spawn()
-}
-
 fn spawn(kind: Kind, port: u16, dir: &std::path::Path) -> Child {
     let mut command = Command::new(kind.program());
     match kind {
@@ -129,7 +130,9 @@ fn spawn(kind: Kind, port: u16, dir: &std::path::Path) -> Child {
             .arg(format!("-httpListenAddr=127.0.0.1:{port}"))
             .args(["-retentionPeriod=100y", "-memory.allowedBytes=256MB"]),
     };
-    quiet(&mut command).unwrap_or_else(|e| panic!("{}: {e}", kind.program()))
+    let log = std::fs::File::create(dir.join("log")).unwrap();
+    let child = command.stdout(Stdio::null()).stderr(log).spawn();
+    child.unwrap_or_else(|e| panic!("{}: {e}", kind.program()))
 }
 
 /// A label set as text, sorted by name.

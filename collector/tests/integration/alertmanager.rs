@@ -115,7 +115,7 @@ impl Alertmanager {
     /// An Alertmanager that notifies `phone` of incidents grouped by kind; it must be installed.
     async fn start(phone: &Phone) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = fabriclens_testing::free_port().unwrap();
         let config = format!(
             "route: {{receiver: phone, group_by: [kind], group_wait: 1s, group_interval: 1s}}\n\
              receivers: [{{name: phone, webhook_configs: [{{url: '{}'}}]}}]\n",

@@ -287,7 +287,7 @@ async fn vmalert_reports_clock_skew() {
     let soon = [("interval: 15s", "interval: 1s"), ("interval: 30s", "interval: 1s"), ("for: 2m", "for: 5s")];
     let shipped = soon.iter().fold(shipped, |text, (from, to)| text.replace(from, to));
     std::fs::write(&rules, shipped).unwrap();
-    let listen = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let listen = format!("127.0.0.1:{}", fabriclens_testing::free_port().unwrap());
     let started = Command::new("vmalert")
         .arg(format!("-rule={}", rules.display()))
         .arg(format!("-datasource.url={base}"))

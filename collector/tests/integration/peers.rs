@@ -10,7 +10,7 @@ use fabriclens_config::{Config, Endpoint};
 
 /// Two collectors that are peers.
 async fn pair() -> [Collector; 2] {
-    let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = || SocketAddr::from(([127, 0, 0, 1], fabriclens_testing::free_port().unwrap()));
     let [a, b] = [free(), free()];
     let with = |own: SocketAddr, other: SocketAddr| {
         move |config: &mut Config| {

@@ -46,7 +46,7 @@ async fn send(url: String, host: String, begin: u64, acked: Arc<AtomicU64>, stop
 async fn restarts_under_load_lose_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let free = format!("127.0.0.1:{}", fabriclens_testing::free_port().unwrap());
     let more = ["--otlp-grpc", free.as_str()];
     let mut server = Server::start(&data, &more);
     let begin = now_ns() - 600 * 1_000_000_000;

@@ -7,12 +7,14 @@
 mod golden;
 pub mod ibsim;
 pub mod mpi;
+mod ports;
 pub mod ras;
 mod recordings;
 pub mod routers;
 mod wait;
 
 pub use golden::{blesses, golden};
+pub use ports::free_port;
 pub use recordings::{infiniband_simulations, prometheus_scripts, recordings, reference, scenarios, simulations};
 pub use wait::eventually;
 #[cfg(feature = "tokio")]

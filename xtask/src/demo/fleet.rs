@@ -4,7 +4,7 @@ use crate::programs;
 use crate::sim::fabric::Job;
 use crate::sim::inspector;
 use crate::sim::layout::{HOSTS, LEAVES, SPINES, host_name};
-use crate::steps::tied;
+use crate::steps::{local_port, tied};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
 use std::net::TcpListener;
@@ -53,8 +53,7 @@ fn agent_config(tree: &Path) -> String {
 
 /// The wanted port if it is free, else any free port.
 fn free_port(wanted: u16) -> Result<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", wanted)).or_else(|_| TcpListener::bind(("127.0.0.1", 0)));
-    Ok(listener.and_then(|l| l.local_addr()).context("find a free port on 127.0.0.1")?.port())
+    TcpListener::bind(("127.0.0.1", wanted)).map_or_else(|_| local_port(), |_| Ok(wanted))
 }
 
 impl Fleet {

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use crate::common::process::{kill, serve};
 use crate::common::until;
+use fabriclens_testing::free_port;
 
 /// A collector process with its configuration; killed when dropped.
 pub(super) struct Node {
@@ -26,7 +27,7 @@ impl Node {
             name: name.to_owned(),
             dir,
             data: data.to_owned(),
-            ports: std::array::from_fn(|_| free_port()),
+            ports: std::array::from_fn(|_| free_port().unwrap()),
             child: None,
         }
     }
@@ -106,10 +107,6 @@ impl Drop for Node {
             _ = child.wait();
         }
     }
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Configuration of a judge with a lease.

@@ -1,10 +1,9 @@
 //! A real Prometheus on a loopback port, fed by remote write and queried over HTTP.
 
 use fabriclens_model::{Labels, Series};
-use fabriclens_testing::eventually;
+use fabriclens_testing::{eventually, free_port};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ impl Prometheus {
         let data = tempfile::tempdir().unwrap();
         let config = data.path().join("prometheus.yml");
         std::fs::File::create(&config).unwrap().write_all(b"global: {evaluation_interval: 1m}\n").unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port().unwrap();
         let child = Command::new("prometheus")
             .arg(format!("--config.file={}", config.display()))
             .arg(format!("--storage.tsdb.path={}", data.path().join("tsdb").display()))
