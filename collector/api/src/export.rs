@@ -129,7 +129,7 @@ impl Export<'_> {
                 let to = from.saturating_add(width - 1).min(end);
                 let memory = PieceMemory { left: AtomicUsize::new(self.piece), bounded: width > SHORTEST };
                 match self.union(&sets, from, to, &self.budget(&memory)) {
-                    Err(ReadError::Memory | ReadError::Limit(_)) if width > SHORTEST => {
+                    Err(ReadError::Memory | ReadError::TooManySamples { .. }) if width > SHORTEST => {
                         width = (width / 2).max(SHORTEST);
                     }
                     Err(e) => return Err(e.into()),

@@ -25,12 +25,15 @@ mod jobs;
 mod memory;
 mod overview;
 mod params;
+mod pieces;
 mod port_signals;
 mod probes;
 mod query;
 mod report;
 mod report_paths;
 mod report_topology;
+mod result_cache;
+mod result_parts;
 mod selector;
 mod session;
 mod status;
@@ -69,11 +72,15 @@ use fabriclens_topology::Topologies;
 use incidents::Listeners;
 use memory::Pool;
 use params::Params;
+use result_cache::ResultCache;
 
 /// Signals that the API shows of all ports.
 pub fn signals_of_ports() -> impl Iterator<Item = Signal> {
     port_signals::of_tables()
 }
+
+/// Part (1/n) of the memory of queries in which results of range queries are kept.
+const KEPT_RESULTS: usize = 8;
 
 /// State shared by all handlers.
 pub struct Api {
@@ -96,6 +103,8 @@ pub struct Api {
     config: Config,
     started_ms: i64,
     pool: Arc<Pool>,
+    /// Results of range queries.
+    results: ResultCache,
     stopping: watch::Sender<bool>,
     /// Open event streams of incidents.
     listeners: Arc<Listeners>,
@@ -125,6 +134,7 @@ impl Api {
             telemetry,
             config,
         } = state;
+        let kept = config.query.memory / KEPT_RESULTS;
         Self {
             store,
             data,
@@ -138,7 +148,8 @@ impl Api {
             newest_signals,
             pressure,
             engine: engine(&config.query),
-            pool: Pool::new(config.query.memory, config.query.concurrency, telemetry.query_memory.clone()),
+            pool: Pool::new(config.query.memory - kept, config.query.concurrency, telemetry.query_memory.clone()),
+            results: ResultCache::new(kept, &telemetry),
             telemetry,
             config,
             started_ms: time::now_ms(),

@@ -11,9 +11,13 @@ use prometheus::IntGauge;
 
 use super::Api;
 use super::encode::{self, Json, Timings};
-use super::memory::Answer;
+use super::memory::{Answer, Grant};
 use super::params::Params;
+use super::pieces::in_pieces;
+use super::result_cache::ResultCache;
+use super::result_parts::Steps;
 use fabriclens_core::json_text::push_text;
+use fabriclens_core::pressure::Level;
 use fabriclens_core::query_thread::on_query_thread;
 use fabriclens_core::telemetry::Telemetry;
 use fabriclens_core::time;
@@ -42,6 +46,8 @@ pub(super) struct QueryContext<'a> {
     pub budget: &'a TimedBudget<'a>,
     /// Time until evaluation began.
     pub queued: Duration,
+    /// Permit and memory.
+    grant: &'a Grant,
 }
 
 /// Counts a query while it is evaluated.
@@ -86,8 +92,24 @@ pub(super) async fn range(State(api): State<Arc<Api>>, params: Params) -> Respon
             return Err(ApiError::new(Kind::BadData, TOO_MANY_POINTS));
         }
         let query = params.get("query").unwrap_or_default().to_owned();
+        // Statistics are those of a whole evaluation.
+        let asked_anew = ["nocache", "stats"].iter().any(|name| params.get(name).is_some());
+        let (divisible, shared) = (fabriclens_promql::looks_only_back(&query), api.clone());
         let evaluate = move |cx: &QueryContext<'_>| {
-            cx.engine.range_cancellable(cx.data.reader(), &query, start, end, step, cx.budget.cancel)
+            let run = |Steps { start, end, step }| {
+                cx.engine.range_cancellable(cx.data.reader(), &query, start, end, step, cx.budget.cancel)
+            };
+            let all = Steps { start, end, step };
+            if !divisible {
+                return run(all);
+            }
+            let from = |start| in_pieces(Steps { start, ..all }, cx.grant, run);
+            match (cx.data, shared.results()) {
+                (Data::Local(store), Some(results)) if !asked_anew => {
+                    results.range(store, (&query, cx.engine.limits().lookback), all, cx.budget, from)
+                }
+                _ => from(start),
+            }
         };
         api.evaluate(&params, evaluate, move |outcome, t, budget| encode::outcome(outcome, limit, t, budget)).await
     };
@@ -143,6 +165,15 @@ impl Api {
         self.within_limits(params, work).await
     }
 
+    /// Kept results; `None`, and none are kept, while memory is short.
+    fn results(&self) -> Option<&ResultCache> {
+        if self.pressure.level() > Level::Normal {
+            self.results.clear();
+            return None;
+        }
+        Some(&self.results)
+    }
+
     /// Formats the query, or says why it is invalid.
     async fn formatted(
         &self,
@@ -180,7 +211,7 @@ impl Api {
                 let queued = began.elapsed();
                 let deadline = began.checked_add(timeout);
                 let budget = TimedBudget { memory: &*held, cancel: &token, deadline };
-                work(&QueryContext { engine: &engine, data: &store, budget: &budget, queued })
+                work(&QueryContext { engine: &engine, data: &store, budget: &budget, queued, grant: &held })
             });
             // Some steps, such as sorting, end later than they should; nobody waits for them.
             let Ok(done) = tokio::time::timeout(left(), job).await else {

@@ -96,6 +96,10 @@ pub struct Telemetry {
     pub queries_in_flight: IntGauge,
     /// Bytes held by queries, their answers included.
     pub query_memory: IntGauge,
+    /// Bytes of results that are kept for the next query of the same text.
+    pub query_results: IntGauge,
+    /// Steps of range queries, by origin: `kept`, `evaluated`.
+    pub query_steps: IntCounterVec,
     /// Queries that had to wait for memory.
     pub query_memory_waits: IntCounter,
     /// Messages to Alertmanagers, webhooks and programs, by receiver and outcome (`sent`, `failed`, `refused`; of jobs also
@@ -257,6 +261,15 @@ impl Telemetry {
             audit_seconds: Histogram::with_opts(
                 HistogramOpts::new("fabriclens_audit_seconds", "Time of one audit of settings.")
                     .buckets(vec![0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]),
+            )?,
+            query_results: gauge(
+                "fabriclens_query_results_bytes",
+                "Memory of results that are kept for the next query of the same text.",
+            )?,
+            query_steps: counters(
+                "fabriclens_query_steps_total",
+                "Steps of range queries, kept from an earlier one or evaluated.",
+                &["origin"],
             )?,
             query_memory_waits: counter("fabriclens_query_memory_waits_total", "Queries that had to wait for memory.")?,
             notifications: counters(

@@ -162,8 +162,11 @@ pub trait Read: Send + Sync {
 pub enum ReadError {
     /// The store or the remote engine failed. Prometheus' `internal`.
     Storage(String),
-    /// A limit was exceeded; the text names the limit and the remedy. Prometheus' `execution`.
-    Limit(String),
+    /// The read would find more samples than it may. Prometheus' `execution`.
+    TooManySamples {
+        /// How many it may find.
+        limit: usize,
+    },
     /// The memory budget of the read was exceeded.
     Memory,
     /// The deadline passed.
@@ -175,7 +178,11 @@ pub enum ReadError {
 impl std::fmt::Display for ReadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Storage(m) | Self::Limit(m) => f.write_str(m),
+            Self::Storage(m) => f.write_str(m),
+            Self::TooManySamples { limit } => write!(
+                f,
+                "more than {limit} samples would be read; ask for a shorter range or fewer series, or raise max_samples"
+            ),
             Self::Memory => f.write_str("the read exceeds its memory budget"),
             Self::Timeout => f.write_str("the read timed out"),
             Self::Canceled => f.write_str("the read was canceled"),

@@ -49,7 +49,7 @@ pub enum QueryError {
     Execution(String),
     /// The query exceeds the limit of samples.
     #[error(
-        "query processing would load too many samples into memory in query execution (limit {limit}; narrow the selector or the time range, or raise the limit)"
+        "query processing would load too many samples into memory in query execution (limit {limit}; narrow the selector or the time range, or raise max_samples)"
     )]
     TooManySamples {
         /// The limit in samples.
@@ -88,7 +88,7 @@ impl From<ReadError> for QueryError {
     fn from(e: ReadError) -> Self {
         match e {
             ReadError::Storage(m) => Self::Storage(m),
-            ReadError::Limit(m) => Self::Execution(m),
+            ReadError::TooManySamples { limit } => Self::TooManySamples { limit },
             ReadError::Memory => Self::Memory,
             ReadError::Timeout => Self::Timeout,
             ReadError::Canceled => Self::Cancelled,

@@ -63,6 +63,12 @@ pub fn check(query: &str) -> Result<ValueKind, QueryError> {
     engine::with_deep_stack(query, || parse::parse(query, None, &mut Patterns::default()).map(|e| e.kind))
 }
 
+/// Whether results of a range query can be kept for another one: those at each step are the same in any range, and depend only on
+/// samples up to that step. Without reading data, so some queries of which this is true are refused.
+pub fn looks_only_back(query: &str) -> bool {
+    parse::looks_only_back(query)
+}
+
 /// Pretty-prints a query.
 ///
 /// # Errors

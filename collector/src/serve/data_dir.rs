@@ -27,7 +27,7 @@ pub(super) async fn open(config: &Config, memory: u64) -> Result<Arc<Store>, Ser
             keep_for_bound: config.requires_authentication(),
             ..config.series.clone()
         },
-        max_read_samples: usize::try_from(config.query.max_samples).unwrap_or(usize::MAX),
+        max_samples: usize::try_from(config.query.max_samples).unwrap_or(usize::MAX),
         ..Options::default()
     };
     let dir = config.data.clone();

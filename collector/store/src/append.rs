@@ -47,19 +47,22 @@ impl Shared {
         let mut pieces = groups.iter().flat_map(pieces).peekable();
         while pieces.peek().is_some() {
             let mut head = self.append_times.lock(self.head.try_write(), || self.head.write());
-            let Head { current, older } = &mut *head;
-            let turn = Instant::now();
+            let Head { current, older, changed } = &mut *head;
+            let (turn, mut earliest) = (Instant::now(), None);
             while let Some(group) = pieces.next_if(|_| turn.elapsed() < TURN) {
-                if is_of_histograms(&group) {
-                    let kept = filter_times(&group, oldest, newest, &mut sum);
-                    sum += current.append_histograms(&kept, sender, older, &mut log.pending);
-                } else if group.times.iter().all(|t| (oldest..=newest).contains(t)) {
-                    sum += current.append(&group, sender, older, &mut log.pending);
+                let kept = if group.times.iter().all(|t| (oldest..=newest).contains(t)) {
+                    group
                 } else {
-                    let kept = filter_times(&group, oldest, newest, &mut sum);
-                    sum += current.append(&kept, sender, older, &mut log.pending);
-                }
+                    Cow::Owned(filter_times(&group, oldest, newest, &mut sum))
+                };
+                earliest = kept.times.iter().copied().chain(earliest).min();
+                sum += if is_of_histograms(&kept) {
+                    current.append_histograms(&kept, sender, older, &mut log.pending)
+                } else {
+                    current.append(&kept, sender, older, &mut log.pending)
+                };
             }
+            earliest.into_iter().for_each(|time| changed.record(time));
             drop(head);
             self.append_times.held_since(turn);
             if pieces.peek().is_some() {

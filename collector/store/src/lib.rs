@@ -30,6 +30,7 @@ mod block;
 mod block_series;
 mod block_set;
 mod block_writer;
+mod changed_times;
 pub mod codec;
 mod dir;
 mod error;

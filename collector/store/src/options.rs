@@ -37,7 +37,7 @@ pub struct Options {
     /// Series that the head may hold; samples of further series are refused and counted.
     pub series: SeriesLimits,
     /// Samples that one read may touch; more is an error that names this limit.
-    pub max_read_samples: usize,
+    pub max_samples: usize,
     /// Whether background threads flush, merge and apply retention. If false, only `flush` and `maintain` do.
     pub background: bool,
     /// Wall clock.
@@ -92,7 +92,7 @@ impl Default for Options {
             head_series: 1_000_000,
             head_age: Duration::from_secs(2 * 3600),
             series: SeriesLimits::default(),
-            max_read_samples: 200_000_000,
+            max_samples: 200_000_000,
             background: true,
             clock: Arc::new(wall_clock),
             clock_jump_hold: Duration::from_secs(3600),

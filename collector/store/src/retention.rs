@@ -49,6 +49,7 @@ impl Shared {
         if !gone.is_empty() {
             tracing::info!(blocks = gone.len(), dir = %set.dir.display(), "removing expired blocks");
             set.exchange(Vec::new(), &gone);
+            self.head.write().changed.record(i64::MIN);
             set.remove_files(&*self.files, &by_age)?;
         }
         Ok(gone)

@@ -18,14 +18,11 @@ impl SampleLimit {
     /// Counts samples.
     ///
     /// # Errors
-    /// [`ReadError::Limit`] if they are too many.
+    /// [`ReadError::TooManySamples`].
     pub fn add(&self, samples: usize) -> Result<(), ReadError> {
         if self.found.fetch_add(samples, Ordering::Relaxed) + samples <= self.most {
             return Ok(());
         }
-        Err(ReadError::Limit(format!(
-            "the query would read more than {} samples; ask for a shorter range or fewer series, or raise max_read_samples",
-            self.most
-        )))
+        Err(ReadError::TooManySamples { limit: self.most })
     }
 }

@@ -39,7 +39,7 @@ impl Store {
         chosen: impl Fn(&Arc<Block>) -> bool,
     ) -> Result<(Vec<SharedSeries>, Blocks), ReadError> {
         let (start, end) = wanted.times;
-        let limit = SampleLimit::new(self.shared.options.max_read_samples);
+        let limit = SampleLimit::new(self.shared.options.max_samples);
         let recent = self.select_head(wanted, &limit)?;
         // As of afterwards: rows that leave the head meanwhile are in it, and duplicates are harmless.
         let blocks = self.shared.blocks.all();

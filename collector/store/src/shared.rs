@@ -4,6 +4,7 @@
 use crate::append_times::AppendTimes;
 use crate::block::read::Block;
 use crate::block_set::BlockSet;
+use crate::changed_times::ChangedTimes;
 use crate::dir::DataDir;
 use crate::error::StoreError;
 use crate::head::generation::Generation;
@@ -63,6 +64,8 @@ pub struct Shared {
 pub struct Head {
     pub current: Generation,
     pub older: Vec<Arc<Generation>>,
+    /// Recorded before anybody can read the change.
+    pub changed: ChangedTimes,
 }
 
 /// Serializes maintenance. Flushing and merging have separate locks, so that a long merge never delays a flush.

@@ -3,6 +3,7 @@
 use crate::append::Written;
 use crate::append_times::AppendTimes;
 use crate::block_set;
+use crate::changed_times::ChangedTimes;
 use crate::dir::DataDir;
 use crate::error::{AppendError, OpenError, StoreError};
 use crate::head::generation::Generation;
@@ -74,7 +75,7 @@ impl Store {
             log: Mutex::new(log),
             append_times: AppendTimes::default(),
             written: Condvar::new(),
-            head: RwLock::new(Head { current, older }),
+            head: RwLock::new(Head { current, older, changed: ChangedTimes::default() }),
             metadata,
             retention_clock: Arc::new(retention_clock),
             db,
@@ -130,6 +131,17 @@ impl Store {
         self.shared.commit(&mut self.shared.log_for_append(), written.ticket)?;
         *self.shared.totals.lock() += written.appended;
         Ok(written.appended)
+    }
+
+    /// Number of the last change of samples: how far an answer that is read from now on is up to date at least.
+    pub fn last_change(&self) -> u64 {
+        self.shared.head.read().changed.last()
+    }
+
+    /// The earliest time, Unix ms, of samples that were added or removed after a change: what was read before that time and up to
+    /// date then still is. `i64::MAX` if there are none, and `i64::MIN` if it is not known any more.
+    pub fn changed_since(&self, change: u64) -> i64 {
+        self.shared.head.read().changed.since(change)
     }
 
     /// Stores metadata by metric name. Unchanged entries cost no write.

@@ -24,6 +24,7 @@ mod ingest;
 mod job_notifications;
 mod job_sources;
 mod jobs;
+mod kept_results;
 mod kernel_log;
 mod late;
 mod live;

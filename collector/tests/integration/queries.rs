@@ -107,3 +107,43 @@ async fn long_queue_wait_is_reported() {
     assert!(error.starts_with("query timed out in query queue: 1 queries are running (query.concurrency)"), "{error}");
     assert_eq!(slow.await.unwrap().0, 200);
 }
+
+/// 40 series with 5,000 samples each, over 5,000 seconds in steps of 50.
+async fn ask_range(c: &Collector, query: &str) -> (u16, Value) {
+    let end = c.value("max(timestamp(m))").await.unwrap().round();
+    let (start, end) = ((end - 4900.0).to_string(), end.to_string());
+    let form = [("query", query), ("start", &start), ("end", &end), ("step", "50"), ("nocache", "1")];
+    c.form("/api/v1/query_range", &form).await
+}
+
+#[tokio::test]
+async fn range_queries_beyond_a_limit_are_evaluated_in_pieces() {
+    let beyond_samples = Collector::with(|config| config.query.max_samples = 40_000).await;
+    let beyond_memory = Collector::with(|config| config.query.memory = 2 * MIB).await;
+    let now = now_ms() / 1000 * 1000;
+    let samples: Vec<(i64, f64)> = (0..SAMPLES).map(|i| (now - (SAMPLES - i) * 1000, (i * i % 977) as f64)).collect();
+    let own = |i: i64| series(&[("__name__", "m"), ("i", &i.to_string())], &samples);
+    let ample = Collector::start().await;
+    for c in [&ample, &beyond_samples, &beyond_memory] {
+        assert_eq!(c.remote_write((0..SERIES).map(own).collect()).await.0, 204);
+    }
+    for query in ["sum(sum_over_time(m[2m]))", "max by (i) (m)", "avg_over_time(m[3m:20s])"] {
+        let want = ask_range(&ample, query).await;
+        assert_eq!(want.0, 200, "{query}: {}", want.1);
+        for c in [&beyond_samples, &beyond_memory] {
+            let got = ask_range(c, query).await;
+            assert_eq!(got, want, "{query}");
+        }
+    }
+    // These cannot be divided, or not enough.
+    for query in ["sum(sum_over_time(m[2m])) + sum(count_over_time(m[4900s] @ end()))", "sum(sum_over_time(m[4900s]))"]
+    {
+        assert_eq!(ask_range(&ample, query).await.0, 200, "{query}");
+        for c in [&beyond_samples, &beyond_memory] {
+            let (status, answer) = ask_range(c, query).await;
+            assert_eq!(status, 422, "{query}: {answer}");
+            let error = answer["error"].as_str().unwrap();
+            assert!(error.starts_with("query processing would load too many samples into memory"), "{error}");
+        }
+    }
+}

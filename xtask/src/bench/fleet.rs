@@ -16,14 +16,22 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Seconds per row.
 const EVERY: u64 = 10;
-/// Queries over all ports that run with each row.
-const QUERIES: [(&str, &str); 2] = [
+/// Queries over all ports that run with each row, and whether over half an hour in steps of 15 s, as a dashboard does.
+const QUERIES: [(&str, &str, bool); 3] = [
     (
         "by rail",
         "sum by (rail) (rate(fabric_rdma_io_bytes_total{direction=\"transmit\"}[1m]) * on (host, device, port) group_left (rail) fabric_port_info)",
+        false,
     ),
-    ("fullest", "topk(10, rate(fabric_port_io_bytes_total[1m]))"),
+    ("fullest", "topk(10, rate(fabric_port_io_bytes_total[1m]))", false),
+    (
+        "heat map",
+        "max by (rail) (max by (host, device, port) (rate(fabric_pfc_pause_seconds_total{direction=\"receive\"}[1m])) * on (host, device, port) group_left (rail) fabric_port_info)",
+        true,
+    ),
 ];
+/// Seconds of a graph, and between its steps.
+const GRAPH: (u64, u64) = (1800, 15);
 
 /// Options of `bench fleet`.
 #[derive(clap::Args)]
@@ -95,7 +103,7 @@ pub fn run(args: &Args) -> Result<()> {
     let sender_cpu = || Process::cpu_total_of(sender.0.id()).unwrap_or(0);
 
     println!(
-        "{:>6}{:>7}{:>12}{:>9}{:>9}{:>9}{:>9}{:>10}{:>10}{:>9}{:>11}{:>11}",
+        "{:>6}{:>7}{:>12}{:>9}{:>9}{:>9}{:>9}{:>10}{:>10}{:>9}{:>11}{:>11}{:>11}",
         "s",
         "hosts",
         "acked/s",
@@ -107,7 +115,8 @@ pub fn run(args: &Args) -> Result<()> {
         "sender",
         "RSS",
         QUERIES[0].0,
-        QUERIES[1].0
+        QUERIES[1].0,
+        QUERIES[2].0
     );
     let (begin, mut last, mut at) = (Instant::now(), Sent::default(), Instant::now());
     let mut cpu = (server.process().cpu_total_ns()?, sender_cpu());
@@ -119,10 +128,10 @@ pub fn run(args: &Args) -> Result<()> {
         let now = (server.process().cpu_total_ns()?, sender_cpu());
         let cores = |from: u64, to: u64| format!("{:.0} %", to.saturating_sub(from) as f64 / 1e7 / took);
         let size = server.process().size()?;
-        let ms = QUERIES.map(|q| ask(&server, q.1));
+        let ms = QUERIES.map(|(_, query, graph)| ask(&server, query, graph, true));
         let acked_per_s = (sent.acked - last.acked) as f64 / took;
         println!(
-            "{:>6.0}{:>7}{acked_per_s:>12.0}{:>6} ms{:>9}{:>9}{:>9}{:>10}{:>10}{:>6.0} MB{:>8.0} ms{:>8.0} ms",
+            "{:>6.0}{:>7}{acked_per_s:>12.0}{:>6} ms{:>9}{:>9}{:>9}{:>10}{:>10}{:>6.0} MB{:>8.0} ms{:>8.0} ms{:>8.0} ms",
             begin.elapsed().as_secs_f64(),
             sent.connected,
             sent.lag_ms,
@@ -133,11 +142,12 @@ pub fn run(args: &Args) -> Result<()> {
             cores(cpu.1, now.1),
             size.rss as f64 / 1e6,
             ms[0],
-            ms[1]
+            ms[1],
+            ms[2]
         );
         // The last row is shorter, and the sender has ended.
         if took > EVERY as f64 * 0.9 && sent.acked > last.acked {
-            rows.push(Snapshot { size, slowest_ms: ms[0].max(ms[1]) });
+            rows.push(Snapshot { size, slowest_ms: ms.into_iter().fold(0.0, f64::max) });
         }
         (cpu, last) = (now, sent);
     }
@@ -149,6 +159,9 @@ pub fn run(args: &Args) -> Result<()> {
     // Appends hold it one after the other, so at 100 % more cores would store no more.
     println!("{:<36}{:>14}", "time with the log's lock held", share("fabriclens_store_append_held_seconds_total"));
     println!("{:<36}{:>14}", "time in which appends waited", share("fabriclens_store_append_wait_seconds_total"));
+    for (name, query, _) in QUERIES.into_iter().filter(|(_, _, graph)| *graph) {
+        println!("{:<36}{:>11.0} ms", format!("{name}, without kept results"), ask(&server, query, true, false));
+    }
     drop(server);
     empty(&dir)
 }
@@ -172,13 +185,23 @@ fn judge(rows: &[Snapshot], sent: &Sent, took: Duration) {
     );
 }
 
-/// Milliseconds until the answer is complete; infinity for an error.
-fn ask(server: &Server, query: &str) -> f64 {
+/// Milliseconds until the answer is complete; infinity for an error. `kept`: with results that the collector keeps.
+fn ask(server: &Server, query: &str, graph: bool, kept: bool) -> f64 {
     let agent = ureq::Agent::config_builder().timeout_global(Some(Duration::from_secs(60))).build().new_agent();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
     let begin = Instant::now();
-    let url = format!("{}/api/v1/query", server.url());
-    let request = agent.get(url).query("query", query).query("time", now.to_string());
+    let path = if graph { "query_range" } else { "query" };
+    let mut request = agent.get(format!("{}/api/v1/{path}", server.url())).query("query", query);
+    if graph {
+        let end = now as u64 / GRAPH.1 * GRAPH.1;
+        request = request.query("start", (end - GRAPH.0).to_string()).query("end", end.to_string());
+        request = request.query("step", GRAPH.1.to_string());
+    } else {
+        request = request.query("time", now.to_string());
+    }
+    if !kept {
+        request = request.query("nocache", "1");
+    }
     match request.call().and_then(|mut answer| answer.body_mut().read_to_string()) {
         Ok(_) => begin.elapsed().as_secs_f64() * 1e3,
         Err(error) => {

@@ -8,10 +8,12 @@ mod expression;
 mod format;
 mod lex;
 mod literal;
+mod only_back;
 pub(crate) mod pattern;
 mod selector;
 
 pub(crate) use format::format;
+pub(crate) use only_back::looks_only_back;
 
 use crate::error::QueryError;
 use crate::plan::{BinaryOp, Expr, Resolution};

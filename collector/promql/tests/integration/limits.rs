@@ -281,7 +281,7 @@ fn store_errors_keep_their_kind() {
     }
     let ask = |e| Engine::default().instant(&Broken(e), "sum(m)", 0).unwrap_err();
     assert_eq!(ask(ReadError::Storage("disk".into())).kind(), "internal");
-    assert_eq!(ask(ReadError::Limit("too much".into())).kind(), "execution");
+    assert_eq!(ask(ReadError::TooManySamples { limit: 7 }).kind(), "execution");
 }
 
 #[test]

@@ -110,7 +110,7 @@ impl Store {
         let mut blocks: Vec<_> = self.shared.rollups.all().iter().cloned().collect();
         blocks.sort_by(newest_first);
         let (mut first, mut last) = (i64::MAX, i64::MIN);
-        let limit = SampleLimit::new(self.shared.options.max_read_samples);
+        let limit = SampleLimit::new(self.shared.options.max_samples);
         let mut found = Selection::new(&limit, false, budget);
         for (start, end) in gaps {
             (first, last) = (first.min(*start), last.max(*end));

@@ -273,14 +273,14 @@ fn a_query_loads_the_series_of_its_metrics_only() {
 #[test]
 fn read_limit_error_names_the_limit() {
     let (mut options, _) = with_clock();
-    options.max_read_samples = 100;
+    options.max_samples = 100;
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), options).unwrap();
     store.append(&[rows(&columns("m", 3), 990 * HOUR, 50)]).unwrap();
     let ask = || store.select(&[Matcher::equal("__name__", "m")], i64::MIN, i64::MAX);
     assert!(ask().unwrap_err().to_string().contains("100 samples"));
     store.flush().unwrap();
-    assert!(ask().unwrap_err().to_string().contains("max_read_samples"));
+    assert!(ask().unwrap_err().to_string().contains("max_samples"));
 }
 
 /// Refuses requests beyond this many bytes, and records the bytes requested.
