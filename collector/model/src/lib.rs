@@ -124,6 +124,24 @@ pub trait Read: Send + Sync {
         Ok(Selected { series: series.into_iter().map(Into::into).collect(), ..Selected::default() })
     }
 
+    /// Visits the series of [`Self::select_for`], some after the others, until `visit` returns false. Series of the next part come later
+    /// in the order of labels if they are sorted at all. Memory of a part's samples is given back after its visit.
+    ///
+    /// # Errors
+    /// See [`Self::select_within`].
+    fn visit_for(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        hint: Hint,
+        budget: &dyn Budget,
+        visit: &mut dyn FnMut(Selected) -> bool,
+    ) -> Result<(), ReadError> {
+        visit(self.select_for(matchers, start_ms, end_ms, hint, budget)?);
+        Ok(())
+    }
+
     /// The histogram samples of every series that matches all matchers, in `[start_ms, end_ms]` (inclusive), within `budget`.
     /// A series that has floats as well is in both answers.
     ///

@@ -32,21 +32,46 @@ pub(crate) fn threads(series: usize) -> usize {
 /// For each thread that a read of these lists is worth: the range of its series in each list. The labels of one thread come
 /// before those of the next.
 pub(crate) fn label_ranges(lists: &[&dyn LabelOrdered]) -> Vec<Vec<Range<usize>>> {
-    let Some(longest) = lists.iter().max_by_key(|list| list.len()) else { return Vec::new() };
-    let threads = threads(longest.len());
-    let mut from = vec![0; lists.len()];
-    let mut range = |until: &dyn Fn(&dyn LabelOrdered) -> usize| {
-        let each = lists.iter().zip(&mut from).map(|(list, from)| {
-            let to = until(*list).max(*from);
+    let mut left = LabelRanges::of(lists);
+    let each = left.series().div_ceil(threads(left.series()));
+    std::iter::from_fn(|| left.next(each)).collect()
+}
+
+/// Divides lists into ranges of labels, from the first labels to the last.
+pub(crate) struct LabelRanges<'l> {
+    lists: Vec<&'l dyn LabelOrdered>,
+    /// The longest list.
+    longest: usize,
+    /// First series of each list that is in no range yet.
+    from: Vec<usize>,
+}
+
+impl<'l> LabelRanges<'l> {
+    /// Nothing is divided yet.
+    pub fn of(lists: &[&'l dyn LabelOrdered]) -> Self {
+        let longest = (0..lists.len()).max_by_key(|list| lists[*list].len()).unwrap_or(0);
+        Self { lists: lists.to_vec(), longest, from: vec![0; lists.len()] }
+    }
+
+    /// Series of the longest list.
+    pub fn series(&self) -> usize {
+        self.lists.get(self.longest).map_or(0, |list| list.len())
+    }
+
+    /// The next range in each list: as many series of the longest one, all of the others up to there. `None` at the end of all.
+    pub fn next(&mut self, series: usize) -> Option<Vec<Range<usize>>> {
+        if self.lists.iter().zip(&self.from).all(|(list, from)| *from == list.len()) {
+            return None;
+        }
+        let end = self.from[self.longest].saturating_add(series.max(1));
+        let first = (end < self.series()).then(|| self.lists[self.longest].labels(end));
+        let each = self.lists.iter().zip(&mut self.from).map(|(list, from)| {
+            let until = |first: &Labels| first_not_before(list.len(), |at| list.labels(at) < *first);
+            let to = first.as_ref().map_or(list.len(), until).max(*from);
             std::mem::replace(from, to)..to
         });
-        each.collect()
-    };
-    let between = (1..threads).map(|nth| longest.labels(nth * longest.len() / threads));
-    let mut ranges: Vec<_> =
-        between.map(|first| range(&|list| first_not_before(list.len(), |at| list.labels(at) < first))).collect();
-    ranges.push(range(&|list| list.len()));
-    ranges
+        Some(each.collect())
+    }
 }
 
 /// Does the work of each part, on as many threads as there are parts; the results come in the order of the parts.

@@ -4,7 +4,7 @@ use crate::block_series::BlockSeries;
 use crate::label_ranges::LabelOrdered as _;
 use crate::matching::{SERIES_PER_CHECK, of_caller};
 use crate::rollup;
-use crate::select::Wanted;
+use crate::select::{PartSize, Wanted};
 use crate::store::Store;
 use fabriclens_model::names::COMPONENT;
 use fabriclens_model::{
@@ -43,6 +43,29 @@ impl Read for Store {
         let Some(of_caller) = of_caller(matchers) else { return Ok(Selected::default()) };
         let floats = self.select_rolled(&of_caller, (start_ms, end_ms), hint, budget)?;
         Ok(Selected { histograms: self.select_histograms(matchers, start_ms, end_ms, budget)?, ..floats })
+    }
+
+    /// Where rollups or histograms may match, the parts are one: they are put together from several series.
+    fn visit_for(
+        &self,
+        matchers: &[Matcher],
+        start_ms: i64,
+        end_ms: i64,
+        hint: Hint,
+        budget: &dyn Budget,
+        visit: &mut dyn FnMut(Selected) -> bool,
+    ) -> Result<(), ReadError> {
+        let Some(of_caller) = of_caller(matchers) else { return Ok(()) };
+        let times = (start_ms, end_ms);
+        let histograms = self.select_histograms(matchers, start_ms, end_ms, budget)?;
+        if !histograms.is_empty() || self.may_be_rolled(times, hint) {
+            let floats = self.select_rolled(&of_caller, times, hint, budget)?;
+            visit(Selected { histograms, ..floats });
+            return Ok(());
+        }
+        let wanted = Wanted { matchers: &of_caller, times, newest: hint.newest(), budget };
+        let mut visit = |series| visit(Selected { series, in_label_order: true, ..Selected::default() });
+        self.visit_blocks(&wanted, |_| true, PartSize::Some, &mut visit).map(drop)
     }
 
     /// Includes the last histogram of each minute whose samples are expired.

@@ -4,11 +4,12 @@ use crate::block::read::Block;
 use crate::block_series::BlockSeries;
 use crate::block_set::Blocks;
 use crate::error::StoreError;
-use crate::label_ranges::{LabelOrdered, label_ranges, on_threads, threads};
+use crate::label_ranges::{LabelOrdered, LabelRanges, label_ranges, on_threads, threads};
 use crate::sample_limit::SampleLimit;
 use crate::selection::Selection;
 use crate::store::Store;
 use fabriclens_model::{Budget, Labels, Matcher, ReadError, SharedSeries};
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// What a read asks for.
@@ -21,13 +22,30 @@ pub(crate) struct Wanted<'a> {
     pub budget: &'a dyn Budget,
 }
 
-impl LabelOrdered for Selection<'_> {
+/// How many series a read visits at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PartSize {
+    /// All.
+    All,
+    /// As many as have about [`PART_SAMPLES`] samples, on each thread.
+    Some,
+}
+
+/// Samples of a part: 4 MB, of which the caches keep most until they are visited.
+const PART_SAMPLES: usize = 1 << 18;
+/// Series of the first part, of which the number of samples is not known.
+const FIRST_PART: usize = 1024;
+/// Bounds of the series of a part: each has to find its place in each block.
+const SMALLEST_PART: usize = 256;
+const LARGEST_PART: usize = 1 << 14;
+
+impl LabelOrdered for RefCell<Selection<'_>> {
     fn len(&self) -> usize {
-        self.entries.len()
+        self.borrow().entries.len()
     }
 
     fn labels(&self, at: usize) -> Labels {
-        self.entries[at].labels.clone()
+        self.borrow().entries[at].labels.clone()
     }
 }
 
@@ -38,9 +56,25 @@ impl Store {
         wanted: &Wanted<'_>,
         chosen: impl Fn(&Arc<Block>) -> bool,
     ) -> Result<(Vec<SharedSeries>, Blocks), ReadError> {
+        let mut all = Vec::new();
+        let blocks = self.visit_blocks(wanted, chosen, PartSize::All, &mut |mut some| {
+            all.append(&mut some);
+            true
+        })?;
+        Ok((all, blocks))
+    }
+
+    /// Visits the same, some of the series after the other, until `visit` returns false.
+    pub(crate) fn visit_blocks(
+        &self,
+        wanted: &Wanted<'_>,
+        chosen: impl Fn(&Arc<Block>) -> bool,
+        size: PartSize,
+        visit: &mut dyn FnMut(Vec<SharedSeries>) -> bool,
+    ) -> Result<Blocks, ReadError> {
         let (start, end) = wanted.times;
         let limit = SampleLimit::new(self.shared.options.max_samples);
-        let recent = self.select_head(wanted, &limit)?;
+        let recent = RefCell::new(self.select_head(wanted, &limit)?);
         // As of afterwards: rows that leave the head meanwhile are in it, and duplicates are harmless.
         let blocks = self.shared.blocks.all();
         let mut found = Vec::new();
@@ -50,18 +84,40 @@ impl Store {
         }
         let mut lists: Vec<&dyn LabelOrdered> = vec![&recent];
         lists.extend(found.iter().map(|of_block| of_block as &dyn LabelOrdered));
-        let ranges = label_ranges(&lists);
-        let recent = recent.split(ranges.iter().map(|of_lists| of_lists[0].start));
-        let series = on_threads(recent.into_iter().zip(&ranges).collect(), |(recent, of_lists)| {
-            let mut all = Selection::new(&limit, wanted.newest, wanted.budget);
-            for (of_block, some) in found.iter().zip(&of_lists[1..]) {
-                let damage = |e: &StoreError| self.shared.report(of_block.block, e);
-                all.add_block(of_block, some.clone(), wanted.times, &damage)?;
+        let mut ranges = LabelRanges::of(&lists);
+        let threads = threads(ranges.series());
+        let mut each = match size {
+            PartSize::All => ranges.series().div_ceil(threads),
+            PartSize::Some => FIRST_PART,
+        };
+        loop {
+            let part =
+                || ranges.next(each).map(|of_lists| (recent.borrow_mut().take_out(of_lists[0].clone()), of_lists));
+            let parts: Vec<_> = std::iter::from_fn(part).take(threads).collect();
+            if parts.is_empty() {
+                return Ok(blocks);
             }
-            all.append(recent)?;
-            all.finish(start, end)
-        })?;
-        Ok((series.into_iter().flatten().collect(), blocks))
+            let (before, limit) = (wanted.budget.taken(), limit.rest());
+            let series = on_threads(parts, |(recent, of_lists)| {
+                let mut all = Selection::new(&limit, wanted.newest, wanted.budget);
+                for (of_block, some) in found.iter().zip(&of_lists[1..]) {
+                    let damage = |e: &StoreError| self.shared.report(of_block.block, e);
+                    all.add_block(of_block, some.clone(), wanted.times, &damage)?;
+                }
+                all.append(recent)?;
+                all.finish(start, end)
+            })?;
+            let took = wanted.budget.taken().saturating_sub(before);
+            let samples: usize = series.iter().flatten().map(|one| one.values.len()).sum();
+            let count: usize = series.iter().map(Vec::len).sum();
+            if !series.into_iter().all(&mut *visit) {
+                return Ok(blocks);
+            }
+            if size == PartSize::Some {
+                wanted.budget.give_back(took);
+                each = (PART_SAMPLES * count / samples.max(1)).clamp(SMALLEST_PART, LARGEST_PART);
+            }
+        }
     }
 
     /// The samples of the head, in label order.

@@ -67,12 +67,12 @@ impl<'a> Selection<'a> {
         Self { entries: Vec::new(), times: Times::default(), limit, newest, budget }
     }
 
-    /// Splits an arranged selection at these positions, of which the first is 0.
-    pub fn split(mut self, at: impl DoubleEndedIterator<Item = usize>) -> Vec<Self> {
-        let part = |entries| Self { entries, ..Self::new(self.limit, self.newest, self.budget) };
-        let mut parts: Vec<Self> = at.rev().map(|at| part(self.entries.split_off(at))).collect();
-        parts.reverse();
-        parts
+    /// Takes series out of it; what stays in their place comes before all others.
+    pub fn take_out(&mut self, range: Range<usize>) -> Self {
+        let taken = self.entries[range].iter_mut();
+        let entries =
+            taken.map(|e| Entry { labels: std::mem::take(&mut e.labels), parts: std::mem::take(&mut e.parts) });
+        Self { entries: entries.collect(), ..Self::new(self.limit, self.newest, self.budget) }
     }
 
     /// Adds the series of another selection, whose labels all come later.

@@ -26,6 +26,8 @@ pub(crate) struct Context<'a> {
     /// Samples read, and values computed.
     read_samples: usize,
     computed: usize,
+    /// Most of both together so far.
+    held: usize,
     /// Values whose memory the budget has granted.
     granted: usize,
     seen: usize,
@@ -56,6 +58,7 @@ impl<'a> Context<'a> {
             patterns: Patterns::new(budget),
             read_samples: 0,
             computed: 0,
+            held: 0,
             granted: 0,
             seen: 0,
             reading: Duration::ZERO,
@@ -67,9 +70,36 @@ impl<'a> Context<'a> {
     /// Reads the series of a selector between two instants, sorted by labels; counts against limit and budget.
     pub fn fetch(&mut self, matchers: &[Matcher], start: i64, end: i64, hint: Hint) -> Evaluated<Vec<Samples>> {
         let began = Instant::now();
-        let Selected { mut series, in_label_order, histograms, resolution_ms } =
-            self.read.select_for(matchers, start, end, hint, self.budget)?;
+        let selected = self.read.select_for(matchers, start, end, hint, self.budget)?;
         self.reading += began.elapsed();
+        self.found(selected)
+    }
+
+    /// Hands the same to `with`, some series after the others. Their samples count while it runs.
+    pub fn fetch_parts(
+        &mut self,
+        matchers: &[Matcher],
+        (start, end): (i64, i64),
+        hint: Hint,
+        mut with: impl FnMut(&mut Self, Vec<Samples>) -> Evaluated<()>,
+    ) -> Evaluated<()> {
+        let (read, budget) = (self.read, self.budget);
+        let (mut began, mut done) = (Instant::now(), Ok(()));
+        read.visit_for(matchers, start, end, hint, budget, &mut |part| {
+            self.reading += began.elapsed();
+            let before = self.read_samples;
+            done = self.found(part).and_then(|series| with(self, series));
+            self.read_samples = before;
+            began = Instant::now();
+            done.is_ok()
+        })?;
+        self.reading += began.elapsed();
+        done
+    }
+
+    /// The samples that a reader found, sorted by labels; counts them.
+    fn found(&mut self, selected: Selected) -> Evaluated<Vec<Samples>> {
+        let Selected { mut series, in_label_order, histograms, resolution_ms } = selected;
         if let Some(ms) = resolution_ms {
             let info = format!(
                 "PromQL info: rollups of {} s are used in place of samples that are too many or expired",
@@ -83,6 +113,7 @@ impl<'a> Context<'a> {
         let found = joined(series, histograms);
         self.read_samples = self.read_samples.saturating_add(found.iter().map(Samples::size).sum());
         self.afford(0)?;
+        self.held = self.held.max(self.computed.saturating_add(self.read_samples));
         Ok(found)
     }
 
@@ -103,6 +134,7 @@ impl<'a> Context<'a> {
     pub fn charge(&mut self, values: usize) -> Evaluated<()> {
         self.afford(values)?;
         self.computed += values;
+        self.held = self.held.max(self.computed.saturating_add(self.read_samples));
         Ok(())
     }
 
@@ -153,8 +185,7 @@ impl<'a> Context<'a> {
 
     /// The result with its annotations.
     pub fn outcome(self, (value, histograms): (Value, Vec<HistogramSeries>)) -> Outcome {
-        let held = self.computed + self.read_samples;
-        let stats = Stats { samples: self.seen, held, reading: self.reading };
+        let stats = Stats { samples: self.seen, held: self.held, reading: self.reading };
         Outcome {
             value,
             histograms,

@@ -1,7 +1,7 @@
 //! Selectors: each reads its series once over the time span of all steps, and then walks along the steps.
 
 use super::point::{HistogramPoint, Samples, between, sampled};
-use super::{ABSENT, Column, Context, Grid, PerTimes, reject_duplicates, spans};
+use super::{ABSENT, Column, Context, Grid, PerTimes, Span, reject_duplicates, spans};
 use crate::error::{Evaluated, QueryError};
 use crate::plan::{Edges, Expr, Node, Selector, Shift, Subquery};
 use fabriclens_model::{Hint, Rollup, is_stale};
@@ -27,6 +27,15 @@ impl Ranged {
     pub fn window(&self, time: i64) -> (i64, i64) {
         let end = self.pinned.unwrap_or_else(|| time.saturating_sub(self.offset));
         (end.saturating_sub(self.range), end)
+    }
+
+    /// Removes staleness markers.
+    fn clean(&mut self) -> Evaluated<()> {
+        self.series.iter_mut().for_each(drop_stale);
+        if self.edges != Edges::Plain && self.series.iter().any(|s| !s.histograms.is_empty()) {
+            return Err(extended_histograms());
+        }
+        Ok(())
     }
 
     /// Both ends of the time whose samples are needed at `time`.
@@ -55,15 +64,34 @@ impl Context<'_> {
         hint: Hint,
     ) -> Evaluated<Vec<Samples>> {
         let series = self.fetch(&selector.matchers, start, end, hint)?;
-        if series.len() > self.limits.max_series {
-            return Err(QueryError::Execution(format!(
-                "selector matches {} series, more than the limit of {}; narrow it",
-                series.len(),
-                self.limits.max_series
-            )));
-        }
-        self.check()?;
+        self.permit(series.len())?;
         Ok(series)
+    }
+
+    /// Hands the same to `with`, some series after the others.
+    fn read_parts(
+        &mut self,
+        selector: &Selector,
+        span: (i64, i64),
+        hint: Hint,
+        mut with: impl FnMut(&mut Self, Vec<Samples>) -> Evaluated<()>,
+    ) -> Evaluated<()> {
+        let mut all = 0;
+        self.fetch_parts(&selector.matchers, span, hint, |cx, series| {
+            all += series.len();
+            cx.permit(all)?;
+            with(cx, series)
+        })
+    }
+
+    /// Refuses too many series.
+    fn permit(&self, series: usize) -> Evaluated<()> {
+        let most = self.limits.max_series;
+        if series > most {
+            let message = format!("selector matches {series} series, more than the limit of {most}; narrow it");
+            return Err(QueryError::Execution(message));
+        }
+        self.check()
     }
 
     /// The latest sample within the lookback at each step.
@@ -80,16 +108,32 @@ impl Context<'_> {
         let hint = Hint { step_ms: grid.distance(), range_ms: 0, rollup: (!times).then_some(Rollup::Last) };
         let version = self.limits.version;
         let oldest = |end: i64| version.first_within(end.saturating_sub(lookback));
-        let series = self.read(s, (oldest(first), last), hint)?;
+        let (mut columns, mut seen) = (Vec::new(), PerTimes::new());
+        self.read_parts(s, (oldest(first), last), hint, |cx, series| {
+            cx.latest_samples(series, s.shift, (grid, oldest), wanted, &mut seen, &mut columns)
+        })?;
+        Ok(columns)
+    }
+
+    /// Columns of the latest sample at each step.
+    fn latest_samples(
+        &mut self,
+        series: Vec<Samples>,
+        shift: Shift,
+        (grid, oldest): (Grid, impl Fn(i64) -> i64),
+        wanted: Instant,
+        seen: &mut PerTimes<Vec<Span>>,
+        columns: &mut Vec<Column>,
+    ) -> Evaluated<()> {
+        let times = wanted != Instant::Samples;
         self.afford(series.len().saturating_mul(grid.steps))?;
-        let mut columns = Vec::with_capacity(series.len());
-        let mut seen = PerTimes::new();
+        let before = columns.len();
         for one in series {
             self.check()?;
             let mut column = Column::new(one.labels, vec![ABSENT; grid.steps]);
             let mut any = 0;
             let latest = seen.of(&one.times, |times| {
-                let ends = grid.times().map(|t| self.shifted(s.shift, t));
+                let ends = grid.times().map(|t| self.shifted(shift, t));
                 spans(times, ends.map(|end| (oldest(end), end)))
             });
             let present = column.values.iter_mut().zip(&*latest).filter(|(_, span)| span.low < span.high);
@@ -102,7 +146,7 @@ impl Context<'_> {
                 any += 1;
             }
             for i in (0..grid.steps).filter(|_| !one.histograms.is_empty()) {
-                let end = self.shifted(s.shift, grid.time(i));
+                let end = self.shifted(shift, grid.time(i));
                 let Some(latest) = between(&one.histograms, (oldest(end), end)).last() else { continue };
                 let newer = between_floats(&one.times, (latest.0, end));
                 if newer {
@@ -115,8 +159,7 @@ impl Context<'_> {
                 columns.push(column);
             }
         }
-        self.charge(columns.iter().map(|c| c.values.len() + c.histograms.size()).sum())?;
-        Ok(columns)
+        self.charge(columns[before..].iter().map(|c| c.values.len() + c.histograms.size()).sum())
     }
 
     /// Puts a histogram that is the latest sample at a step; returns the samples that it counts as.
@@ -147,30 +190,60 @@ impl Context<'_> {
     pub(crate) fn ranged(&mut self, expr: &Expr, grid: Grid, rollup: Option<Rollup>) -> Evaluated<Ranged> {
         match &expr.node {
             Node::Range(selector, range) => {
-                let mut ranged = self.view(selector.shift, *range);
-                ranged.edges = selector.edges;
-                ranged.before = if selector.edges == Edges::Plain { 0 } else { self.lookback_ms() };
-                ranged.after = if selector.edges == Edges::Smoothed { self.lookback_ms() } else { 0 };
-                if grid.steps == 0 {
-                    return Ok(ranged);
-                }
-                let (start, _) = ranged.reach(grid.start);
-                let (_, end) = ranged.reach(grid.end());
-                // Rollups say nothing of the values at the ends.
-                let rollup = rollup.filter(|_| selector.edges == Edges::Plain);
-                let hint = Hint { step_ms: grid.distance(), range_ms: *range, rollup };
-                ranged.series = self.read(selector, (self.limits.version.first_within(start), end), hint)?;
-                for s in &mut ranged.series {
-                    drop_stale(s);
-                    if ranged.edges != Edges::Plain && !s.histograms.is_empty() {
-                        return Err(extended_histograms());
-                    }
+                let mut ranged = self.selected(selector, *range);
+                if grid.steps > 0 {
+                    let (span, hint) = self.wanted(&ranged, grid, rollup);
+                    ranged.series = self.read(selector, span, hint)?;
+                    ranged.clean()?;
                 }
                 Ok(ranged)
             }
             Node::Subquery(s) => self.subquery(s, grid),
             _ => Err(QueryError::Execution(format!("expected a range vector, got {}", expr.kind.documented()))),
         }
+    }
+
+    /// Hands the same to `with`, some series after the others.
+    pub(super) fn ranged_parts(
+        &mut self,
+        expr: &Expr,
+        grid: Grid,
+        rollup: Option<Rollup>,
+        mut with: impl FnMut(&mut Self, Ranged) -> Evaluated<()>,
+    ) -> Evaluated<()> {
+        let Node::Range(selector, range) = &expr.node else {
+            let all = self.ranged(expr, grid, rollup)?;
+            return with(self, all);
+        };
+        if grid.steps == 0 {
+            return Ok(());
+        }
+        let (span, hint) = self.wanted(&self.selected(selector, *range), grid, rollup);
+        self.read_parts(selector, span, hint, |cx, series| {
+            let mut part = Ranged { series, ..cx.selected(selector, *range) };
+            part.clean()?;
+            with(cx, part)
+        })
+    }
+
+    /// The windows of a range selector, without series.
+    fn selected(&self, selector: &Selector, range: i64) -> Ranged {
+        let edges = selector.edges;
+        Ranged {
+            edges,
+            before: if edges == Edges::Plain { 0 } else { self.lookback_ms() },
+            after: if edges == Edges::Smoothed { self.lookback_ms() } else { 0 },
+            ..self.view(selector.shift, range)
+        }
+    }
+
+    /// The time whose samples are needed, and what for.
+    fn wanted(&self, ranged: &Ranged, grid: Grid, rollup: Option<Rollup>) -> ((i64, i64), Hint) {
+        let ((start, _), (_, end)) = (ranged.reach(grid.start), ranged.reach(grid.end()));
+        // Rollups say nothing of the values at the ends.
+        let rollup = rollup.filter(|_| ranged.edges == Edges::Plain);
+        let hint = Hint { step_ms: grid.distance(), range_ms: ranged.range, rollup };
+        ((self.limits.version.first_within(start), end), hint)
     }
 
     fn view(&self, shift: Shift, range: i64) -> Ranged {

@@ -71,6 +71,12 @@ impl Store {
         Ok(Selected { series, in_label_order: true, resolution_ms, ..Selected::default() })
     }
 
+    /// Whether a read may find rollups.
+    pub(crate) fn may_be_rolled(&self, (start, end): (i64, i64), hint: Hint) -> bool {
+        let rollups = self.shared.rollups.all();
+        !rollups.is_empty() && (coarse(hint) || !gaps(&self.shared.blocks.all(), &rollups, start, end).is_empty())
+    }
+
     /// Estimates the number of matching samples in the chosen blocks.
     fn samples(
         &self,

@@ -1,6 +1,6 @@
 //! Reads under a budget: they end at its deadline, and appends do not wait for their patterns.
 
-use fabriclens_model::{Budget, Hint, Labels, Layout, MatchOp, Matcher, Read, ReadError};
+use fabriclens_model::{Budget, Hint, Labels, Layout, MatchOp, Matcher, Read, ReadError, Selected, Unlimited};
 use fabriclens_store::{Options, RowGroup, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,11 +31,12 @@ fn pattern(name: &str, pattern: &str) -> Matcher {
 }
 
 /// All ways to read, without their results.
-fn read_all(store: &Store, m: &[Matcher], budget: &dyn Budget) -> [Result<(), ReadError>; 5] {
+fn read_all(store: &Store, m: &[Matcher], budget: &dyn Budget) -> [Result<(), ReadError>; 6] {
     let (start, end) = (0, 10_000);
     [
         store.select_within(m, start, end, budget).map(|_| ()),
         store.select_for(m, start, end, Hint::default(), budget).map(|_| ()),
+        store.visit_for(m, start, end, Hint::default(), budget, &mut |_| true),
         store.series(m, start, end, budget).map(|_| ()),
         store.label_names(m, start, end, budget).map(|_| ()),
         store.label_values("i", m, start, end, budget).map(|_| ()),
@@ -74,7 +75,7 @@ fn reads_end_with_their_budget() {
             for end in [0, 3] {
                 assert_eq!(
                     read_all(&store, &matchers, &ending(end)),
-                    [const { Err(ReadError::Timeout) }; 5],
+                    [const { Err(ReadError::Timeout) }; 6],
                     "{place}"
                 );
             }
@@ -194,4 +195,97 @@ fn tables_of_values_are_charged() {
         assert!(bytes(20) >= bytes(1) + 19 * SERIES, "{place}: {} {}", bytes(1), bytes(20));
         store.flush().unwrap();
     }
+}
+
+/// Bytes that are taken now, and at most.
+#[derive(Debug, Default)]
+struct Held(AtomicUsize, AtomicUsize);
+
+impl Budget for Held {
+    fn take(&self, bytes: usize) -> bool {
+        self.1.fetch_max(self.0.fetch_add(bytes, Ordering::Relaxed) + bytes, Ordering::Relaxed);
+        true
+    }
+
+    fn taken(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.0.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn parts_of_a_read_are_all_of_it_and_their_memory_is_given_back() {
+    const HOSTS: usize = 600;
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Options { background: false, ..Options::default() }).unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as i64;
+    let of_host = |host: usize| -> Layout {
+        let labels = |port: usize| {
+            let (host, port) = (format!("h{host}"), port.to_string());
+            Labels::new([("__name__", "m"), ("host", &host), ("port", &port)])
+        };
+        (0..8).map(labels).collect()
+    };
+    let hosts: Vec<Layout> = (0..HOSTS).map(of_host).collect();
+    let rows = |host: usize, rows: std::ops::Range<i64>| {
+        let times: Vec<i64> = rows.map(|row| now - 1000 * (400 - row)).collect();
+        let values = (0..8 * times.len()).map(|v| (v * 7 + host) as f64).collect();
+        RowGroup { series: hosts[host].clone(), times, values }
+    };
+    let add = |hosts: std::ops::Range<usize>, of: std::ops::Range<i64>| {
+        hosts.for_each(|host| _ = store.append(&[rows(host, of.clone())]).unwrap());
+    };
+    // Blocks, the head, hosts that are in one of them only, and late samples.
+    add(0..500, 0..100);
+    store.flush().unwrap();
+    add(0..500, 110..210);
+    store.flush().unwrap();
+    add(100..HOSTS, 210..300);
+    add(0..20, 100..110);
+    let matchers = [Matcher::equal("__name__", "m")];
+    let (whole, some) = (Held::default(), Held::default());
+    let all = store.select_for(&matchers, i64::MIN, i64::MAX, Hint::default(), &whole).unwrap();
+    assert_eq!(all.series.len(), 8 * HOSTS);
+    let mut parts = Vec::new();
+    let mut take = |part: Selected| {
+        parts.push(part.series);
+        true
+    };
+    store.visit_for(&matchers, i64::MIN, i64::MAX, Hint::default(), &some, &mut take).unwrap();
+    assert!(parts.len() > 3, "{}", parts.len());
+    assert!(parts.concat() == all.series);
+    let [whole, some] = [whole, some].map(|held| held.1.load(Ordering::Relaxed));
+    assert!(some * 2 < whole, "{some} bytes at most, {whole} at once");
+    let mut visits = 0;
+    let mut stop = |_: Selected| {
+        visits += 1;
+        visits < 2
+    };
+    store.visit_for(&matchers, i64::MIN, i64::MAX, Hint::default(), &Unlimited, &mut stop).unwrap();
+    assert_eq!(visits, 2);
+}
+
+#[test]
+fn the_times_of_changes_are_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Options { background: false, ..Options::default() }).unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as i64;
+    let now = now / 1000 * 1000;
+    let series: Layout = [Labels::new([("__name__", "m")])].into();
+    let add =
+        |time| store.append(&[RowGroup { series: series.clone(), times: vec![time], values: vec![1.0] }]).unwrap();
+    let begin = store.last_change();
+    assert_eq!(store.changed_since(begin), i64::MAX);
+    add(now - 5000);
+    let first = store.last_change();
+    add(now - 1001);
+    assert_eq!((store.changed_since(begin), store.changed_since(first)), (now - 5000, now - 2000));
+    // Too far in the future: not stored.
+    let last = store.last_change();
+    add(now + 100 * 86_400_000);
+    store.flush().unwrap();
+    assert_eq!(store.changed_since(last), i64::MAX);
 }
