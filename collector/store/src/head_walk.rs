@@ -125,6 +125,11 @@ impl HeadSeries<'_> {
         Ok(())
     }
 
+    /// Whether the rows of the generation have become blocks.
+    pub fn is_gone(&self) -> bool {
+        self.source.look(|_| ()).is_none()
+    }
+
     /// Visits some of them, until the rows of the generation have become blocks.
     pub fn visit(
         &self,

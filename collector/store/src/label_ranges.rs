@@ -29,14 +29,6 @@ pub(crate) fn threads(series: usize) -> usize {
     (series / SERIES).clamp(1, THREADS.min(*CORES))
 }
 
-/// For each thread that a read of these lists is worth: the range of its series in each list. The labels of one thread come
-/// before those of the next.
-pub(crate) fn label_ranges(lists: &[&dyn LabelOrdered]) -> Vec<Vec<Range<usize>>> {
-    let mut left = LabelRanges::of(lists);
-    let each = left.series().div_ceil(threads(left.series()));
-    std::iter::from_fn(|| left.next(each)).collect()
-}
-
 /// Divides lists into ranges of labels, from the first labels to the last.
 pub(crate) struct LabelRanges<'l> {
     lists: Vec<&'l dyn LabelOrdered>,
@@ -47,15 +39,13 @@ pub(crate) struct LabelRanges<'l> {
 }
 
 impl<'l> LabelRanges<'l> {
-    /// Nothing is divided yet.
-    pub fn of(lists: &[&'l dyn LabelOrdered]) -> Self {
+    /// Of series after the `last` one of an earlier division, or of all.
+    pub fn after(lists: &[&'l dyn LabelOrdered], last: Option<&Labels>) -> Self {
         let longest = (0..lists.len()).max_by_key(|list| lists[*list].len()).unwrap_or(0);
-        Self { lists: lists.to_vec(), longest, from: vec![0; lists.len()] }
-    }
-
-    /// Series of the longest list.
-    pub fn series(&self) -> usize {
-        self.lists.get(self.longest).map_or(0, |list| list.len())
+        let first = |list: &&dyn LabelOrdered| {
+            last.map_or(0, |last| first_not_before(list.len(), |at| list.labels(at) <= *last))
+        };
+        Self { lists: lists.to_vec(), longest, from: lists.iter().map(first).collect() }
     }
 
     /// The next range in each list: as many series of the longest one, all of the others up to there. `None` at the end of all.
@@ -63,8 +53,8 @@ impl<'l> LabelRanges<'l> {
         if self.lists.iter().zip(&self.from).all(|(list, from)| *from == list.len()) {
             return None;
         }
-        let end = self.from[self.longest].saturating_add(series.max(1));
-        let first = (end < self.series()).then(|| self.lists[self.longest].labels(end));
+        let (longest, end) = (self.lists[self.longest], self.from[self.longest].saturating_add(series.max(1)));
+        let first = (end < longest.len()).then(|| longest.labels(end));
         let each = self.lists.iter().zip(&mut self.from).map(|(list, from)| {
             let until = |first: &Labels| first_not_before(list.len(), |at| list.labels(at) < *first);
             let to = first.as_ref().map_or(list.len(), until).max(*from);
@@ -104,8 +94,12 @@ mod tests {
         let [all, odd, late] =
             [(1, 0), (2, 1), (3, 60_000)].map(|(step, from)| Numbers((from..80_000).step_by(step).collect()));
         let lists: [&dyn LabelOrdered; 4] = [&odd, &all, &Numbers(Vec::new()), &late];
-        let ranges = label_ranges(&lists);
-        assert_eq!(ranges.len(), THREADS.min(*CORES));
+        let divide = |last: Option<&Labels>| -> Vec<_> {
+            let mut left = LabelRanges::after(&lists, last);
+            std::iter::from_fn(|| left.next(30_000)).collect()
+        };
+        let ranges = divide(None);
+        assert_eq!(ranges.len(), 3);
         for (n, list) in [&odd.0, &all.0, &Vec::new(), &late.0].into_iter().enumerate() {
             let joined: Vec<usize> = ranges.iter().flat_map(|of| list[of[n].clone()].to_vec()).collect();
             assert_eq!(joined, *list);
@@ -114,8 +108,10 @@ mod tests {
             ranges.iter().map(|of| [&odd.0[of[0].clone()], &all.0[of[1].clone()], &late.0[of[3].clone()]].concat());
         let ends: Vec<_> = parts.map(|part| (part.iter().min().copied(), part.iter().max().copied())).collect();
         assert!(ends.windows(2).all(|pair| pair[0].1 < pair[1].0), "{ends:?}");
-        assert_eq!(label_ranges(&[&Numbers((0..SERIES).collect())]).len(), 1);
-        assert!(label_ranges(&[]).is_empty());
+        let rest = divide(Some(&all.labels(34_999)));
+        let firsts: Vec<_> = rest[0].iter().map(|of_list| of_list.start).collect();
+        assert_eq!((firsts, rest.len()), (vec![17_500, 35_000, 0, 0], 1 + 45_000 / 30_000));
+        assert!(LabelRanges::after(&[], None).next(1).is_none());
     }
 
     #[test]

@@ -7,20 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct SampleLimit {
     found: AtomicUsize,
     most: usize,
-    /// As errors name it.
-    configured: usize,
 }
 
 impl SampleLimit {
     /// At most so many.
     pub fn new(most: usize) -> Self {
-        Self { found: AtomicUsize::new(0), most, configured: most }
-    }
-
-    /// What is left of it.
-    pub fn rest(&self) -> Self {
-        let most = self.most.saturating_sub(self.found.load(Ordering::Relaxed));
-        Self { found: AtomicUsize::new(0), most, configured: self.configured }
+        Self { found: AtomicUsize::new(0), most }
     }
 
     /// Counts samples.
@@ -31,6 +23,6 @@ impl SampleLimit {
         if self.found.fetch_add(samples, Ordering::Relaxed) + samples <= self.most {
             return Ok(());
         }
-        Err(ReadError::TooManySamples { limit: self.configured })
+        Err(ReadError::TooManySamples { limit: self.most })
     }
 }

@@ -4,12 +4,12 @@ use crate::block::read::Block;
 use crate::block_series::BlockSeries;
 use crate::block_set::Blocks;
 use crate::error::StoreError;
-use crate::label_ranges::{LabelOrdered, LabelRanges, label_ranges, on_threads, threads};
+use crate::head_walk::HeadSeries;
+use crate::label_ranges::{LabelOrdered, LabelRanges, on_threads, threads};
 use crate::sample_limit::SampleLimit;
 use crate::selection::Selection;
 use crate::store::Store;
 use fabriclens_model::{Budget, Labels, Matcher, ReadError, SharedSeries};
-use std::cell::RefCell;
 use std::sync::Arc;
 
 /// What a read asks for.
@@ -39,16 +39,6 @@ const FIRST_PART: usize = 1024;
 const SMALLEST_PART: usize = 256;
 const LARGEST_PART: usize = 1 << 14;
 
-impl LabelOrdered for RefCell<Selection<'_>> {
-    fn len(&self) -> usize {
-        self.borrow().entries.len()
-    }
-
-    fn labels(&self, at: usize) -> Labels {
-        self.borrow().entries[at].labels.clone()
-    }
-}
-
 impl Store {
     /// Samples of the head and of the chosen blocks, in label order, and the current block set.
     pub(crate) fn select_blocks(
@@ -72,75 +62,87 @@ impl Store {
         size: PartSize,
         visit: &mut dyn FnMut(Vec<SharedSeries>) -> bool,
     ) -> Result<Blocks, ReadError> {
+        let mut last: Option<Labels> = None;
+        loop {
+            let heads = self.head_series(wanted.matchers, wanted.budget)?;
+            // As of afterwards: rows that had left the head are in them.
+            let blocks = self.shared.blocks.all();
+            if self.visit_from(wanted, (heads, &blocks), &chosen, size, (&mut last, visit))? {
+                return Ok(blocks);
+            }
+        }
+    }
+
+    /// Visits series of these generations and blocks after the `last` one that was visited; false if rows that were not read yet have
+    /// left the head for blocks that are not among these.
+    fn visit_from(
+        &self,
+        wanted: &Wanted<'_>,
+        (mut heads, blocks): (Vec<HeadSeries<'_>>, &Blocks),
+        chosen: &dyn Fn(&Arc<Block>) -> bool,
+        size: PartSize,
+        (last, visit): (&mut Option<Labels>, &mut dyn FnMut(Vec<SharedSeries>) -> bool),
+    ) -> Result<bool, ReadError> {
         let (start, end) = wanted.times;
-        let limit = SampleLimit::new(self.shared.options.max_samples);
-        let recent = RefCell::new(self.select_head(wanted, &limit)?);
-        // As of afterwards: rows that leave the head meanwhile are in it, and duplicates are harmless.
-        let blocks = self.shared.blocks.all();
         let mut found = Vec::new();
         for block in blocks.iter().filter(|b| b.overlaps(start, end) && chosen(b)) {
             let damage = |e: &StoreError| self.shared.report(block, e);
             found.extend(BlockSeries::of(block, wanted.matchers, wanted.budget, &damage)?);
         }
-        let mut lists: Vec<&dyn LabelOrdered> = vec![&recent];
-        lists.extend(found.iter().map(|of_block| of_block as &dyn LabelOrdered));
-        let mut ranges = LabelRanges::of(&lists);
-        let threads = threads(ranges.series());
+        let longest = heads.iter().map(LabelOrdered::len).chain(found.iter().map(LabelOrdered::len)).max().unwrap_or(0);
+        let threads = threads(longest);
         let mut each = match size {
-            PartSize::All => ranges.series().div_ceil(threads),
+            PartSize::All => longest.div_ceil(threads),
             PartSize::Some => FIRST_PART,
         };
+        if longest > each || last.is_some() {
+            heads.iter_mut().try_for_each(|head| head.arrange(wanted.budget))?;
+        }
+        let sorted = heads.len() < 2 && heads.iter().all(|head| head.in_label_order);
+        let of_heads = heads.iter().map(|head| head as &dyn LabelOrdered);
+        let lists: Vec<_> = of_heads.chain(found.iter().map(|of_block| of_block as &dyn LabelOrdered)).collect();
+        let mut ranges = LabelRanges::after(&lists, last.as_ref());
         loop {
-            let part =
-                || ranges.next(each).map(|of_lists| (recent.borrow_mut().take_out(of_lists[0].clone()), of_lists));
-            let parts: Vec<_> = std::iter::from_fn(part).take(threads).collect();
+            let parts: Vec<_> = std::iter::from_fn(|| ranges.next(each)).take(threads).collect();
             if parts.is_empty() {
-                return Ok(blocks);
+                return Ok(true);
             }
-            let (before, limit) = (wanted.budget.taken(), limit.rest());
-            let series = on_threads(parts, |(recent, of_lists)| {
-                let mut all = Selection::new(&limit, wanted.newest, wanted.budget);
-                for (of_block, some) in found.iter().zip(&of_lists[1..]) {
+            let (before, limit) = (wanted.budget.taken(), SampleLimit::new(self.shared.options.max_samples));
+            let series = on_threads(parts, |of_lists| {
+                let (of_heads, of_blocks) = of_lists.split_at(heads.len());
+                let new = || Selection::new(&limit, wanted.newest, wanted.budget);
+                let (mut all, mut recent) = (new(), new());
+                for (of_block, some) in found.iter().zip(of_blocks) {
                     let damage = |e: &StoreError| self.shared.report(of_block.block, e);
                     all.add_block(of_block, some.clone(), wanted.times, &damage)?;
+                }
+                for (head, some) in heads.iter().zip(of_heads) {
+                    let add = |generation: &_, series: &[u32]| recent.add_head(generation, series, start, end);
+                    head.visit(some.clone(), wanted.budget, add)?;
+                }
+                // Comparing labels takes as long as reading.
+                if !sorted {
+                    recent.arrange();
                 }
                 all.append(recent)?;
                 all.finish(start, end)
             })?;
+            if heads.iter().any(HeadSeries::is_gone) {
+                return Ok(false);
+            }
             let took = wanted.budget.taken().saturating_sub(before);
             let samples: usize = series.iter().flatten().map(|one| one.values.len()).sum();
             let count: usize = series.iter().map(Vec::len).sum();
+            if let Some(newest) = series.iter().rev().find_map(|some| some.last()) {
+                *last = Some(newest.labels.clone());
+            }
             if !series.into_iter().all(&mut *visit) {
-                return Ok(blocks);
+                return Ok(true);
             }
             if size == PartSize::Some {
                 wanted.budget.give_back(took);
                 each = (PART_SAMPLES * count / samples.max(1)).clamp(SMALLEST_PART, LARGEST_PART);
             }
         }
-    }
-
-    /// The samples of the head, in label order.
-    fn select_head<'a>(&self, wanted: &Wanted<'a>, limit: &'a SampleLimit) -> Result<Selection<'a>, ReadError> {
-        let mut heads = self.head_series(wanted.matchers, wanted.budget)?;
-        if heads.iter().any(|head| threads(head.len()) > 1) {
-            heads.iter_mut().try_for_each(|head| head.arrange(wanted.budget))?;
-        }
-        let ranges = label_ranges(&heads.iter().map(|head| head as &dyn LabelOrdered).collect::<Vec<_>>());
-        let parts = on_threads(ranges, |of_heads| {
-            let mut part = Selection::new(limit, wanted.newest, wanted.budget);
-            for (head, some) in heads.iter().zip(of_heads) {
-                let (start, end) = wanted.times;
-                head.visit(some, wanted.budget, |generation, series| part.add_head(generation, series, start, end))?;
-            }
-            // The series of one generation are in order already, and comparing their labels takes as long as reading them.
-            if !(heads.len() == 1 && heads[0].in_label_order) {
-                part.arrange();
-            }
-            Ok(part)
-        })?;
-        let mut all = Selection::new(limit, wanted.newest, wanted.budget);
-        parts.into_iter().for_each(|part| all.extend(part));
-        Ok(all)
     }
 }

@@ -67,19 +67,6 @@ impl<'a> Selection<'a> {
         Self { entries: Vec::new(), times: Times::default(), limit, newest, budget }
     }
 
-    /// Takes series out of it; what stays in their place comes before all others.
-    pub fn take_out(&mut self, range: Range<usize>) -> Self {
-        let taken = self.entries[range].iter_mut();
-        let entries =
-            taken.map(|e| Entry { labels: std::mem::take(&mut e.labels), parts: std::mem::take(&mut e.parts) });
-        Self { entries: entries.collect(), ..Self::new(self.limit, self.newest, self.budget) }
-    }
-
-    /// Adds the series of another selection, whose labels all come later.
-    pub fn extend(&mut self, mut later: Self) {
-        self.entries.append(&mut later.entries);
-    }
-
     fn begin(&self) -> Target {
         Target { at: 0, known: self.entries.len(), first: true, mixed: false }
     }
