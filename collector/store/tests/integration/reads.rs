@@ -259,6 +259,17 @@ fn parts_of_a_read_are_all_of_it_and_their_memory_is_given_back() {
     assert!(parts.concat() == all.series);
     let [whole, some] = [whole, some].map(|held| held.1.load(Ordering::Relaxed));
     assert!(some * 2 < whole, "{some} bytes at most, {whole} at once");
+    // A flush between two parts moves the rest of the head to a block.
+    parts.clear();
+    let mut flushing = |part: Selected| {
+        if parts.is_empty() {
+            store.flush().unwrap();
+        }
+        parts.push(part.series);
+        true
+    };
+    store.visit_for(&matchers, i64::MIN, i64::MAX, Hint::default(), &Unlimited, &mut flushing).unwrap();
+    assert!(parts.concat() == all.series);
     let mut visits = 0;
     let mut stop = |_: Selected| {
         visits += 1;
