@@ -16,6 +16,9 @@ use fabriclens_core::telemetry::Telemetry;
 
 /// A result larger than this fraction (1/n) of the cache is not kept.
 const LARGEST: usize = 4;
+/// Most results: each look-up of the oldest one looks at all.
+const ENTRIES: usize = 4096;
+
 /// What two queries have in common whose results at a step are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
@@ -134,7 +137,7 @@ impl ResultCache {
             kept.entries.insert(key, Entry { outcome, first, last, change, bytes, used });
             kept.bytes += bytes;
         }
-        while kept.bytes > self.most_bytes {
+        while kept.bytes > self.most_bytes || kept.entries.len() > ENTRIES {
             let oldest = kept.entries.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| key.clone());
             let Some(gone) = oldest.and_then(|key| kept.entries.remove(&key)) else { break };
             kept.bytes -= gone.bytes;

@@ -1,9 +1,9 @@
 //! PromQL over [`fabriclens_model::Read`]: the language of Prometheus 3, for floats and native histograms.
 //!
 //! [`Engine`] is the entry point. A query is parsed once into a plan, which is evaluated in columns: each selector
-//! reads its series once over the whole time span of the query, and every operator works on arrays with one value per
-//! step. `CONFORMANCE.md` lists the conformance tests and all deviations. Called by the HTTP API, the detectors and
-//! the reports.
+//! reads its series once over the whole time span of the query, some thousand at a time where only a result of each is
+//! needed, and every operator works on arrays with one value per step. `CONFORMANCE.md` lists the conformance tests and
+//! all deviations. Called by the HTTP API, the detectors and the reports.
 //!
 //! ```
 //! use fabriclens_model::{Labels, Memory, Series};

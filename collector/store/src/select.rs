@@ -120,7 +120,7 @@ impl Store {
                     let add = |generation: &_, series: &[u32]| recent.add_head(generation, series, start, end);
                     head.visit(some.clone(), wanted.budget, add)?;
                 }
-                // Comparing labels takes as long as reading.
+                // The series of one generation are in order already, and comparing their labels takes as long as reading them.
                 if !sorted {
                     recent.arrange();
                 }
