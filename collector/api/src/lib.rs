@@ -79,8 +79,8 @@ pub fn signals_of_ports() -> impl Iterator<Item = Signal> {
     port_signals::of_tables()
 }
 
-/// Part (1/n) of the memory of queries in which results of range queries are kept.
-const KEPT_RESULTS: usize = 8;
+/// Part (1/n) of the memory of queries in which results of range queries are kept, and the memory from which on.
+const KEPT_RESULTS: (usize, usize) = (8, 16 << 20);
 
 /// State shared by all handlers.
 pub struct Api {
@@ -134,7 +134,8 @@ impl Api {
             telemetry,
             config,
         } = state;
-        let kept = config.query.memory / KEPT_RESULTS;
+        let (part, least) = KEPT_RESULTS;
+        let kept = if config.query.memory < least { 0 } else { config.query.memory / part };
         Self {
             store,
             data,
