@@ -18,7 +18,7 @@ const ZSTD: Option<CompressionEncoding> = Some(CompressionEncoding::Zstd);
 
 /// An address without a listener until the test starts one.
 fn nobody() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    SocketAddr::from(([127, 0, 0, 1], fabriclens_testing::free_port().unwrap()))
 }
 
 async fn push(run: &Run, numbers: std::ops::Range<u64>) {

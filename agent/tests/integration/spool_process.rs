@@ -25,7 +25,7 @@ fn agent(dir: &Path, collector: SocketAddr) -> Agent {
 }
 
 fn nobody() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    SocketAddr::from(([127, 0, 0, 1], fabriclens_testing::free_port().unwrap()))
 }
 
 fn now() -> Now {
