@@ -91,9 +91,10 @@ impl ResultCache {
             Some((kept, _)) => joined(kept, evaluate(next)?),
             None => evaluate(start)?,
         };
-        let count = |from: i64, to: i64| u64::try_from((to - from) / step).unwrap_or(0);
-        self.answered.with_label_values(&["kept"]).inc_by(count(start, next));
-        self.answered.with_label_values(&["evaluated"]).inc_by(count(next, end + step));
+        let kept = (next - start) / step;
+        for (origin, count) in [("kept", kept), ("evaluated", steps.count() - kept)] {
+            self.answered.with_label_values(&[origin]).inc_by(u64::try_from(count).unwrap_or(0));
+        }
         self.keep(key, steps, change, &outcome);
         Ok(outcome)
     }
@@ -118,8 +119,8 @@ impl ResultCache {
         let (outcome, bytes) = (entry.outcome.clone(), entry.bytes);
         drop(kept);
         budget.request(bytes)?;
-        // The next step of this phase.
-        Ok(Some((part(&outcome, start, last), start + ((last - start) / step + 1) * step)))
+        let known = Steps { start, end: last, step };
+        Ok(Some((part(&outcome, start, last), known.last() + step)))
     }
 
     fn keep(&self, key: Key, steps: Steps, change: u64, outcome: &Outcome) {

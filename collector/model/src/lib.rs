@@ -124,8 +124,8 @@ pub trait Read: Send + Sync {
         Ok(Selected { series: series.into_iter().map(Into::into).collect(), ..Selected::default() })
     }
 
-    /// Visits the series of [`Self::select_for`], some after the others, until `visit` returns false. Series of the next part come later
-    /// in the order of labels if they are sorted at all. Memory of a part's samples is given back after its visit.
+    /// Calls `visit` with the series of [`Self::select_for`] in parts, until it returns false. If the parts are sorted by labels, so are
+    /// they among each other. What `budget` granted for the samples of a part is given back after its visit.
     ///
     /// # Errors
     /// See [`Self::select_within`].

@@ -138,8 +138,8 @@ impl Store {
         self.shared.head.read().changed.last()
     }
 
-    /// The earliest time, Unix ms, of samples that were added or removed after a change: what was read before that time and up to
-    /// date then still is. `i64::MAX` if there are none, and `i64::MIN` if it is not known any more.
+    /// The earliest time, Unix ms, of samples that were added or removed after a change. A result about earlier times that was right
+    /// at that change is still right. `i64::MAX` if nothing changed, and `i64::MIN` if it is not known any more.
     pub fn changed_since(&self, change: u64) -> i64 {
         self.shared.head.read().changed.since(change)
     }

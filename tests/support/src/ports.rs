@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 /// client's before the server listens.
 const CHOICE: std::ops::Range<u16> = 18_000..32_000;
 
-/// A port of 127.0.0.1 on which nobody listens. Each call of a process returns another; other processes begin to look
-/// elsewhere.
+/// A port of 127.0.0.1 on which nobody listens. A process gets each port once; different processes start the search at different
+/// ports.
 ///
 /// # Errors
 /// When every port from 18000 to 31999 is taken.

@@ -113,7 +113,7 @@ impl<'a> Context<'a> {
         let found = joined(series, histograms);
         self.read_samples = self.read_samples.saturating_add(found.iter().map(Samples::size).sum());
         self.afford(0)?;
-        self.held = self.held.max(self.computed.saturating_add(self.read_samples));
+        self.note_held();
         Ok(found)
     }
 
@@ -134,8 +134,12 @@ impl<'a> Context<'a> {
     pub fn charge(&mut self, values: usize) -> Evaluated<()> {
         self.afford(values)?;
         self.computed += values;
-        self.held = self.held.max(self.computed.saturating_add(self.read_samples));
+        self.note_held();
         Ok(())
+    }
+
+    fn note_held(&mut self) {
+        self.held = self.held.max(self.computed.saturating_add(self.read_samples));
     }
 
     /// Counts samples that a selector passed to the expression.
